@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the compute agent: what it polls, how often, and what it keeps back for the host."""
+
+from oslo_config import cfg
+
+
+def _ratio(resource: str, initial: float) -> list[cfg.Opt]:
+    return [
+        cfg.FloatOpt(
+            f"{resource}_allocation_ratio",
+            min=0.0,
+            mutable=True,
+            help=f"""
+Over-commit of {resource}: how much of it may be promised for each unit that the host has.
+
+Set, it is written at every audit. Unset or 0.0, the row keeps the ratio it has, which starts as
+initial_{resource}_allocation_ratio and may then be changed by an operator.
+""",
+        ),
+        cfg.FloatOpt(
+            f"initial_{resource}_allocation_ratio",
+            default=initial,
+            min=0.0,
+            help=f"Over-commit of {resource} of a host that is seen for the first time.",
+        ),
+    ]
+
+
+OPTS = [
+    cfg.StrOpt(
+        "compute_driver",
+        default="libvirt",
+        help="""
+What is polled: the name of a driver in the namespace berthmaster.compute_agent.virt, or the dotted
+path of a class. Nova's names libvirt.LibvirtDriver and fake.FakeDriver mean ours.
+""",
+    ),
+    cfg.IntOpt(
+        "update_resources_interval",
+        default=60,
+        mutable=True,
+        help="Seconds between two audits of this host. 0 means 60, a negative value never.",
+    ),
+    cfg.StrOpt(
+        "instances_path",
+        default="$state_path/instances",
+        help="""
+Directory of the instances' disks. The file system that holds it, or would hold it, is the host's
+local disk.
+""",
+    ),
+    cfg.IntOpt(
+        "reserved_host_memory_mb",
+        default=512,
+        min=0,
+        mutable=True,
+        help="Memory in MB that is kept for the host itself.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_disk_mb",
+        default=0,
+        min=0,
+        mutable=True,
+        help="Disk in MB that is kept for the host itself.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_cpus",
+        default=0,
+        min=0,
+        mutable=True,
+        help="CPUs that are kept for the host itself.",
+    ),
+    *_ratio("cpu", 4.0),
+    *_ratio("ram", 1.0),
+    *_ratio("disk", 1.0),
+]
+
+
+def audit_interval(conf: cfg.ConfigOpts) -> int | None:
+    """Return the seconds between two audits, None for never."""
+    if conf.update_resources_interval < 0:
+        return None
+    return int(conf.update_resources_interval or 60)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    return [("DEFAULT", OPTS)]

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which concurrency backend to use, found out before anything else is imported.
+
+Patching for eventlet must come before the modules it patches are imported, and oslo.config imports
+many of them. So the option is read here with the standard library alone.
+"""
+
+import configparser
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+BACKENDS = ("eventlet", "threading")
+DEFAULT = "eventlet"
+OPTION = "concurrency_backend"
+VARIABLE = "BERTHMASTER_CONCURRENCY_BACKEND"
+DIRECTORIES = ("~/.berthmaster", "~", "/etc/berthmaster", "/etc")
+
+
+def chosen_backend(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the backend: the environment first, then the configuration files, last one wins.
+
+    Raises ValueError for a name that is none of BACKENDS. Files that cannot be read or parsed are
+    passed over: oslo.config reports them a moment later, with the line.
+    """
+    choice, source = environ.get(VARIABLE, ""), VARIABLE
+    if not choice:
+        choice, source = DEFAULT, "the default"
+        for path in config_files(program, argv):
+            found = _read(path)
+            if found is not None:
+                choice, source = found, str(path)
+    if choice not in BACKENDS:
+        raise ValueError(
+            f"option [DEFAULT] {OPTION} = {choice!r} in {source}: must be one of "
+            + ", ".join(BACKENDS)
+        )
+    return choice
+
+
+def config_files(program: str, argv: Sequence[str]) -> list[Path]:
+    """Return the files that oslo.config will read for these arguments, in its order."""
+    files = [Path(value).expanduser() for value in _values(argv, "--config-file")]
+    directories = [Path(value).expanduser() for value in _values(argv, "--config-dir")]
+    if not files:
+        files = [*_first("berthmaster.conf"), *_first(f"{program}.conf")]
+    if not directories:
+        directories = [*_first("berthmaster.conf.d"), *_first(f"{program}.conf.d")]
+    return files + [path for each in directories for path in sorted(each.glob("*.conf"))]
+
+
+def _values(argv: Sequence[str], option: str) -> Iterator[str]:
+    for position, argument in enumerate(argv):
+        if argument == option and position + 1 < len(argv):
+            yield argv[position + 1]
+        elif argument.startswith(f"{option}="):
+            yield argument.split("=", 1)[1]
+
+
+def _first(name: str) -> list[Path]:
+    candidates = (Path(directory).expanduser() / name for directory in DIRECTORIES)
+    return [path for path in candidates if path.exists()][:1]
+
+
+def _read(path: Path) -> str | None:
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read(path)
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return None
+    return parser.defaults().get(OPTION)

@@ -1,0 +1,28 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the fake driver, with which one agent plays many hosts."""
+
+from oslo_config import cfg
+
+OPTS = [
+    cfg.IntOpt(
+        "hosts",
+        default=1,
+        min=1,
+        help="""
+Number of hosts to play. One of them is called as [DEFAULT] host; several get that name with -0001
+and so on behind it, each with a service row of its own.
+""",
+    ),
+    cfg.IntOpt("vcpus", default=16, min=0, help="CPUs of each host."),
+    cfg.IntOpt("memory_mb", default=65536, min=0, help="Memory of each host in MB."),
+    cfg.IntOpt("local_gb", default=1000, min=0, help="Disk of each host in GB."),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, group="fake")
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    return [("fake", OPTS)]

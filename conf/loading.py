@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read the configuration of a process and refuse a bad value with one line."""
+
+import logging as standard_logging
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_db import options as database_options
+from oslo_log import log
+
+from conf import opts
+
+_LOCATION = re.compile(
+    r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<file>[^']*)'\)"
+    r" is not valid: (?P<why>.*)",
+    re.DOTALL,
+)
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; its text is one line for the operator."""
+
+
+def prepare(conf: cfg.ConfigOpts) -> None:
+    """Register all options on conf, logging's included, before its arguments are parsed."""
+    opts.set_defaults()
+    opts.register(conf)
+    log.register_options(conf)
+
+
+def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
+    """Read the configuration, start logging and check the value of every option.
+
+    Raises ConfigError naming option, value and file.
+    """
+    read(conf, program, argv, version)
+    try:
+        log.setup(conf, program, version)
+    except (cfg.Error, log.LogConfigError) as error:
+        raise ConfigError(explain(error)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"options log_dir and log_file: cannot write {error.filename}: {error.strerror}"
+        ) from error
+    except ValueError as error:
+        # The one thing that oslo.log reads without a check of its own.
+        levels = ",".join(conf.default_log_levels)
+        raise ConfigError(f"option [DEFAULT] default_log_levels = {levels!r}: {error}") from error
+    # Messages of the libraries about their own deprecations say nothing an operator can act on.
+    standard_logging.captureWarnings(False)
+    check(conf)
+
+
+def read(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
+    """Register the options, parse argv and the files it names; raises ConfigError."""
+    prepare(conf)
+    parse(conf, program, argv, version)
+
+
+def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
+    """Parse argv and the files it names, in place of what was parsed before."""
+    try:
+        conf(list(argv), project="berthmaster", prog=program, version=version)
+    except cfg.Error as error:
+        raise ConfigError(explain(error)) from error
+
+
+def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
+    """Return where the value of an option comes from, a file as a rule, in words."""
+    location = conf.get_location(option, None if group == "DEFAULT" else group)
+    return str(location.detail) if location and location.detail else "the defaults"
+
+
+def rehearse(program: str, argv: Sequence[str]) -> None:
+    """Read the files as they are now and check them, without an effect; raises ConfigError."""
+    conf = cfg.ConfigOpts()
+    read(conf, program, argv, version="")
+    check(conf)
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Read every option once, which is what makes oslo.config look at its value.
+
+    Deprecated names are reported in the log on the way, each once.
+    """
+    for group, options in (*opts.list_opts(), *database_options.list_opts()):
+        for option in options:
+            try:
+                value = conf[option.dest] if group == "DEFAULT" else conf[group][option.dest]
+            except cfg.Error as error:
+                raise ConfigError(explain(error, group, option)) from error
+            if why := _complaint(value, option):
+                where = source(conf, group, option.dest)
+                raise ConfigError(f"option [{group}] {option.name} = {value} in {where}: {why}")
+
+
+def _complaint(value: Any, option: cfg.Opt) -> str | None:
+    """Return what is wrong with a value that oslo.config accepts."""
+    if value is None and option.default is not None:
+        return "Needs a value"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Must be a finite number"
+    return None
+
+
+def explain(error: Exception, group: str = "", option: cfg.Opt | None = None) -> str:
+    """Return one line that says which option, value and file an error is about."""
+    found = _LOCATION.match(str(error))
+    if not found:
+        return " ".join(str(error).split())
+    names = {found["name"], *((option.name, option.dest) if option else ())}
+    sections = {group} if group else set()
+    for old in option.deprecated_opts if option else ():
+        names.add(old.name)
+        sections.add(old.group or group)
+    where, value = _raw(found["file"], sections, names)
+    return f"option [{where or group or '?'}] {found['name']} = {value} in {found['file']}: " + (
+        " ".join(found["why"].split())
+    )
+
+
+def _raw(path: str, sections: set[str], names: set[str]) -> tuple[str, str]:
+    """Return the section and the text that the file has for one of these names."""
+    parsed: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(path, parsed).parse()
+    except (cfg.Error, OSError):
+        return "", "?"
+    for section, values in parsed.items():
+        for name in names & values.keys():
+            if not sections or section in sections:
+                return section, repr("\n".join(values[name]))
+    return "", "?"

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""All options, for registration at start-up and for the generator of the sample file."""
+
+from oslo_config import cfg
+from oslo_db import options
+from oslo_log import log
+from oslo_messaging import set_transport_defaults
+
+from conf import (
+    compute_agent,
+    database,
+    fake,
+    filter_scheduler,
+    libvirt,
+    notifications,
+    scheduler,
+    service,
+)
+
+GROUPS = (
+    service,
+    database,
+    scheduler,
+    filter_scheduler,
+    compute_agent,
+    libvirt,
+    fake,
+    notifications,
+)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register every option on conf and set the defaults of the libraries' own."""
+    for group in GROUPS:
+        group.register_opts(conf)
+
+
+def set_defaults() -> None:
+    """Change the defaults of libraries' options to ours; the sample's generator calls it too."""
+    set_transport_defaults("nova")
+    log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
+    cfg.set_defaults(options.database_opts, connection=database.EMBEDDED)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return (group, options) pairs, the form that oslo-config-generator asks for."""
+    return [pair for group in GROUPS for pair in group.list_opts()]
