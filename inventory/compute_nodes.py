@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of compute_nodes: one per schedulable unit of capacity, written by its agent's audit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from inventory.tables import compute_nodes as table
+from inventory.tables import utc_now
+
+RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+# SQL statements grow with the number of ids in them; this many at a time suits both databases.
+CHUNK = 500
+
+
+def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Insert or update the live rows of these nodes.
+
+    Each mapping has column names as keys, the same ones in all of them; host and
+    hypervisor_hostname identify the row and uuid is used for a new one only. An allocation ratio
+    None keeps what the row has; initial_<ratio> is what a new row gets then. Every write counts
+    generation up and stamps updated_at with the database's clock.
+    """
+    if not nodes:
+        return
+    hosts = {node["host"] for node in nodes}
+    ids = _ids(connection, hosts)
+    if len(ids) < len(nodes) and _revive(connection, nodes):
+        ids = _ids(connection, hosts)
+    new = [node for node in nodes if (node["host"], node["hypervisor_hostname"]) not in ids]
+    old = [node for node in nodes if (node["host"], node["hypervisor_hostname"]) in ids]
+    if new:
+        stamps = {"created_at": utc_now(), "updated_at": utc_now(), "generation": 1}
+        statement = sa.insert(table).values(**stamps)
+        connection.execute(statement, [_first_values(node) for node in new])
+    if old:
+        rows = [
+            {"row_id": ids[node["host"], node["hypervisor_hostname"]], **_next_values(node)}
+            for node in old
+        ]
+        changes: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if name != "row_id"}
+        changes |= {"updated_at": utc_now(), "generation": table.c.generation + 1}
+        connection.execute(
+            sa.update(table).where(table.c.id == sa.bindparam("row_id")).values(**changes), rows
+        )
+
+
+def of_hosts(connection: sa.Connection, hosts: Iterable[str]) -> list[sa.Row[Any]]:
+    """Return the whole live rows of these hosts."""
+    rows: list[sa.Row[Any]] = []
+    for some in _chunks(sorted(hosts)):
+        rows += connection.execute(
+            sa.select(table).where(table.c.deleted == 0, table.c.host.in_(some))
+        )
+    return rows
+
+
+def claiming(connection: sa.Connection, host: str, uuid: str | None) -> list[sa.Row[Any]]:
+    """Return the whole rows that have this uuid, dead ones included, or are a host's live ones."""
+    here = sa.and_(table.c.host == host, table.c.deleted == 0)
+    return list(connection.execute(sa.select(table).where(sa.or_(table.c.uuid == uuid, here))))
+
+
+def all_live(connection: sa.Connection) -> list[sa.Row[Any]]:
+    """Return all whole live rows in the order of their ids."""
+    query = sa.select(table).where(table.c.deleted == 0).order_by(table.c.id)
+    return list(connection.execute(query))
+
+
+def by_ids(connection: sa.Connection, ids: Iterable[int]) -> list[sa.Row[Any]]:
+    """Return the whole rows with these ids, dead ones included."""
+    rows: list[sa.Row[Any]] = []
+    for some in _chunks(sorted(ids)):
+        rows += connection.execute(sa.select(table).where(table.c.id.in_(some)))
+    return rows
+
+
+def written_since(connection: sa.Connection, moment: datetime) -> list[sa.Row[Any]]:
+    """Return (id, generation) of the rows, dead ones included, that were written since moment."""
+    query = sa.select(table.c.id, table.c.generation).where(table.c.updated_at >= moment)
+    return list(connection.execute(query))
+
+
+def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:
+    """Mark these nodes of a host as deleted; return how many there were."""
+    result = connection.execute(
+        sa.update(table)
+        .where(
+            table.c.host == host, table.c.hypervisor_hostname.in_(list(nodes)), table.c.deleted == 0
+        )
+        .values(
+            deleted=table.c.id,
+            deleted_at=utc_now(),
+            updated_at=utc_now(),
+            generation=table.c.generation + 1,
+        )
+    )
+    return result.rowcount
+
+
+def _ids(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], int]:
+    columns = (table.c.id, table.c.host, table.c.hypervisor_hostname)
+    found: dict[tuple[str, str], int] = {}
+    for some in _chunks(sorted(hosts)):
+        query = sa.select(*columns).where(table.c.deleted == 0, table.c.host.in_(some))
+        found |= {(row.host, row.hypervisor_hostname): row.id for row in connection.execute(query)}
+    return found
+
+
+def _revive(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Undo delete() for nodes that are back; tell whether there were any.
+
+    A uuid is unique among dead rows too, so a new row could not have it.
+    """
+    names = {node.get("uuid"): (node["host"], node["hypervisor_hostname"]) for node in nodes}
+    names.pop(None, None)
+    dead: list[int] = []
+    for some in _chunks(list(names)):
+        query = sa.select(table).where(table.c.deleted != 0, table.c.uuid.in_(some))
+        rows = connection.execute(query)
+        dead += [row.id for row in rows if (row.host, row.hypervisor_hostname) == names[row.uuid]]
+    for some in _chunks(dead):
+        connection.execute(
+            sa.update(table).where(table.c.id.in_(some)).values(deleted=0, deleted_at=None)
+        )
+    return bool(dead)
+
+
+def _first_values(node: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in node.items() if not name.startswith("initial_")}
+    for ratio in RATIOS:
+        if values.get(ratio) is None:
+            values[ratio] = node.get(f"initial_{ratio}")
+    values["uuid"] = values.get("uuid") or str(uuid4())
+    return values
+
+
+def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in node.items()
+        if not name.startswith("initial_")
+        and name not in ("uuid", "host", "hypervisor_hostname")
+        and not (name in RATIOS and value is None)
+    }
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The connection to the database: transactions that are repeated when the database asks for it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import api, exception
+from oslo_db.sqlalchemy import enginefacade
+
+T = TypeVar("T")
+
+# How often one transaction is tried while the database reports a deadlock, a certification failure
+# of Galera or a lost connection; the pauses double from a tenth of a second.
+_REPEATED = api.wrap_db_retry(
+    max_retries=5,
+    retry_interval=0.1,
+    max_retry_interval=2,
+    inc_retry_interval=True,
+    retry_on_deadlock=True,
+    retry_on_disconnect=True,
+)
+_GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase, exception.DBDeadlock)
+
+
+class DatabaseUnavailable(Exception):
+    """The database did not answer; reason says how it failed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the database is not available: {reason}")
+        self.reason = reason
+
+
+class Database:
+    """Runs work in transactions. Open one per process: an engine does not survive a fork."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        if engine.dialect.name == "sqlite":
+            _share_sqlite(engine)
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection), run in one consistent transaction that writes nothing."""
+        return self._run(work, writes=False)
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection), committed.
+
+        work runs again from its start after a deadlock or a lost connection, so it must not change
+        anything outside of the database. Raises DatabaseUnavailable when no attempt got through.
+        """
+        return self._run(work, writes=True)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _run(self, work: Callable[[sa.Connection], T], writes: bool) -> T:
+        def attempt() -> T:
+            with self.engine.connect() as connection:
+                connection.execution_options(berthmaster_writes=writes)
+                with connection.begin():
+                    return work(connection)
+
+        try:
+            result: T = _REPEATED(attempt)()
+            return result
+        except _GONE as error:
+            raise DatabaseUnavailable(_cause(error)) from error
+
+
+def open_database(conf: cfg.ConfigOpts) -> Database:
+    """Return the database of the [database] options.
+
+    oslo.db connects once to see whether it is there, and tries again as [database] max_retries
+    says. Raises DatabaseUnavailable, also for an account, a database or a URL that is wrong.
+    """
+    try:
+        context = enginefacade.transaction_context()
+        context.configure(**_engine_options(conf))
+        url = sa.make_url(conf.database.connection)
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        return Database(context.writer.get_engine())
+    # oslo.db lets some of SQLAlchemy's errors through as they are.
+    except (exception.DBError, sa.exc.SQLAlchemyError) as error:
+        raise DatabaseUnavailable(_cause(error)) from error
+
+
+# A server that accepts a connection and never answers would block its caller for ever. Seconds.
+_MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
+
+
+def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
+    names = (
+        "connection mysql_sql_mode mysql_wsrep_sync_wait connection_recycle_time max_pool_size"
+        " max_overflow pool_timeout connection_debug connection_trace connection_parameters"
+        " max_retries retry_interval"
+    )
+    options = {name: conf.database[name] for name in names.split() if name in conf.database}
+    url = sa.make_url(conf.database.connection)
+    if url.get_backend_name() in ("mysql", "mariadb") and not options["connection_parameters"]:
+        # What the URL says itself must not be said twice.
+        ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
+        options["connection_parameters"] = urlencode(ours)
+    return options
+
+
+def _share_sqlite(engine: sa.Engine) -> None:
+    """Let several processes share an SQLite file.
+
+    A transaction that reads first and writes later fails at once when another one wrote in
+    between, without waiting; one that takes the write lock at its beginning waits instead.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection, _record):  # type: ignore[no-untyped-def]
+        connection.execute("PRAGMA busy_timeout = 30000")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection):  # type: ignore[no-untyped-def]
+        if connection.get_execution_options().get("berthmaster_writes"):
+            # oslo.db's own listener has just begun a transaction that has no lock yet.
+            connection.exec_driver_sql("ROLLBACK")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _cause(error: Exception) -> str:
+    cause = getattr(error, "inner_exception", None) or error
+    original = getattr(cause, "orig", None) or cause
+    return " ".join(str(original).split())

@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a request fits: the one place for the arithmetic of totals, ratios and limits.
+
+All functions work on single numbers and on numpy arrays alike; amounts of one call share one unit.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Amount = TypeVar("Amount", int, float, npt.NDArray[np.float64])
+
+
+def limit(total: Amount, ratio: Amount) -> Amount:
+    """Return how much of a resource may be promised, over-commit included."""
+    return total * ratio
+
+
+def fits(total: Amount, used: Amount, ratio: Amount, requested: float) -> npt.NDArray[np.bool_]:
+    """Return where requested more fits: within the limit, and within the bare total by itself.
+
+    The second condition keeps over-commit from giving one instance more than a host physically
+    has. used may be above the limit, where a ratio was lowered or a host shrank.
+    """
+    alone = np.greater_equal(total, requested)
+    together = np.greater_equal(limit(total, ratio) - used, requested)
+    return np.asarray(np.logical_and(alone, together), np.bool_)

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of instances: the guests that each agent saw on its node at its last audit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.tables import instances as table
+from inventory.tables import utc_now
+
+# Dead rows are kept for readers that ask what changed; they reload everything more often than this.
+KEPT = timedelta(days=1)
+_FACTS = ("display_name", "project_id", "vcpus", "memory_mb", "root_gb", "vm_state")
+
+
+def replace(
+    connection: sa.Connection, host: str, node: str, seen: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Make the live rows of a node those of the instances seen; return whether any changed.
+
+    Each mapping has the keys uuid, display_name, project_id, vcpus, memory_mb (MB), root_gb (GB)
+    and vm_state.
+    """
+    here = sa.and_(table.c.host == host, table.c.node == node)
+    rows = {row.uuid: row for row in connection.execute(sa.select(table).where(here))}
+    wanted = {instance["uuid"]: instance for instance in seen}
+    new = [{"host": host, "node": node, **wanted[uuid]} for uuid in wanted.keys() - rows.keys()]
+    changed = [
+        {"row_id": row.id, **{name: wanted[uuid][name] for name in _FACTS}}
+        for uuid, row in rows.items()
+        if uuid in wanted and (row.deleted or _differs(row, wanted[uuid]))
+    ]
+    gone = [row.id for uuid, row in rows.items() if uuid not in wanted and not row.deleted]
+    if new:
+        stamps = {"created_at": utc_now(), "updated_at": utc_now()}
+        connection.execute(sa.insert(table).values(**stamps), new)
+    if changed:
+        values: dict[str, Any] = {name: sa.bindparam(name) for name in _FACTS}
+        connection.execute(
+            sa.update(table)
+            .where(table.c.id == sa.bindparam("row_id"))
+            .values(deleted=0, deleted_at=None, updated_at=utc_now(), **values),
+            changed,
+        )
+    if gone:
+        connection.execute(
+            sa.update(table)
+            .where(table.c.id.in_(gone))
+            .values(deleted=table.c.id, deleted_at=utc_now(), updated_at=utc_now())
+        )
+        _forget(connection, here)
+    return bool(new or changed or gone)
+
+
+def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, str]]:
+    """Return the (host, node) among these hosts that have live rows."""
+    query = sa.select(table.c.host, table.c.node).where(
+        table.c.deleted == 0, table.c.host.in_(list(hosts))
+    )
+    return {(row.host, row.node) for row in connection.execute(query.distinct())}
+
+
+def all_live(connection: sa.Connection) -> Sequence[sa.Row[Any]]:
+    """Return all live rows."""
+    return connection.execute(sa.select(table).where(table.c.deleted == 0)).all()
+
+
+def written_since(connection: sa.Connection, moment: datetime) -> Sequence[sa.Row[Any]]:
+    """Return the rows, dead ones included, that were written since moment."""
+    return connection.execute(sa.select(table).where(table.c.updated_at >= moment)).all()
+
+
+def _differs(row: sa.Row[Any], instance: Mapping[str, Any]) -> bool:
+    return any(getattr(row, name) != instance[name] for name in _FACTS)
+
+
+def _forget(connection: sa.Connection, here: sa.ColumnElement[bool]) -> None:
+    now = connection.scalar(sa.select(utc_now()))
+    if now is not None:
+        connection.execute(
+            sa.delete(table).where(here, table.c.deleted != 0, table.c.deleted_at < now - KEPT)
+        )

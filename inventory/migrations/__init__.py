@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The schema: created and upgraded by alembic, checked when a daemon starts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from inventory import tables
+from inventory.engine import Database
+
+# Not alembic's usual name: a database that holds Nova's tables has one of that name already.
+VERSION_TABLE = "berthmaster_version"
+LOCK = "berthmaster db sync"
+LOCK_WAIT = 60
+
+
+class SchemaError(Exception):
+    """The database's schema is not the one this release works with."""
+
+
+def sync(database: Database) -> tuple[str | None, str]:
+    """Bring the schema to this release; return the revisions before and after.
+
+    Several at a time are safe: one does the work and the others find it done.
+    """
+    with _exclusive(database) as connection:
+        before = _revision(connection)
+        if before is None:
+            _refuse_foreign_tables(connection)
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        after = _revision(connection)
+        if after is None:
+            raise SchemaError("alembic left no revision behind")
+        return before, after
+
+
+def check(database: Database) -> None:
+    """Raise SchemaError unless the schema is exactly this release's."""
+    found = database.read(_revision)
+    wanted = ScriptDirectory.from_config(_config()).get_current_head()
+    if found is None:
+        raise SchemaError(
+            "the database has no tables of Berthmaster yet: run 'berthmaster db sync' once"
+        )
+    if found != wanted:
+        raise SchemaError(
+            f"the database's schema is at {found}, this release needs {wanted}: "
+            "run 'berthmaster db sync' with the newest release installed"
+        )
+
+
+def revision(database: Database) -> str | None:
+    """Return the schema's revision, None before the first sync."""
+    return database.read(_revision)
+
+
+@contextmanager
+def _exclusive(database: Database) -> Iterator[sa.Connection]:
+    """Yield a connection that no other db sync has at the same time.
+
+    SQLite's write lock, taken at the beginning, is enough. MySQL ends a transaction at every
+    change of the schema, so a lock of its own is held around all of them.
+    """
+    with database.engine.connect() as connection:
+        connection.execution_options(berthmaster_writes=True)
+        if connection.dialect.name == "sqlite":
+            with connection.begin():
+                yield connection
+            return
+        if not connection.scalar(sa.select(sa.func.get_lock(LOCK, LOCK_WAIT))):
+            raise SchemaError(f"another db sync has been at work for {LOCK_WAIT} s; try again")
+        try:
+            yield connection
+            connection.commit()
+        finally:
+            connection.scalar(sa.select(sa.func.release_lock(LOCK)))
+
+
+def _config() -> Config:
+    config = Config()
+    # alembic takes a percent sign for the beginning of an interpolation.
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    return config
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    revision: str | None = context.get_current_revision()
+    return revision
+
+
+def _refuse_foreign_tables(connection: sa.Connection) -> None:
+    taken = sorted(set(sa.inspect(connection).get_table_names()) & tables.metadata.tables.keys())
+    if taken:
+        raise SchemaError(
+            f"the database has tables of another program ({', '.join(taken)}), perhaps Nova's: "
+            "give Berthmaster a database of its own in [database] connection"
+        )

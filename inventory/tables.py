@@ -1,0 +1,196 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The tables. compute_nodes and services have Nova's columns; what we add is marked as ours."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
+
+metadata = sa.MetaData()
+
+_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+
+
+class utc_now(FunctionElement[datetime]):
+    """The database's clock in UTC and whole seconds, so that no two machines' clocks are mixed."""
+
+    type: sa.types.TypeEngine[Any] = sa.DateTime()
+    inherit_cache = True
+
+
+@compiles(utc_now, "mysql")
+@compiles(utc_now, "mariadb")
+def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    return "UTC_TIMESTAMP()"
+
+
+@compiles(utc_now, "sqlite")
+def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    # In the very form in which SQLAlchemy stores a DateTime, since SQLite compares texts.
+    return "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
+
+
+def _timestamps() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("created_at", sa.DateTime),
+        sa.Column("updated_at", sa.DateTime, index=True),
+        sa.Column("deleted_at", sa.DateTime),
+        # 0 for a live row, else the row's id: several dead rows may carry the same names.
+        sa.Column("deleted", sa.Integer, nullable=False, server_default="0"),
+    )
+
+
+def _name(name: str, nullable: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.String(255), nullable=nullable)
+
+
+def _count(name: str, nullable: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Integer, nullable=nullable)
+
+
+compute_nodes = sa.Table(
+    "compute_nodes",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    _count("service_id", nullable=True),
+    _name("host"),
+    _name("hypervisor_hostname"),
+    sa.Column("hypervisor_type", _TEXT, nullable=False),
+    _count("hypervisor_version"),
+    _count("vcpus"),
+    _count("memory_mb"),
+    _count("local_gb"),
+    _count("vcpus_used"),
+    _count("memory_mb_used"),
+    _count("local_gb_used"),
+    _count("free_ram_mb", nullable=True),
+    _count("free_disk_gb", nullable=True),
+    _count("current_workload", nullable=True),
+    _count("running_vms", nullable=True),
+    _count("disk_available_least", nullable=True),
+    sa.Column("cpu_info", _TEXT, nullable=False),
+    sa.Column("host_ip", sa.String(39)),
+    sa.Column("supported_instances", _TEXT),
+    sa.Column("metrics", _TEXT),
+    sa.Column("pci_stats", _TEXT),
+    sa.Column("extra_resources", _TEXT),
+    sa.Column("stats", _TEXT),
+    sa.Column("numa_topology", _TEXT),
+    # Double precision, so that a ratio such as 1.1 is found again by its value.
+    sa.Column("cpu_allocation_ratio", sa.Double),
+    sa.Column("ram_allocation_ratio", sa.Double),
+    sa.Column("disk_allocation_ratio", sa.Double),
+    sa.Column("mapped", sa.Integer, server_default="0"),
+    *_timestamps(),
+    # Ours: grows by one with every write of the row.
+    sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
+    sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
+    **_OPTIONS,
+)
+
+services = sa.Table(
+    "services",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    _name("host"),
+    sa.Column("binary", sa.String(255), nullable=False, quote=True),
+    _name("topic"),
+    sa.Column("report_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("last_seen_up", sa.DateTime),
+    sa.Column("disabled", sa.Boolean, nullable=False, server_default=sa.false()),
+    _name("disabled_reason", nullable=True),
+    sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("version", sa.Integer, server_default="0"),
+    *_timestamps(),
+    sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
+    sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
+    **_OPTIONS,
+)
+
+instances = sa.Table(
+    "instances",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    _name("host"),
+    _name("node"),
+    _name("display_name", nullable=True),
+    _name("project_id", nullable=True),
+    _count("vcpus"),
+    _count("memory_mb"),
+    _count("root_gb"),
+    _name("vm_state", nullable=True),
+    *_timestamps(),
+    # An instance that moves is on two hosts for a while.
+    sa.UniqueConstraint("uuid", "host", "node", name="uniq_instances_place"),
+    # What an audit asks for, on every host every minute.
+    sa.Index("ix_instances_host_node", "host", "node"),
+    **_OPTIONS,
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("created_at", sa.DateTime),
+    sa.Column("updated_at", sa.DateTime),
+    **_OPTIONS,
+)
+
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    metadata,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("host", sa.String(255), primary_key=True),
+    **_OPTIONS,
+)
+
+aggregate_metadata = sa.Table(
+    "aggregate_metadata",
+    metadata,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", sa.String(255), primary_key=True, quote=True),
+    sa.Column("value", sa.String(255), nullable=False),
+    **_OPTIONS,
+)
+
+server_groups = sa.Table(
+    "server_groups",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    _name("name"),
+    _name("project_id", nullable=True),
+    sa.Column("policy", sa.String(255), nullable=False),
+    sa.Column("rules", _TEXT),
+    sa.Column("created_at", sa.DateTime),
+    sa.Column("updated_at", sa.DateTime),
+    **_OPTIONS,
+)
+
+server_group_members = sa.Table(
+    "server_group_members",
+    metadata,
+    sa.Column("group_id", sa.ForeignKey("server_groups.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("instance_uuid", sa.String(36), primary_key=True),
+    **_OPTIONS,
+)
+
+# Ours: how often the rows of a table changed in a way that every reader must see at once.
+# Readers compare one number instead of reading a table that hardly ever changes.
+revisions = sa.Table(
+    "revisions",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("revision", sa.Integer, nullable=False),
+    **_OPTIONS,
+)

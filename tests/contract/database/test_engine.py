@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of inventory.engine."""
+
+from threading import Barrier, Event, Thread
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception
+
+from inventory.engine import Database, DatabaseUnavailable
+from inventory.tables import compute_nodes as table
+from tests.databases import a_node, open_at, save
+
+WRITERS, TIMES = 4, 15
+
+
+def in_threads(*works):
+    """Run functions at the same time and return what they raised."""
+    errors = []
+
+    def run(work):
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def vcpus(connection, host="h1"):
+    return connection.scalar(sa.select(table.c.vcpus).where(table.c.host == host))
+
+
+def set_vcpus(connection, value, host="h1"):
+    connection.execute(sa.update(table).where(table.c.host == host).values(vcpus=value))
+
+
+def test_what_was_written_is_committed(url, database):
+    save(database, a_node(vcpus=3))
+    other = open_at(url)
+    assert other.read(vcpus) == 3
+    other.close()
+
+
+def test_a_work_that_raises_leaves_nothing_behind(database):
+    save(database, a_node(vcpus=3))
+
+    def work(connection):
+        set_vcpus(connection, 99)
+        raise LookupError("half way")
+
+    with pytest.raises(LookupError, match="half way"):
+        database.write(work)
+    assert database.read(vcpus) == 3
+
+
+def test_reading_sees_one_moment_only(url, database):
+    save(database, a_node(vcpus=1))
+    other = open_at(url)
+
+    def twice(connection):
+        first = vcpus(connection)
+        other.write(lambda c: set_vcpus(c, 2))
+        return first, vcpus(connection)
+
+    assert database.read(twice) == (1, 1)
+    assert database.read(vcpus) == 2
+    other.close()
+
+
+def test_several_writers_at_once_lose_nothing(url, database):
+    save(database, a_node(vcpus=0))
+
+    def count_up():
+        own = open_at(url)
+        for _ in range(TIMES):
+            own.write(
+                lambda c: c.execute(sa.update(table).values(vcpus=table.c.vcpus + 1)),
+            )
+        own.close()
+
+    assert in_threads(*[count_up] * WRITERS) == []
+    assert database.read(vcpus) == WRITERS * TIMES
+
+
+def test_writers_that_read_first_lose_nothing_either(url, database):
+    save(database, a_node(vcpus=0))
+
+    def count_up():
+        own = open_at(url)
+        for _ in range(TIMES):
+            own.write(read_then_write)
+        own.close()
+
+    def read_then_write(connection):
+        found = connection.scalar(sa.select(table.c.vcpus).with_for_update())
+        set_vcpus(connection, found + 1)
+
+    assert in_threads(*[count_up] * WRITERS) == []
+    assert database.read(vcpus) == WRITERS * TIMES
+
+
+def test_errors_that_trying_again_does_not_mend_are_raised_at_once(database):
+    attempts = []
+
+    def work(connection):
+        attempts.append(1)
+        connection.execute(sa.text("INSERT INTO revisions (name, revision) VALUES ('a', 1)"))
+        connection.execute(sa.text("INSERT INTO revisions (name, revision) VALUES ('a', 1)"))
+
+    with pytest.raises(exception.DBDuplicateEntry):
+        database.write(work)
+    assert len(attempts) == 1
+
+
+def test_a_deadlock_is_survived_by_beginning_again(url, database):
+    if database.engine.dialect.name == "sqlite":
+        assert_writers_take_turns(url, database)
+        return
+    save(database, a_node("h1", vcpus=0), a_node("h2", vcpus=0))
+    barrier = Barrier(2, timeout=30)
+    attempts = []
+
+    def crosswise(first, second):
+        own, mine = open_at(url), []
+
+        def work(connection):
+            attempts.append(first)
+            mine.append(first)
+            connection.execute(
+                sa.update(table).where(table.c.host == first).values(vcpus=table.c.vcpus + 1)
+            )
+            if len(mine) == 1:
+                barrier.wait()
+            connection.execute(
+                sa.update(table).where(table.c.host == second).values(vcpus=table.c.vcpus + 1)
+            )
+
+        own.write(work)
+        own.close()
+
+    assert in_threads(lambda: crosswise("h1", "h2"), lambda: crosswise("h2", "h1")) == []
+    assert len(attempts) == 3
+    assert database.read(lambda c: (vcpus(c, "h1"), vcpus(c, "h2"))) == (2, 2)
+
+
+def assert_writers_take_turns(url, database):
+    """SQLite has one lock: who comes second waits at its beginning, so there are no deadlocks."""
+    save(database, a_node(vcpus=0))
+    inside, order = Event(), []
+
+    def first(connection):
+        inside.set()
+        order.append("first begins")
+        set_vcpus(connection, 1)
+        order.append("first ends")
+
+    def second(connection):
+        order.append("second begins")
+        set_vcpus(connection, vcpus(connection) + 1)
+
+    def late():
+        assert inside.wait(30)
+        own = open_at(url)
+        own.write(second)
+        own.close()
+
+    assert in_threads(lambda: database.write(first), late) == []
+    assert order == ["first begins", "first ends", "second begins"]
+    assert database.read(vcpus) == 2
+
+
+def test_the_error_of_a_database_that_is_gone_says_why():
+    error = DatabaseUnavailable("no route")
+    assert str(error) == "the database is not available: no route"
+    assert error.reason == "no route"
+
+
+def test_a_closed_database_connects_again_when_it_is_used(database):
+    save(database, a_node(vcpus=5))
+    database.close()
+    assert database.read(vcpus) == 5
+    assert isinstance(database, Database)

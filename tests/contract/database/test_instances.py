@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of inventory.instances."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inventory import instances
+from inventory.tables import instances as table
+from inventory.tables import utc_now
+from tests.databases import an_instance, empty
+
+HOUR = timedelta(hours=1)
+
+
+def replace(database, *seen, host="h1", node="n1"):
+    return database.write(lambda c: instances.replace(c, host, node, seen))
+
+
+def live(database):
+    """Return {(uuid, host): row} of the live rows."""
+    return {(row.uuid, row.host): row for row in database.read(instances.all_live)}
+
+
+def age_by(database, age):
+    """Let all dead rows be dead for some time longer, and all rows written that long ago."""
+
+    def work(connection):
+        then = connection.scalar(sa.select(utc_now())) - age
+        connection.execute(sa.update(table).values(updated_at=then))
+        connection.execute(sa.update(table).where(table.c.deleted != 0).values(deleted_at=then))
+
+    database.write(work)
+
+
+def written_lately(database):
+    now = database.read(lambda c: c.scalar(sa.select(utc_now())))
+    rows = database.read(lambda c: instances.written_since(c, now - HOUR))
+    return {row.uuid: bool(row.deleted) for row in rows}
+
+
+def test_rows_follow_what_an_agent_sees(database):
+    assert replace(database, an_instance("u1"), an_instance("u2"))
+    assert live(database).keys() == {("u1", "h1"), ("u2", "h1")}
+    assert replace(database, an_instance("u2", memory_mb=2048), an_instance("u3"))
+    found = live(database)
+    assert found.keys() == {("u2", "h1"), ("u3", "h1")}
+    assert found["u2", "h1"].memory_mb == 2048
+    assert found["u3", "h1"].display_name == "name of u3"
+    assert replace(database)
+    assert live(database) == {}
+
+
+def test_nothing_is_written_when_nothing_changed(database):
+    replace(database, an_instance("u1"), an_instance("u2"))
+    age_by(database, 2 * HOUR)
+    assert not replace(database, an_instance("u2"), an_instance("u1"))
+    assert written_lately(database) == {}
+    assert not replace(database, host="h2")
+
+
+def test_readers_find_what_came_changed_and_went(database):
+    replace(database, an_instance("same"), an_instance("changes"), an_instance("goes"))
+    age_by(database, 2 * HOUR)
+    replace(database, an_instance("same"), an_instance("changes", vcpus=9), an_instance("comes"))
+    assert written_lately(database) == {"changes": False, "goes": True, "comes": False}
+
+
+def test_an_instance_that_comes_back_gets_its_row_again(database):
+    replace(database, an_instance("u1"))
+    before = live(database)["u1", "h1"].id
+    replace(database)
+    age_by(database, 2 * HOUR)
+    assert replace(database, an_instance("u1"))
+    row = live(database)["u1", "h1"]
+    assert (row.id, row.deleted_at) == (before, None)
+    assert written_lately(database) == {"u1": False}
+
+
+def test_an_instance_that_moves_is_on_two_hosts(database):
+    replace(database, an_instance("u1"))
+    replace(database, an_instance("u1"), host="h2")
+    assert live(database).keys() == {("u1", "h1"), ("u1", "h2")}
+    replace(database)
+    assert live(database).keys() == {("u1", "h2")}
+
+
+def test_other_nodes_are_left_alone(database):
+    replace(database, an_instance("u1"), node="n1")
+    replace(database, an_instance("u2"), node="n2")
+    replace(database, node="n1")
+    assert [row.uuid for row in live(database).values()] == ["u2"]
+    places = database.read(lambda c: instances.places(c, ["h1", "h2"]))
+    assert places == {("h1", "n2")}
+    assert database.read(lambda c: instances.places(c, [])) == set()
+
+
+@pytest.mark.parametrize(("days", "kept"), [(0.9, True), (1.1, False)])
+def test_dead_rows_are_forgotten_after_a_day(database, days, kept):
+    replace(database, an_instance("u1"), an_instance("u2"))
+    replace(database, an_instance("u2"))
+    age_by(database, timedelta(days=days))
+    replace(database)
+    rows = database.read(lambda c: c.execute(sa.select(table.c.uuid)).scalars().all())
+    assert ("u1" in rows) == kept
+    assert "u2" in rows
+
+
+_SEEN = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), max_size=4)
+_STEPS = st.lists(st.tuples(st.sampled_from(["h1", "h2"]), _SEEN), max_size=6)
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_STEPS)
+def test_rows_are_always_those_that_were_seen_last(database, steps):
+    empty(database)
+    model = {}
+    for host, seen in steps:
+        changed = replace(
+            database, *(an_instance(uuid, vcpus=n) for uuid, n in seen.items()), host=host
+        )
+        assert changed == (model.get(host, {}) != seen)
+        model[host] = seen
+    expected = {(uuid, host): n for host, seen in model.items() for uuid, n in seen.items()}
+    assert {place: row.vcpus for place, row in live(database).items()} == expected

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of inventory.services and inventory.heartbeat."""
+
+import logging
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import revisions, services
+from inventory.engine import Database
+from inventory.heartbeat import Heartbeat
+from inventory.tables import services as table
+from tests.databases import open_at, serve
+from tests.fixtures.daemons.process import wait_until
+
+UNTOUCHED = (False, None)
+BY_OPERATOR = (True, "new disks")
+
+
+def rows(database, binary="nova-compute"):
+    return database.read(lambda c: services.all_live(c, binary))
+
+
+def switch(database):
+    """Return the switch of the only service and its reason."""
+    (row,) = rows(database)
+    return row.disabled, row.disabled_reason
+
+
+def as_operator(database, **values):
+    def work(connection):
+        connection.execute(sa.update(table).values(**values))
+        revisions.advance(connection, revisions.SERVICES)
+
+    database.write(work)
+
+
+def revision(database):
+    return database.read(revisions.current).get(revisions.SERVICES, 0)
+
+
+def test_registering_creates_rows_and_returns_their_ids_in_order(database):
+    ids = serve(database, "b", "a", "c")
+    found = {row.id: row.host for row in rows(database)}
+    assert [found[each] for each in ids] == ["b", "a", "c"]
+    (row, *_) = rows(database)
+    assert (row.binary, row.topic, row.disabled, row.forced_down) == (
+        "nova-compute",
+        "compute",
+        False,
+        False,
+    )
+
+
+def test_registering_again_keeps_counters_and_switches(database):
+    (first,) = serve(database, "h1")
+    as_operator(database, disabled=True, disabled_reason="new disks", forced_down=True)
+    before = revision(database)
+    (again,) = serve(database, "h1")
+    (row,) = rows(database)
+    assert again == first
+    assert (row.report_count, row.forced_down, switch(database)) == (2, True, BY_OPERATOR)
+    assert revision(database) == before
+
+
+def test_services_of_another_kind_are_others(database):
+    serve(database, "h1")
+    kind = services.SCHEDULER
+    database.write(lambda c: services.register(c, ["h1"], kind, 1))
+    assert len(rows(database)) == len(rows(database, "nova-scheduler")) == 1
+    assert len(rows(database, None)) == 2
+
+
+def test_a_beat_counts_and_is_seen_on_the_database_s_clock(database):
+    ids = serve(database, "h1", "h2")
+    assert database.write(lambda c: services.beat(c, ids)) == 2
+    for row in rows(database):
+        assert row.report_count == 2
+        assert 0 <= services.heartbeat_age(row) <= 5
+    assert database.write(lambda c: services.beat(c, [*ids, 999999])) == 2
+    assert database.write(lambda c: services.beat(c, [])) == 0
+
+
+def test_the_age_of_a_heartbeat(database):
+    serve(database, "h1")
+    (row,) = rows(database)
+    ages = {}
+    for name, values in {
+        "old": {"last_seen_up": row.now - timedelta(seconds=75)},
+        "ahead": {"last_seen_up": row.now + timedelta(seconds=75)},
+        "never": {"last_seen_up": None, "created_at": row.now - timedelta(seconds=30)},
+        "nothing": {"last_seen_up": None, "created_at": None},
+    }.items():
+        as_operator(database, **values)
+        ages[name] = services.heartbeat_age(rows(database)[0])
+    assert ages["old"] == pytest.approx(75, abs=5)
+    assert ages["ahead"] == pytest.approx(-75, abs=5)
+    assert ages["never"] == pytest.approx(30, abs=5)
+    assert ages["nothing"] == float("inf")
+
+
+def test_a_service_disables_and_enables_itself(database):
+    ids = serve(database, "h1")
+    database.write(lambda c: services.disable_automatically(c, ids, "libvirt is gone"))
+    assert switch(database) == (True, "AUTO: libvirt is gone")
+    database.write(lambda c: services.disable_automatically(c, ids, "libvirt hangs"))
+    assert switch(database) == (True, "AUTO: libvirt hangs")
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert switch(database) == UNTOUCHED
+
+
+def test_a_service_never_overrides_an_operator(database):
+    ids = serve(database, "h1")
+    as_operator(database, disabled=True, disabled_reason="new disks")
+    database.write(lambda c: services.disable_automatically(c, ids, "libvirt is gone"))
+    assert switch(database) == BY_OPERATOR
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert switch(database) == BY_OPERATOR
+    as_operator(database, disabled=True, disabled_reason=None)
+    database.write(lambda c: services.disable_automatically(c, ids, "libvirt is gone"))
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert switch(database) == (True, None)
+
+
+def test_an_operator_who_takes_over_keeps_the_host_disabled(database):
+    ids = serve(database, "h1")
+    database.write(lambda c: services.disable_automatically(c, ids, "libvirt is gone"))
+    as_operator(database, disabled_reason="new disks")
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert switch(database) == BY_OPERATOR
+
+
+@pytest.mark.parametrize("reason", ["%", "_", "AUTO: ", "ü" * 400])
+def test_reasons_of_any_text_and_length(database, reason):
+    ids = serve(database, "h1")
+    database.write(lambda c: services.disable_automatically(c, ids, reason))
+    assert switch(database) == (True, f"AUTO: {reason}"[:255])
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert switch(database) == UNTOUCHED
+
+
+def test_readers_are_told_of_switches_and_of_nothing_else(database):
+    before = revision(database)
+    ids = serve(database, "h1")
+    assert revision(database) == before + 1
+    database.write(lambda c: services.beat(c, ids))
+    database.write(lambda c: services.enable_automatically(c, ids))
+    assert revision(database) == before + 1
+    for _ in range(3):
+        database.write(lambda c: services.disable_automatically(c, ids, "libvirt is gone"))
+    assert revision(database) == before + 2
+
+
+def test_deleted_services_are_gone_and_come_back_as_new_rows(database):
+    (first,) = serve(database, "h1")
+    database.write(lambda c: c.execute(sa.update(table).values(deleted=table.c.id)))
+    assert rows(database) == []
+    assert database.write(lambda c: services.beat(c, [first])) == 0
+    (second,) = serve(database, "h1")
+    assert second != first
+
+
+def test_the_heartbeat_of_a_daemon(database):
+    heart = Heartbeat(database, ["h1", "h2"], services.COMPUTE, interval=0.02)
+    heart.start()
+    try:
+        assert [row.report_count >= 1 for row in rows(database)] == [True, True]
+        assert wait_until(lambda: all(row.report_count >= 3 for row in rows(database)), 10)
+        # A row that somebody deleted comes back.
+        database.write(
+            lambda c: c.execute(sa.update(table).where(table.c.host == "h1").values(deleted=1))
+        )
+        assert wait_until(lambda: {row.host for row in rows(database)} == {"h1", "h2"}, 10)
+    finally:
+        heart.stop()
+    counts = [row.report_count for row in rows(database)]
+    heart.stop()
+    assert [row.report_count for row in rows(database)] == counts
+
+
+class Moody(Database):
+    """A database that fails when it is told to."""
+
+    failing = False
+
+    def write(self, work):
+        if self.failing:
+            raise ConnectionError("no route")
+        return super().write(work)
+
+
+def test_a_heart_survives_a_database_that_is_away(database, caplog):
+    moody = Moody(database.engine)
+    heart = Heartbeat(moody, ["h1"], services.COMPUTE, interval=0.02)
+    with caplog.at_level(logging.INFO, logger="inventory.heartbeat"):
+        heart.start()
+        try:
+            moody.failing = True
+            assert wait_until(lambda: "trying again every 0.02 s: no route" in caplog.text, 10)
+            moody.failing = False
+            assert wait_until(lambda: "Heartbeat recovered" in caplog.text, 10)
+        finally:
+            heart.stop()
+    assert caplog.text.count("Heartbeat failed") == 1
+
+
+def test_a_heart_that_was_never_started_can_be_stopped(database):
+    Heartbeat(database, ["h1"], services.COMPUTE, interval=1).stop()
+    assert rows(database) == []
+
+
+@pytest.mark.parametrize(
+    ("age", "forced_down", "up"),
+    [
+        (0, False, True),
+        (60, False, True),
+        (75, False, False),
+        (-75, False, False),
+        (0, True, False),
+    ],
+)
+def test_whether_a_service_is_up(database, age, forced_down, up):
+    serve(database, "h1")
+    (row,) = rows(database)
+    as_operator(database, last_seen_up=row.now - timedelta(seconds=age), forced_down=forced_down)
+    assert services.is_up(rows(database)[0], limit=65) == up
+
+
+def test_many_agents_register_at_once(url, database):
+    errors = []
+
+    def register(number):
+        own = open_at(url)
+        try:
+            serve(own, f"h{number}")
+        except Exception as error:
+            errors.append(error)
+        finally:
+            own.close()
+
+    threads = [Thread(target=register, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(rows(database)) == 6
+    assert revision(database) == 6

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of inventory.engine and inventory.tables on SQLite."""
+
+import re
+import shutil
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import migrations
+from inventory.engine import DatabaseUnavailable
+from inventory.tables import utc_now
+from tests.databases import open_at
+
+
+def test_the_directory_of_an_embedded_database_is_made(tmp_path):
+    database = open_at(f"sqlite:///{tmp_path}/new/deeper/berthmaster.sqlite")
+    migrations.sync(database)
+    migrations.check(database)
+    database.close()
+    assert (tmp_path / "new" / "deeper" / "berthmaster.sqlite").stat().st_size > 0
+
+
+def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
+    directory = tmp_path / "a directory"
+    directory.mkdir()
+    with pytest.raises(DatabaseUnavailable, match="unable to open database file"):
+        open_at(f"sqlite:///{directory}")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle-of-delphi://x"])
+def test_a_url_that_cannot_be_used_is_said_in_one_line(url):
+    with pytest.raises(DatabaseUnavailable) as caught:
+        open_at(url)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_database_that_vanishes_is_unavailable(tmp_path):
+    database = open_at(f"sqlite:///{tmp_path}/state/file.sqlite")
+    migrations.sync(database)
+    database.close()
+    shutil.rmtree(tmp_path / "state")
+    with pytest.raises(DatabaseUnavailable) as caught:
+        database.read(migrations._revision)
+    assert "unable to open database file" in caught.value.reason
+    assert "\n" not in str(caught.value)
+
+
+def test_the_clock_of_the_database_is_in_the_form_of_a_stored_moment(tmp_path):
+    # SQLite compares texts: another form would sort before or after every stored moment.
+    database = open_at(f"sqlite:///{tmp_path}/file.sqlite")
+    query = sa.select(sa.cast(utc_now(), sa.String))
+    text = database.read(lambda connection: connection.scalar(query))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.000000", text)
+    moment = database.read(lambda connection: connection.scalar(sa.select(utc_now())))
+    assert moment.tzinfo is None
+    database.close()
