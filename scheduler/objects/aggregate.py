@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A named set of hosts with metadata."""
+
+from dataclasses import dataclass, field
+
+from scheduler.objects.presence import FieldPresence
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(FieldPresence):
+    """``hosts`` are names of compute services."""
+
+    id: int | None = None
+    uuid: str | None = None
+    name: str | None = None
+    hosts: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def availability_zone(self) -> str | None:
+        """The zone that the aggregate stands for, if any."""
+        return self.metadata.get("availability_zone")

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a compute node that hold one of Nova's objects as JSON text."""
+
+import json
+
+from scheduler.objects.kinds import (
+    COUNT,
+    INTEGER,
+    NAME,
+    TEXT,
+    TRUTH,
+    from_json,
+    list_of,
+    map_of,
+    nullable,
+    or_none,
+    set_of,
+)
+from scheduler.objects.network import NetworkMetadata
+from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from scheduler.objects.pci import PciDevicePool
+from scheduler.objects.shape import Fields, Shape, object_list
+
+
+def _share_cpus(cell: Fields) -> None:
+    # Before NUMACell 1.4 one set of CPUs served floating and pinned guests.
+    cell.setdefault("pcpuset", set(cell.get("cpuset", ())))
+
+
+NETWORK_METADATA = Shape(NetworkMetadata, "1.0", {"physnets": set_of(NAME), "tunneled": TRUTH})
+NUMA_PAGES = Shape(
+    NUMAPagesTopology,
+    "1.1",
+    {"size_kb": COUNT, "total": COUNT, "used": COUNT, "reserved": COUNT},
+)
+NUMA_CELL = Shape(
+    NUMACell,
+    "1.5",
+    {
+        "id": COUNT,
+        "cpuset": set_of(COUNT),
+        "pcpuset": set_of(COUNT),
+        "memory": COUNT,
+        "cpu_usage": INTEGER,
+        "memory_usage": INTEGER,
+        "pinned_cpus": set_of(COUNT),
+        "siblings": list_of(set_of(COUNT)),
+        "mempages": list_of(NUMA_PAGES.kind),
+        "network_metadata": NETWORK_METADATA.kind,
+        "socket": nullable(INTEGER),
+    },
+    settle=_share_cpus,
+)
+NUMA_TOPOLOGY = Shape(NUMATopology, "1.2", {"cells": list_of(NUMA_CELL.kind)})
+PCI_POOL = Shape(
+    PciDevicePool,
+    "1.1",
+    {
+        "product_id": NAME,
+        "vendor_id": NAME,
+        "numa_node": nullable(INTEGER),
+        "tags": map_of(or_none(TEXT)),
+        "count": COUNT,
+    },
+)
+PCI_POOLS = object_list("PciDevicePoolList", "1.1", PCI_POOL.kind)
+
+
+def numa_topology_from_json(text: str | None) -> NUMATopology | None:
+    """Read the column ``numa_topology``; raises Malformed for what is no such document."""
+    parsed = from_json(text) if text else None
+    return None if parsed is None else NUMA_TOPOLOGY.read(parsed)
+
+
+def numa_topology_to_json(topology: NUMATopology) -> str:
+    """Write the column ``numa_topology``."""
+    return json.dumps(NUMA_TOPOLOGY.write(topology))
+
+
+def pci_pools_from_json(text: str | None) -> list[PciDevicePool]:
+    """Read the column ``pci_stats``; raises Malformed for what is no such document."""
+    parsed = from_json(text) if text else None
+    return [] if parsed is None else list(PCI_POOLS.read(parsed))
+
+
+def pci_pools_to_json(pools: list[PciDevicePool]) -> str:
+    """Write the column ``pci_stats``."""
+    return json.dumps(PCI_POOLS.write(pools))

@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""An instance as the scheduler hears of it from its compute host."""
+
+from dataclasses import dataclass
+
+from scheduler.objects.flavor import Flavor
+from scheduler.objects.presence import FieldPresence
+
+
+@dataclass(slots=True)
+class Instance(FieldPresence):
+    """Only ``uuid`` is certain; memory in MB, disks in GB."""
+
+    uuid: str
+    host: str | None = None
+    node: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    vcpus: int | None = None
+    memory_mb: int | None = None
+    root_gb: int | None = None
+    ephemeral_gb: int | None = None
+    vm_state: str | None = None
+    task_state: str | None = None
+    power_state: int | None = None
+    instance_type_id: int | None = None
+    image_ref: str | None = None
+    os_type: str | None = None
+    availability_zone: str | None = None
+    hidden: bool = False
+    flavor: Flavor | None = None

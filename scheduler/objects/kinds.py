@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of values in Nova's primitives, each with its reader and its writer.
+
+A reader is tolerant where Nova's is (numbers may come as text or float) and refuses everything
+else with :class:`Malformed`. It never recurses deeper than the shape that it was built for.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Set
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST_ITEMS = 10_000
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+
+_WORDS = {
+    **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
+    **dict.fromkeys(("0", "f", "false", "off", "n", "no", ""), False),
+}
+
+
+class Malformed(ValueError):
+    """A value that cannot be read, with the path to it, which grows while the error rises."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path: list[str | int] = []
+
+    def under(self, *steps: str | int) -> "Malformed":
+        """Add the steps that lead to the value read so far."""
+        self.path[:0] = steps
+        return self
+
+    def __str__(self) -> str:
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        where = "".join(steps).removeprefix(".")
+        return f"{where}: {self.problem}" if where else self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one field is read and written; a nullable one is written as null rather than left out."""
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+    nullable: bool = False
+
+
+def shown(value: object) -> str:
+    """Show a refused value in a message: short, and never walking into a container."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "...")
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= 64 else f"a {value.bit_length()}-bit number"
+    return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
+
+
+def read_under(step: str, read: Callable[[Any], T], value: Any) -> T:
+    """Read a value, and name the step that leads to it when it is refused."""
+    try:
+        return read(value)
+    except Malformed as wrong:
+        wrong.under(step)
+        raise
+
+
+def unchanged(value: Any) -> Any:
+    """Write what is a JSON value already."""
+    return value
+
+
+def _whole_number(value: object) -> int:
+    """Read the numbers that Nova's reader takes as an integer too, but not a bool."""
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return int(value)
+        except (ValueError, OverflowError):
+            pass
+    raise Malformed(f"{shown(value)} is not a whole number")
+
+
+def between(low: int, high: int) -> Kind:
+    """Return the kind of whole numbers of a range, both ends included."""
+
+    def read(value: Any) -> int:
+        number = value if type(value) is int else _whole_number(value)
+        if low <= number <= high:
+            return number
+        raise Malformed(f"{shown(number)} is not between {low} and {high}")
+
+    return Kind(read, unchanged)
+
+
+def text_of(most: int, least: int = 0) -> Kind:
+    """Return the kind of texts of a bounded length; a number is read as its digits."""
+
+    def read(value: Any) -> str:
+        if type(value) is str:
+            if least <= len(value) <= most and (value.isascii() or _is_unicode(value)):
+                return value
+            raise Malformed(f"{shown(value)} is not text of {least} to {most} characters")
+        if isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 64):
+            return str(value)
+        raise Malformed(f"{shown(value)} is not text")
+
+    return Kind(read, unchanged)
+
+
+def _is_unicode(value: str) -> bool:
+    # A lone surrogate passes JSON, and fails later in a log, a database or a reply.
+    return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _ratio(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise Malformed(f"{shown(value)} is not a finite number")
+    return number
+
+
+def _truth(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    word = _WORDS.get(value.strip().lower()) if isinstance(value, str) else None
+    if word is None and type(value) is int and value in (0, 1):
+        word = bool(value)
+    if word is None:
+        raise Malformed(f"{shown(value)} is neither true nor false")
+    return word
+
+
+COUNT = between(0, INT32)
+INTEGER = between(-INT32 - 1, INT32)
+SIZE = between(0, INT64)
+RATIO = Kind(_ratio, unchanged)
+TRUTH = Kind(_truth, unchanged)
+TEXT = text_of(65_535)
+NAME = text_of(255)
+UUID = text_of(36, least=1)
+
+
+def nullable(kind: Kind) -> Kind:
+    """Return the kind that is written as null when there is no value."""
+    return replace(kind, nullable=True)
+
+
+def is_list(value: object) -> bool:
+    """Tell whether the value is a JSON array, or what a caller in this process gives for one."""
+    return isinstance(value, (list, tuple, Set))
+
+
+def items_of(value: Any, most: int) -> Collection[Any]:
+    """Return the items of an array of bounded length."""
+    if not is_list(value):
+        raise Malformed(f"{shown(value)} is not a list")
+    items: Collection[Any] = value
+    if len(items) > most:
+        raise Malformed(f"{len(items)} items are more than {most}")
+    return items
+
+
+def list_of(item: Kind, most: int = MOST_ITEMS) -> Kind:
+    """Return the kind of arrays whose items are all of one kind."""
+
+    def read(value: Any) -> list[Any]:
+        items = items_of(value, most)
+        found: list[Any] = []
+        try:
+            found.extend(map(item.read, items))
+        except Malformed as wrong:
+            wrong.under(len(found))  # extend() keeps what came before the refused item
+            raise
+        return found
+
+    return Kind(read, lambda values: list(map(item.write, values)))
+
+
+def set_of(item: Kind, most: int = MOST_ITEMS) -> Kind:
+    """Return the kind of arrays whose order means nothing."""
+    listed = list_of(item, most)
+    return Kind(lambda value: set(listed.read(value)), sorted)
+
+
+def map_of(item: Kind, key: Kind = NAME, most: int = MOST_ITEMS) -> Kind:
+    """Return the kind of JSON objects used as a mapping."""
+
+    def read(value: Any) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for name, each in items_of(mapping_of(value).items(), most):
+            try:
+                found[key.read(name)] = item.read(each)
+            except Malformed as wrong:
+                wrong.under(name if isinstance(name, str) and len(name) < 64 else shown(name))
+                raise
+        return found
+
+    return Kind(read, lambda values: {str(k): item.write(v) for k, v in values.items()})
+
+
+def mapping_of(value: Any) -> dict[Any, Any]:
+    """Return the value when it is a JSON object."""
+    if isinstance(value, dict):
+        return value
+    raise Malformed(f"{shown(value)} is not an object")
+
+
+def or_none(item: Kind) -> Kind:
+    """Return the kind that also has null as a value: an item of a list, say."""
+    return Kind(
+        lambda value: None if value is None else item.read(value),
+        lambda value: None if value is None else item.write(value),
+        nullable=True,
+    )
+
+
+def from_json(text: str) -> Any:
+    """Parse a JSON document that is kept as text inside another one."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise Malformed(f"{shown(text)} is not a JSON document") from None
+
+
+def document(kind: Kind) -> Kind:
+    """Return the kind that may also come as JSON text."""
+
+    def read(value: Any) -> Any:
+        return kind.read(from_json(value) if isinstance(value, str) else value)
+
+    return replace(kind, read=read)

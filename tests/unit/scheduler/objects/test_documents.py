@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a compute node that hold objects."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.objects import NetworkMetadata, NUMATopology, PciDevicePool
+from scheduler.objects.documents import (
+    numa_topology_from_json,
+    numa_topology_to_json,
+    pci_pools_from_json,
+    pci_pools_to_json,
+)
+from scheduler.objects.kinds import Malformed
+
+WIRE = Path(__file__).parents[3] / "fixtures" / "wire"
+
+
+def column(name):
+    return json.dumps(json.loads((WIRE / f"{name}.json").read_text())["primitive"])
+
+
+def test_a_host_topology_of_today():
+    first, second = numa_topology_from_json(column("obj_host_numa_topology")).cells
+    assert (first.id, first.memory, first.socket) == (0, 4096, 0)
+    assert (first.cpuset, first.pcpuset) == ({0, 1}, {2, 3})
+    assert first.siblings == [{0, 1}, {2, 3}]
+    assert [(pages.size_kb, pages.free) for pages in first.mempages] == [(4, 1048576), (2048, 512)]
+    assert second.network_metadata == NetworkMetadata({"physnet1"}, tunneled=False)
+
+
+def test_in_newton_one_set_of_cpus_served_both_kinds_of_guests():
+    for cell in numa_topology_from_json(column("newton_obj_host_numa_topology")).cells:
+        assert cell.pcpuset == cell.cpuset
+        assert len(cell.cpuset) == 4
+
+
+def test_a_host_topology_survives_the_column():
+    topology = numa_topology_from_json(column("obj_host_numa_topology"))
+    assert numa_topology_from_json(numa_topology_to_json(topology)) == topology
+    assert numa_topology_to_json(NUMATopology()).startswith('{"nova_object.name": "NUMATopology"')
+
+
+def test_pci_pools_survive_the_column():
+    pools = [PciDevicePool("154d", "8086", 4, numa_node=1, tags={"physical_network": None})]
+    assert pci_pools_from_json(pci_pools_to_json(pools)) == pools
+
+
+@pytest.mark.parametrize("empty", [None, "", "null"])
+def test_an_empty_column_means_nothing_reported(empty):
+    assert numa_topology_from_json(empty) is None
+    assert pci_pools_from_json(empty) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cells": [{"id": 0}]}', "[" * 200_000])
+def test_nonsense_is_refused(text):
+    with pytest.raises(Malformed):
+        numa_topology_from_json(text)
