@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments of select_destinations, in all the shapes that RPC 4.0 to 4.5 gave them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.objects.kinds import TRUTH, UUID, Malformed, list_of, read_under, shown
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.shape import VERSION_KEY, Fields
+from scheduler.rpc.codec.legacy import read_legacy
+from scheduler.rpc.codec.refusal import refusing_malformed
+from scheduler.rpc.codec.shapes import MOST_INSTANCES, REQUEST_SPEC
+
+_UUIDS = list_of(UUID, MOST_INSTANCES)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectArguments:
+    """One request: an entry of the answer is due for each of ``instance_uuids``, in their order.
+
+    A uuid is None where an old caller only said how many instances it wants. ``spec_version`` is
+    that of the caller's RequestSpec, which tells its age; None for callers from before Mitaka.
+    """
+
+    spec: RequestSpec
+    instance_uuids: list[str | None]
+    return_objects: bool = False
+    return_alternates: bool = False
+    spec_version: tuple[int, int] | None = None
+
+
+@refusing_malformed
+def decode_select_arguments(arguments: Mapping[str, Any]) -> SelectArguments:
+    """Read the keyword arguments of a call or a cast; raises InvalidInput, nothing else.
+
+    ``spec_obj`` makes it 4.3 or later, otherwise the two dictionaries of 4.0 are read.
+    """
+    version = None
+    if "spec_obj" in arguments:
+        spec = read_under("spec_obj", REQUEST_SPEC.read, arguments["spec_obj"])
+        version = _minor_version(arguments["spec_obj"])
+    else:
+        spec = read_legacy(arguments.get("request_spec"), arguments.get("filter_properties"))
+    return SelectArguments(
+        spec,
+        _instance_uuids(arguments, spec),
+        return_objects=_flag(arguments, "return_objects"),
+        return_alternates=_flag(arguments, "return_alternates"),
+        spec_version=version,
+    )
+
+
+def encode_select_arguments(asked: SelectArguments) -> Fields:
+    """Return the keyword arguments of RPC 4.5."""
+    return {
+        "spec_obj": encode_request_spec(asked.spec),
+        "instance_uuids": None if None in asked.instance_uuids else asked.instance_uuids,
+        "return_objects": asked.return_objects,
+        "return_alternates": asked.return_alternates,
+    }
+
+
+def encode_request_spec(spec: RequestSpec) -> Fields:
+    """Return the primitive of RequestSpec 1.15."""
+    return REQUEST_SPEC.write(spec)
+
+
+@refusing_malformed
+def decode_request_spec(primitive: Any) -> RequestSpec:
+    """Read a RequestSpec of any minor version; raises InvalidInput."""
+    return REQUEST_SPEC.read(primitive)
+
+
+def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str | None]:
+    uuids = arguments.get("instance_uuids")
+    uuids = [] if uuids is None else read_under("instance_uuids", _UUIDS.read, uuids)
+    if len(set(uuids)) < len(uuids):
+        raise Malformed("names an instance twice").under("instance_uuids")
+    # Stored specs keep the number of the first boot: it only counts where there are no uuids.
+    return uuids or [spec.instance_uuid] + [None] * (spec.num_instances - 1)
+
+
+def _flag(arguments: Mapping[str, Any], name: str) -> bool:
+    flag = arguments.get(name)
+    return flag is not None and bool(read_under(name, TRUTH.read, flag))
+
+
+def _minor_version(primitive: Mapping[str, Any]) -> tuple[int, int] | None:
+    version = primitive.get(VERSION_KEY)
+    if version is None:
+        return None
+    major, _, minor = version.partition(".")
+    try:
+        return int(major), int(minor.partition(".")[0])
+    except ValueError:
+        raise Malformed(f"RequestSpec is of version {shown(version)}").under("spec_obj") from None

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Any request that our values can express, and any JSON."""
+
+import types
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+from scheduler.objects import (
+    ImageMeta,
+    ImageMetaProps,
+    InstanceGroup,
+    RequestSpec,
+    SchedulerLimits,
+)
+
+counts = st.integers(0, 2**31 - 1)
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+moments = st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='seconds')}Z")
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+_properties = st.fixed_dictionaries(
+    {},
+    optional={
+        "hw_architecture": texts,
+        "hw_cpu_cores": counts,
+        "hw_qemu_guest_agent": st.booleans(),
+        "hw_numa_cpus": st.lists(st.sets(counts, max_size=3), max_size=2),
+        "hw_numa_mem": st.lists(counts, max_size=2),
+        "traits_required": st.lists(texts, max_size=2),
+        "img_mappings": st.lists(st.dictionaries(texts, st.none() | texts, max_size=2)),
+    },
+)
+_PLAIN = {
+    int: counts,
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: texts,
+    bool: st.booleans(),
+    types.NoneType: st.none(),
+    ImageMetaProps: _properties.map(ImageMetaProps),
+}
+# Fields whose values are fewer than their type says.
+_SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (ImageMeta, "created_at"): st.none() | moments,
+    (ImageMeta, "updated_at"): st.none() | moments,
+    (InstanceGroup, "rules"): st.fixed_dictionaries(
+        {}, optional={"max_server_per_host": st.integers(1, 2**31 - 1)}
+    ),
+    (RequestSpec, "num_instances"): st.integers(1, 10_000),
+    (SchedulerLimits, "vcpu"): st.none() | counts,
+    (SchedulerLimits, "memory_mb"): st.none() | counts,
+    (SchedulerLimits, "disk_gb"): st.none() | counts,
+}
+
+
+def any_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Return the values of a type as the fields of our dataclasses name it."""
+    inner = [any_of(each) for each in get_args(hint)]
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return st.one_of(inner)
+    if origin is list:
+        return st.lists(inner[0], max_size=2)
+    if origin is set:
+        return st.sets(inner[0], max_size=2)
+    if origin is dict:
+        return st.dictionaries(*inner, max_size=2)
+    if is_dataclass(hint):
+        return st.deferred(lambda: _built(hint))
+    return _PLAIN[hint]
+
+
+def _built(made: Any) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(made)
+    return st.builds(
+        made,
+        **{
+            each.name: _SPECIAL.get((made, each.name), any_of(hints[each.name]))
+            for each in fields(made)
+        },
+    )
+
+
+requests = any_of(RequestSpec)
