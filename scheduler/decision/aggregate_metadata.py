@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the metadata of a host's aggregates say about it.
+
+Source: behaviour reference 1.2.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.scaling import Weights
+from scheduler.objects.aggregate import Aggregate
+
+
+def values(aggregates: Iterable[Aggregate] | None, key: str) -> set[str]:
+    """Return the distinct texts that the aggregates have under a key, as they are."""
+    return {each.metadata[key] for each in aggregates or () if key in each.metadata}
+
+
+def split_values(aggregates: Iterable[Aggregate] | None, key: str) -> set[str]:
+    """Return the distinct texts under a key, split at commas and trimmed."""
+    return {part.strip() for value in values(aggregates, key) for part in value.split(",")}
+
+
+def smallest(
+    aggregates: Iterable[Aggregate] | None,
+    key: str,
+    default: float,
+    warn: Callable[[str], None],
+) -> float:
+    """Return the smallest number under a key, or default where there is none.
+
+    A text that is no finite number is passed over with a warning; those beside it still count.
+    """
+    numbers = []
+    for text in sorted(values(aggregates, key)):
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not math.isfinite(number):
+            warn(f"aggregate metadata {key} = {text!r} is not a number and is ignored")
+        else:
+            numbers.append(number)
+    return min(numbers, default=default)
+
+
+def column(hosts: HostTable, key: str, default: float) -> Weights | None:
+    """Return smallest() for each row, or None when no aggregate of any host has the key."""
+    distinct: list[Any] = hosts.distinct("aggregates")
+    if not any(values(aggregates, key) for aggregates in distinct):
+        return None
+    numbers = [smallest(aggregates, key, default, hosts.warn) for aggregates in distinct]
+    return np.array(numbers, np.float64)[hosts.codes("aggregates")]

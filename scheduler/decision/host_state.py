@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""One host as filters and weighers see it: a row of the table with the names they know."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
+from scheduler.decision.limits import HostLimits
+from scheduler.objects.instance import Instance
+from scheduler.objects.request_spec import RequestSpec
+
+_COLUMNS = NUMBERS | frozenset(OBJECTS)
+
+
+class HostState:
+    """The state of one node of one host; attributes are read from and written to its row.
+
+    Attributes and units are those of host_table, besides limits, instances and service. Attributes
+    that are no columns stay on the object. HostState(host, node) makes a table of its own, so that
+    a plug-in can be tried by itself.
+    """
+
+    table: HostTable
+    row: int
+
+    def __init__(self, host: str, node: str) -> None:
+        table = HostTable()
+        row = table.add(host, node)
+        self.__dict__.update(table=table, row=row)
+
+    @classmethod
+    def of(cls, table: HostTable, row: int) -> "HostState":
+        """Return the host in a row of a table."""
+        state = cls.__new__(cls)
+        state.__dict__.update(table=table, row=row)
+        return state
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _COLUMNS:
+            raise AttributeError(f"a host has no attribute {name}")
+        return self.table.get(self.row, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _COLUMNS:
+            self.table.set(self.row, name, value)
+        elif name in _DERIVED:
+            object.__setattr__(self, name, value)
+        else:
+            self.__dict__[name] = value
+
+    @property
+    def limits(self) -> HostLimits:
+        """What may be promised of this host: {vcpu, memory_mb, disk_gb} as filters set them."""
+        return self.table.limits.of(self.row)
+
+    @limits.setter
+    def limits(self, limits: Mapping[str, Any]) -> None:
+        here = self.table.limits.of(self.row)
+        here.clear()
+        here.update(limits)
+
+    @property
+    def instances(self) -> Mapping[str, Instance]:
+        """The instances on this host by uuid."""
+        return self.table.residents.on(self.row)
+
+    @instances.setter
+    def instances(self, instances: Mapping[str, Instance]) -> None:
+        self.table.residents.replace(self.row, instances)
+
+    @property
+    def service(self) -> dict[str, Any]:
+        """The compute service of this host, as far as it is known here."""
+        return {
+            "host": self.host,
+            "binary": "nova-compute",
+            "topic": "compute",
+            "disabled": self.service_disabled,
+            "disabled_reason": self.disabled_reason,
+            "forced_down": self.forced_down,
+            "heartbeat_age": self.heartbeat_age,
+        }
+
+    def consume_from_request(self, spec_obj: RequestSpec) -> None:
+        """Take what the request asks for, so that the next instance sees what is left.
+
+        Swap counts as disk here as it does in the filter, and an instance that boots from a volume
+        takes no root disk: what was checked is what is taken.
+        """
+        self.free_ram_mb -= spec_obj.memory_mb
+        self.free_disk_mb -= spec_obj.disk_mb
+        self.vcpus_used += spec_obj.vcpus
+        self.num_instances += 1
+        self.num_io_ops += 1
+        if spec_obj.instance_uuid:
+            self.table.residents.add(
+                self.row,
+                spec_obj.instance_uuid,
+                Instance(uuid=spec_obj.instance_uuid, host=self.host, node=self.nodename),
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"({self.host}, {self.nodename}) ram: {self.free_ram_mb} MB disk: {self.free_disk_mb}"
+            f" MB vcpus used: {self.vcpus_used} io_ops: {self.num_io_ops}"
+            f" instances: {self.num_instances}"
+        )
+
+
+_DERIVED = frozenset({"limits", "instances", "service"})

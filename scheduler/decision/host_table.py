@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""All hosts of a decision: one numpy column per number, one interned column per object."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.decision.interned import Interned
+from scheduler.decision.limits import Limits
+from scheduler.decision.residents import Residents
+
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
+
+# Units are in the names; ratios are factors, updated is seconds since 1970 on the database's clock.
+# heartbeat_age is seconds since the host's compute service was last seen, which was at last_seen
+# on whatever clock the table's owner uses.
+INTEGERS = (
+    "node_id",
+    "generation",
+    "total_usable_ram_mb",
+    "free_ram_mb",
+    "total_usable_disk_gb",
+    "free_disk_mb",
+    "disk_mb_used",
+    "vcpus_total",
+    "vcpus_used",
+    "num_instances",
+    "num_io_ops",
+    "failed_builds",
+)
+FLOATS = (
+    "cpu_allocation_ratio",
+    "ram_allocation_ratio",
+    "disk_allocation_ratio",
+    "heartbeat_age",
+    "last_seen",
+    "updated",
+)
+# unserved: no compute service of the host is registered, so nobody would build an instance there.
+FLAGS = ("service_disabled", "forced_down", "unserved")
+OBJECTS = (
+    "host",
+    "nodename",
+    "uuid",
+    "cell_uuid",
+    "host_ip",
+    "hypervisor_type",
+    "hypervisor_version",
+    "hypervisor_hostname",
+    "cpu_info",
+    "supported_instances",
+    "numa_topology",
+    "pci_stats",
+    "metrics",
+    "stats",
+    "aggregates",
+    "disabled_reason",
+)
+_DTYPES: dict[str, type] = {
+    **dict.fromkeys(INTEGERS, np.int64),
+    **dict.fromkeys(FLOATS, np.float64),
+    **dict.fromkeys(FLAGS, np.bool_),
+}
+NUMBERS = frozenset(_DTYPES)
+
+
+class HostTable:
+    """Hosts as rows. A row belongs to one (host, nodename) until it is removed, then to another.
+
+    Reading a column by its name gives a read-only array with one element for each row, holes
+    included (present says which rows are hosts). set() writes one element.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.limits = Limits(0)
+        self.residents = Residents()
+        self.candidates: Mask = np.zeros(0, np.bool_)
+        self.warnings: dict[str, None] = {}
+        self._numbers: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()
+        }
+        self._objects = {name: Interned(0) for name in OBJECTS}
+        self._present: Mask = np.zeros(0, np.bool_)
+        self._row_of: dict[tuple[str, str], int] = {}
+        self._rows_of_host: dict[str, tuple[int, ...]] = {}
+        self._holes: list[int] = []
+        self._borrowed: set[str] = set()
+
+    def __len__(self) -> int:
+        """Return the number of hosts."""
+        return len(self._row_of)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        if name not in NUMBERS:
+            raise AttributeError(f"the table has no column of numbers called {name}")
+        column = self._numbers[name][: self.size]
+        column.flags.writeable = False
+        return column
+
+    @property
+    def present(self) -> Mask:
+        """Which rows are hosts."""
+        return self._present[: self.size]
+
+    def rows(self) -> Iterable[int]:
+        """Return the rows of all hosts, in no order to rely on."""
+        return self._row_of.values()
+
+    def row_of(self, host: str, nodename: str) -> int | None:
+        """Return the row of a node, letter case respected."""
+        return self._row_of.get((host, nodename))
+
+    def rows_of_host(self, host: str, any_case: bool = False) -> Iterator[int]:
+        """Yield the rows of all nodes of a host."""
+        names = self._objects["host"]
+        for row in self._rows_of_host.get(host.casefold(), ()):
+            if any_case or names[row] == host:
+                yield row
+
+    def get(self, row: int, name: str) -> Any:
+        """Return one element: a plain number (None for NaN), flag or object."""
+        if name in self._objects:
+            return self._objects[name][row]
+        value = self._numbers[name][row].item()
+        return None if value != value else value
+
+    def set(self, row: int, name: str, value: Any, key: Hashable = None) -> None:
+        """Write one element; of objects, equal keys share one value (see Interned.set)."""
+        if name in self._objects:
+            self._own_object(name).set(row, value, key)
+        else:
+            self._own_number(name)[row] = _unset(name) if value is None else value
+
+    def share(self, row: int, name: str, key: Hashable) -> bool:
+        """Give a row the object that another row has under this key; False when none has."""
+        if not self._objects[name].knows(key):
+            return False
+        self._own_object(name).share(row, key)
+        return True
+
+    def fill(self, name: str, column: npt.NDArray[Any]) -> None:
+        """Write a whole column of numbers, one element for each row."""
+        self._own_number(name)[: self.size] = column
+
+    def codes(self, name: str) -> Codes:
+        """Return integers that are equal exactly where rows have the same value of a column."""
+        if name in self._objects:
+            return self._objects[name].codes[: self.size].astype(np.int64)
+        if name == "instances":
+            codes = np.zeros(self.size, np.int64)
+            occupied = [row for row in self.residents.occupied() if row < self.size]
+            codes[occupied] = np.array(occupied, np.int64) + 1
+            return codes
+        return np.unique(getattr(self, name), return_inverse=True)[1].astype(np.int64)
+
+    def distinct(self, name: str) -> list[Any]:
+        """Return the values of an object column by code."""
+        return self._objects[name].values()
+
+    def warn(self, text: str) -> None:
+        """Keep a warning for whoever reads the decision; the same one is kept once."""
+        self.warnings[text] = None
+
+    def add(self, host: str, nodename: str) -> int:
+        """Return the row of a new node."""
+        if self._holes:
+            row = self._holes.pop()
+        else:
+            row = self.size
+            if row == len(self._present):
+                self._grow(max(16, row + row // 2) if row else 1)
+            self.size += 1
+        self._present[row] = True
+        self._row_of[host, nodename] = row
+        folded = host.casefold()
+        self._rows_of_host[folded] = (*self._rows_of_host.get(folded, ()), row)
+        self.set(row, "host", host)
+        self.set(row, "nodename", nodename)
+        self.limits = Limits(self.size)
+        self.candidates = self.present
+        return row
+
+    def remove(self, row: int) -> None:
+        """Forget the node of a row; the row is used again for another one."""
+        host, nodename = self.get(row, "host"), self.get(row, "nodename")
+        del self._row_of[host, nodename]
+        folded = host.casefold()
+        left = tuple(other for other in self._rows_of_host[folded] if other != row)
+        if left:
+            self._rows_of_host[folded] = left
+        else:
+            del self._rows_of_host[folded]
+        for name in (*NUMBERS, *OBJECTS):
+            self.set(row, name, None)
+        self.residents.replace(row, {})
+        self._present[row] = False
+        self._holes.append(row)
+
+    def working_copy(self) -> "HostTable":
+        """Return a table for one request: what it changes is copied first, the rest is shared.
+
+        It holds as long as this table is not changed itself.
+        """
+        other = HostTable.__new__(HostTable)
+        other.__dict__.update(self.__dict__)
+        other._numbers = self._numbers.copy()
+        other._objects = self._objects.copy()
+        other._borrowed = {*NUMBERS, *OBJECTS}
+        other.residents = self.residents.copy()
+        other.limits = Limits(self.size)
+        other.candidates = self.present
+        other.warnings = {}
+        return other
+
+    def _own_number(self, name: str) -> npt.NDArray[Any]:
+        if name in self._borrowed:
+            self._numbers[name] = self._numbers[name].copy()
+            self._borrowed.discard(name)
+        return self._numbers[name]
+
+    def _own_object(self, name: str) -> Interned:
+        if name in self._borrowed:
+            self._objects[name] = self._objects[name].copy()
+            self._borrowed.discard(name)
+        return self._objects[name]
+
+    def _grow(self, capacity: int) -> None:
+        for name, column in self._numbers.items():
+            more = np.full(capacity - len(column), _unset(name), column.dtype)
+            self._numbers[name] = np.concatenate([column, more])
+        for objects in self._objects.values():
+            objects.grow(capacity)
+        self._present = np.concatenate(
+            [self._present, np.zeros(capacity - len(self._present), np.bool_)]
+        )
+
+
+def _unset(name: str) -> float:
+    """Return what stands for None: ratios and ages have a number for it that fits nothing."""
+    return np.nan if name in FLOATS else 0

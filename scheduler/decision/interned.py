@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A column of objects of which many rows share a few: each distinct value is kept once."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+UNSET = 0
+
+
+class Interned:
+    """One small integer per row, the code of its value; code 0 is None.
+
+    Values that no row uses any longer are forgotten, so a column may change for years.
+    """
+
+    __slots__ = ("_code_of", "_free", "_keys", "_uses", "_values", "codes")
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self._values: list[Any] = [None]
+        self._keys: list[Hashable] = [None]
+        self._uses: list[int] = [capacity]
+        self._code_of: dict[Hashable, int] = {None: UNSET}
+        self._free: list[int] = []
+
+    def __getitem__(self, row: int) -> Any:
+        return self._values[self.codes[row]]
+
+    def set(self, row: int, value: Any, key: Hashable = None) -> None:
+        """Give a row a value; equal keys share one value, by default equal values do."""
+        code = self._code(value, _key(value) if key is None else key)
+        self._uses[code] += 1
+        self._release(int(self.codes[row]))
+        self.codes[row] = code
+
+    def knows(self, key: Hashable) -> bool:
+        """Return whether some row has the value of this key, so that it need not be made again."""
+        return key in self._code_of
+
+    def share(self, row: int, key: Hashable) -> None:
+        """Give a row the value that another one has under this key."""
+        self.set(row, self._values[self._code_of[key]], key)
+
+    def values(self) -> list[Any]:
+        """Return the values by code; those of unused codes are None."""
+        return self._values
+
+    def code_of(self, value: Any) -> int | None:
+        """Return the code of a value, None when no row has it."""
+        return self._code_of.get(_key(value))
+
+    def grow(self, capacity: int) -> None:
+        self._uses[UNSET] += capacity - len(self.codes)
+        self.codes = np.concatenate([self.codes, np.zeros(capacity - len(self.codes), np.int32)])
+
+    def copy(self) -> "Interned":
+        """Return a column that can be changed without changing this one; values are shared."""
+        other = Interned.__new__(Interned)
+        other.codes = self.codes.copy()
+        other._values = self._values.copy()
+        other._keys = self._keys.copy()
+        other._uses = self._uses.copy()
+        other._code_of = self._code_of.copy()
+        other._free = self._free.copy()
+        return other
+
+    def _code(self, value: Any, key: Hashable) -> int:
+        if value is None:
+            return UNSET
+        code = self._code_of.get(key)
+        if code is not None:
+            return code
+        if self._free:
+            code = self._free.pop()
+            self._values[code], self._keys[code] = value, key
+        else:
+            code = len(self._values)
+            self._values.append(value)
+            self._keys.append(key)
+            self._uses.append(0)
+        self._code_of[key] = code
+        return code
+
+    def _release(self, code: int) -> None:
+        self._uses[code] -= 1
+        if self._uses[code] == 0 and code != UNSET:
+            del self._code_of[self._keys[code]]
+            self._values[code] = self._keys[code] = None
+            self._free.append(code)
+
+
+def _key(value: Any) -> Hashable:
+    if value is None:
+        return None
+    try:
+        hash(value)
+    except TypeError:
+        # Lists and dictionaries are told apart by identity; they live as long as they are used.
+        return ("object", id(value))
+    # 1, 1.0 and True are equal but not the same to whoever reads them.
+    return (type(value), value)

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The limits that filters set: how much of a host may be promised, as claims will enforce it."""
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+NUMERIC = ("vcpu", "memory_mb", "disk_gb")
+
+
+class Limits:
+    """One column per limit, NaN where none is set. A filter assigns a whole column at once.
+
+    Units: vcpu counts, memory_mb MB, disk_gb GB. Other names are kept host by host.
+    """
+
+    __slots__ = ("_columns", "_others", "_size")
+    _columns: dict[str, npt.NDArray[np.float64]]
+    _others: dict[tuple[int, str], Any]
+    _size: int
+
+    def __init__(self, size: int) -> None:
+        object.__setattr__(self, "_size", size)
+        object.__setattr__(self, "_columns", {})
+        object.__setattr__(self, "_others", {})
+
+    def __setattr__(self, name: str, column: npt.NDArray[np.float64]) -> None:
+        if name not in NUMERIC:
+            raise AttributeError(f"no limit is called {name}")
+        self._columns[name] = np.array(column, np.float64)
+
+    def __getattr__(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in NUMERIC:
+            raise AttributeError(f"no limit is called {name}")
+        return self._column(name)
+
+    def of(self, row: int) -> "HostLimits":
+        """Return the limits of one host as a mapping that can be written."""
+        return HostLimits(self, row)
+
+    def _column(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self._columns:
+            self._columns[name] = np.full(self._size, np.nan)
+        return self._columns[name]
+
+
+class HostLimits(MutableMapping[str, Any]):
+    """The limits of one host: {name: value} of those that are set."""
+
+    __slots__ = ("_limits", "_row")
+
+    def __init__(self, limits: Limits, row: int) -> None:
+        self._limits = limits
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._limits._columns:
+            value = float(self._limits._columns[name][self._row])
+            if value == value:  # not NaN
+                return value
+        return self._limits._others[self._row, name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in NUMERIC:
+            self._limits._column(name)[self._row] = value
+        else:
+            self._limits._others[self._row, name] = value
+
+    def __delitem__(self, name: str) -> None:
+        _ = self[name]
+        if name in NUMERIC:
+            self._limits._column(name)[self._row] = np.nan
+        else:
+            del self._limits._others[self._row, name]
+
+    def __iter__(self) -> Iterator[str]:
+        columns = self._limits._columns
+        yield from (name for name in columns if not np.isnan(columns[name][self._row]))
+        yield from (name for row, name in self._limits._others if row == self._row)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

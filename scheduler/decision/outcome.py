@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a decision is: plain values that say what was chosen, from what, and why not the rest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One filter, or one rule of narrowing, with the number of hosts before and after it."""
+
+    name: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before}->{self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A host that was chosen or may serve instead, as it was when it was chosen."""
+
+    row: int
+    host: str
+    nodename: str
+    uuid: str | None
+    cell_uuid: str | None
+    limits: Mapping[str, Any]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedHost:
+    """The share of every weigher, multiplier included, in the total weight of a host."""
+
+    host: str
+    nodename: str
+    total: float
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one instance goes."""
+
+    instance_uuid: str | None
+    chosen: Candidate
+    steps: tuple[Step, ...]
+    weighed: tuple[WeighedHost, ...]
+    alternates: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why the request failed: the instance for which no host was left, and where they went."""
+
+    index: int
+    instance_uuid: str | None
+    steps: tuple[Step, ...]
+    reason: str = "There are not enough hosts available."
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one filter refuses one host."""
+
+    host: str
+    nodename: str
+    filter: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome for a request: placements for all of its instances, or the shortage."""
+
+    placements: tuple[Placement, ...] = ()
+    shortage: Shortage | None = None
+    warnings: tuple[str, ...] = ()
+    seed: int = 0
+    hosts: int = field(default=0)

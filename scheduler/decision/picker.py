@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From weights to a choice."""
+
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.decision.scaling import Weights
+
+# Up to this many of the best are found one by one, which is quicker than sorting all.
+_FEW = 8
+
+
+def best_first(totals: Weights, count: int) -> list[int]:
+    """Return the positions of the count highest totals; of equal ones the earlier comes first."""
+    if count > _FEW:
+        return [int(position) for position in np.argsort(-totals, kind="stable")[:count]]
+    left = totals.copy()
+    order = []
+    for _ in range(min(count, len(totals))):
+        position = int(np.argmax(left))
+        order.append(position)
+        left[position] = -np.inf
+    return order
+
+
+def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random) -> int:
+    """Return the position that is chosen.
+
+    With shuffle, hosts that share the best total change places at random first; then one of the
+    subset_size best is drawn, each with the same probability.
+    """
+    if subset_size == 1:
+        if not shuffle:
+            return int(np.argmax(totals))
+        return int(chance.choice(_equal_best(totals).tolist()))
+    order = best_first(totals, subset_size)
+    if shuffle:
+        best = _equal_best(totals)
+        if len(best) > 1:
+            shuffled = chance.sample(best.tolist(), len(best))
+            order = [*shuffled, *(position for position in order if position not in best)]
+    return chance.choice(order[:subset_size])
+
+
+def _equal_best(totals: Weights) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(totals == totals.max())

@@ -1,0 +1,28 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Raw weights to the range from 0 to 1, so that weighers can be added up."""
+
+import numpy as np
+import numpy.typing as npt
+
+Weights = npt.NDArray[np.float64]
+
+
+def scaled(raw: Weights, minval: float | None = None, maxval: float | None = None) -> Weights:
+    """Return (raw - low) / (high - low), each raw weight clamped to minval and maxval first.
+
+    low and high are minval and maxval where they are given, else the extremes of raw itself; where
+    they are equal every host gets 0. A weight that is no number counts as low.
+    """
+    if not len(raw):
+        return raw
+    raw = np.where(np.isfinite(raw), raw, -np.inf)
+    finite = raw[np.isfinite(raw)]
+    if not len(finite):
+        return np.zeros(len(raw))
+    low = float(finite.min()) if minval is None else minval
+    high = float(finite.max()) if maxval is None else maxval
+    if high <= low:
+        # All are equal, or below minval and so equal once they are clamped.
+        return np.zeros(len(raw))
+    return (np.clip(raw, low, high) - low) / (high - low)

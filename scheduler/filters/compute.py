@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A filter for hosts whose compute service cannot take instances."""
+
+import numpy as np
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.filters import BaseHostFilter
+from scheduler.objects.request_spec import RequestSpec
+
+
+class ComputeFilter(BaseHostFilter):
+    """Keep the hosts whose compute service is enabled and alive.
+
+    Alive means: not forced down, and seen within service_down_time seconds. A heartbeat that lies
+    as far in the future is none, since its clock cannot be trusted.
+    """
+
+    run_filter_once_per_request = True
+    service_down_time = 60
+    options = (("service_down_time", "DEFAULT", "service_down_time"),)
+
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        alive = np.abs(hosts.heartbeat_age) <= self.service_down_time
+        return np.asarray(alive & ~(hosts.service_disabled | hosts.forced_down), np.bool_)
+
+    def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
+        if host_state.service_disabled:
+            return f"compute service disabled: {host_state.disabled_reason or 'no reason given'}"
+        if host_state.forced_down:
+            return "compute service forced down"
+        age = host_state.heartbeat_age
+        seen = "never" if age is None else f"{age:.0f} s ago"
+        return f"compute service last seen {seen}, {self.service_down_time} s allowed"

@@ -1,0 +1,28 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A filter for server groups whose members belong together."""
+
+import numpy as np
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.filters import BaseHostFilter
+from scheduler.objects.request_spec import RequestSpec
+
+
+class ServerGroupAffinityFilter(BaseHostFilter):
+    """Keep the hosts that members of the instance's affinity group are on; any for the first."""
+
+    def applies(self, spec: RequestSpec) -> bool:
+        group = spec.instance_group
+        return group is not None and "affinity" in group.policies and bool(group.hosts)
+
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        mask = np.zeros(hosts.size, np.bool_)
+        for host in set(spec.instance_group.hosts) if spec.instance_group else ():
+            mask[list(hosts.rows_of_host(host))] = True
+        return mask
+
+    def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
+        members = ", ".join(sorted(set(spec_obj.instance_group.hosts)))  # type: ignore[union-attr]
+        return f"the affinity group is on {members}"

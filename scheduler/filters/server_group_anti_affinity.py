@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A filter for server groups whose members must not share a host."""
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.filters import BaseHostFilter
+from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.request_spec import RequestSpec
+
+
+class ServerGroupAntiAffinityFilter(BaseHostFilter):
+    """Keep the hosts with fewer members of the anti-affinity group than may share a host.
+
+    A host that the group's own list names holds at least one member, also when no agent has
+    reported it yet. The host on which the instance is already passes, so that it may stay there.
+    """
+
+    def applies(self, spec: RequestSpec) -> bool:
+        group = spec.instance_group
+        return group is not None and "anti-affinity" in group.policies
+
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        group = spec.instance_group
+        if group is None:
+            return hosts.present
+        mask = self._members(hosts, group) < self._most(group)
+        if spec.instance_uuid:
+            mask[list(hosts.residents.rows_of(spec.instance_uuid))] = True
+        return mask
+
+    def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
+        group = spec_obj.instance_group
+        if group is None:
+            return super().reason(host_state, spec_obj)
+        count = self._members(host_state.table, group)[host_state.row]
+        return f"has {count} of the anti-affinity group, {self._most(group)} allowed"
+
+    def _members(self, hosts: HostTable, group: InstanceGroup) -> npt.NDArray[np.int64]:
+        count = np.zeros(hosts.size, np.int64)
+        for uuid in set(group.members):
+            count[list(hosts.residents.rows_of(uuid))] += 1
+        named = [row for host in set(group.hosts) for row in hosts.rows_of_host(host)]
+        count[named] = np.maximum(count[named], 1)
+        return count
+
+    def _most(self, group: InstanceGroup) -> int:
+        return int(group.rules.get("max_server_per_host", 1))

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What every installed filter keeps, whatever its rule is."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stevedore import ExtensionManager
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import NUMBERS, OBJECTS
+from scheduler.decision.pipeline import explain, filtered
+from scheduler.filters import BaseHostFilter
+from scheduler.plugins import FILTERS
+from tests.contract.drawn import hosts, requests
+from tests.hosts import a_table
+
+CLASSES = {each.name: each.plugin for each in ExtensionManager(FILTERS)}
+
+
+RULES = [pytest.param(plugin(), id=name) for name, plugin in sorted(CLASSES.items())]
+each_filter = pytest.mark.parametrize("rule", RULES)
+
+
+def contents(table):
+    """Return all that a filter could change, but for the limits, which are its to write."""
+    numbers = {name: getattr(table, name).tolist() for name in NUMBERS - {"updated", "last_seen"}}
+    objects = {name: [table.get(row, name) for row in range(table.size)] for name in OBJECTS}
+    return repr((numbers, objects, [dict(table.residents.on(row)) for row in table.rows()]))
+
+
+def test_the_default_filters_are_among_them():
+    assert {"RamFilter", "CoreFilter", "DiskFilter", "ComputeFilter"} <= CLASSES.keys()
+    for name, plugin in CLASSES.items():
+        assert issubclass(plugin, BaseHostFilter)
+        assert plugin().name == name
+        assert plugin.__doc__.startswith("Keep ")
+
+
+@each_filter
+@settings(max_examples=25)
+@given(hosts(), requests())
+def test_a_mask_is_the_rule_for_each_host_by_itself(rule, each, spec):
+    table = a_table(*each)
+    mask = rule.mask(table, spec) if rule.applies(spec) else np.ones(table.size, np.bool_)
+    assert mask.shape == (table.size,)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == [rule.host_passes(host, spec) for host in each]
+    for row, host in enumerate(each):
+        assert dict(HostState.of(table, row).limits) == dict(host.limits)
+    assert not table.warnings
+
+
+@each_filter
+@settings(max_examples=25)
+@given(hosts(), requests())
+def test_a_refused_host_gets_a_reason_in_one_line(rule, each, spec):
+    for host in each:
+        if not rule.host_passes(host, spec):
+            reason = rule.reason(host, spec)
+            assert reason
+            assert "\n" not in reason
+
+
+@each_filter
+@settings(max_examples=25)
+@given(hosts(), requests())
+def test_a_filter_changes_nothing_but_limits(rule, each, spec):
+    table = a_table(*each)
+    before = contents(table)
+    candidates = table.candidates.copy()
+    rule.mask(table, spec)
+    assert contents(table) == before
+    assert table.candidates.tolist() == candidates.tolist()
+
+
+@each_filter
+@settings(max_examples=25)
+@given(hosts(), requests(), st.data())
+def test_no_filter_adds_a_host(rule, each, spec, data):
+    table = a_table(*each)
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(each), max_size=len(each)))
+    candidates = np.array(chosen)
+    left, steps = filtered(table, spec, [rule], candidates)
+    assert not (left & ~candidates).any()
+    assert steps[0].before == np.count_nonzero(candidates)
+    assert steps[0].after == np.count_nonzero(left)
+
+
+@given(hosts(), requests(), st.integers())
+def test_the_order_of_filters_does_not_change_who_is_left(each, spec, seed):
+    rules = [plugin() for _, plugin in sorted(CLASSES.items())]
+    one = filtered(a_table(*each), spec, rules, np.ones(len(each), np.bool_))[0]
+    Random(seed).shuffle(rules)
+    other = filtered(a_table(*each), spec, rules, np.ones(len(each), np.bool_))[0]
+    assert one.tolist() == other.tolist()
+
+
+@given(hosts(), requests())
+def test_explain_has_a_reason_exactly_for_the_hosts_that_are_refused(each, spec):
+    rules = [plugin() for _, plugin in sorted(CLASSES.items())]
+    table = a_table(*each)
+    left = filtered(table, spec, rules, np.ones(len(each), np.bool_))[0]
+    refused = {(one.host, one.nodename) for one in explain(table, spec, rules, most=100)}
+    expected = {
+        (host.host, host.nodename) for host, keep in zip(each, left, strict=True) if not keep
+    }
+    assert refused == expected
+
+
+@each_filter
+@settings(max_examples=25)
+@given(hosts(least=2), requests())
+def test_rows_that_were_given_up_do_not_disturb(rule, each, spec):
+    table = a_table(*each)
+    table.remove(0)
+    mask = rule.mask(table, spec) if rule.applies(spec) else np.ones(table.size, np.bool_)
+    assert mask.tolist()[1:] == [rule.host_passes(host, spec) for host in each[1:]]

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.decision.interned."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from scheduler.decision.interned import Interned
+
+LISTS = [[1], [1], {"a": 1}, {"a": 1}]
+# Equal to one another, and yet not the same to whoever reads them.
+VALUES = [None, "", "x", "y", 1, 1.0, True, 0, False, ("t",), ([],), *LISTS]
+
+
+class InternedMachine(RuleBasedStateMachine):
+    """A column beside a list of values."""
+
+    @initialize(capacity=st.integers(1, 6))
+    def begin(self, capacity):
+        self.column = Interned(capacity)
+        self.model = [None] * capacity
+        self.original = None
+
+    @rule(data=st.data(), value=st.sampled_from(VALUES))
+    def set(self, data, value):
+        row = data.draw(st.integers(0, len(self.model) - 1))
+        self.column.set(row, value)
+        self.model[row] = value
+
+    @rule(more=st.integers(0, 4))
+    def grow(self, more):
+        self.column.grow(len(self.model) + more)
+        self.model += [None] * more
+
+    @rule()
+    def copy(self):
+        self.original = (self.column, list(self.model))
+        self.column = self.column.copy()
+
+    @rule()
+    def swap(self):
+        if self.original:
+            column, model = self.original
+            self.original = (self.column, self.model)
+            self.column, self.model = column, model
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "column"):
+            assert_same(self.column, self.model)
+            if self.original:
+                assert_same(*self.original)
+
+
+def assert_same(column, model):
+    assert [id(column[row]) for row in range(len(model))] == [id(value) for value in model]
+    # Equal texts and numbers share a code, lists only with themselves.
+    for i, first in enumerate(model):
+        for j, second in enumerate(model):
+            same = first is second if isinstance(first, list | dict) else _equal(first, second)
+            assert (column.codes[i] == column.codes[j]) == same
+    # What no row uses is forgotten.
+    left = [value for value in column.values() if value is not None]
+    assert len(left) == len({int(code) for code in column.codes} - {0})
+    for value in VALUES:
+        code = column.code_of(value)
+        known = value is None or any(value is each for each in model)
+        assert (code is not None) == known
+        assert code is None or column.values()[code] is value
+
+
+def _equal(first, second):
+    return type(first) is type(second) and first == second and not isinstance(first, list | dict)
+
+
+TestInterned = InternedMachine.TestCase
+TestInterned.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
+
+
+def test_a_key_stands_for_its_value():
+    column = Interned(3)
+    value = [1, 2]
+    column.set(0, value, "the text")
+    assert column.knows("the text")
+    column.share(1, "the text")
+    assert column[1] is value
+    assert column.codes[0] == column.codes[1] != column.codes[2]
+
+
+def test_a_key_is_forgotten_with_the_last_row_that_uses_it():
+    column = Interned(2)
+    column.set(0, [1], "key")
+    column.share(1, "key")
+    column.set(0, None)
+    assert column.knows("key")
+    column.set(1, "other")
+    assert not column.knows("key")
+
+
+def test_codes_are_used_again():
+    column = Interned(1)
+    for each in range(1000):
+        column.set(0, f"value {each}")
+    assert len(column.values()) <= 3
+
+
+def test_setting_the_same_value_again_changes_nothing():
+    column = Interned(1)
+    column.set(0, "x")
+    column.set(0, "x")
+    column.set(0, None)
+    assert column.code_of("x") is None

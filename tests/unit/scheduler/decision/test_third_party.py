@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.decision.pipeline with plug-ins written for Nova."""
+
+import pytest
+
+from scheduler.decision.outcome import Refusal
+from scheduler.decision.pipeline import Plan, Request, decide, explain
+from scheduler.filters import BaseHostFilter
+from scheduler.weighers import BaseHostWeigher
+from tests.builders import INSTANCE, a_request
+from tests.hosts import a_host, a_table, hosts_with
+from tests.plugins import Drop, Favourite, Moody, Tens
+
+THREE = {"h1": 4096, "h2": 8192, "h3": 2048}
+
+
+class RoomyFilter(BaseHostFilter):
+    """What a site may have written for Newton: one method, no reads, no reason."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.free_ram_mb - spec_obj.memory_mb >= 2048
+
+
+class ZoneFilter(BaseHostFilter):
+    """A filter that says what it reads, and is asked once for each value."""
+
+    reads = ("aggregates", "hypervisor_type")
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def host_passes(self, host_state, spec_obj):
+        self.asked.append((host_state.aggregates, host_state.hypervisor_type))
+        return host_state.hypervisor_type == "kvm"
+
+
+def test_a_nova_style_filter_is_asked_once_for_each_host_that_is_left():
+    mine = Drop("h2")
+    hosts = hosts_with("free_ram_mb", THREE)
+    decision = decide(hosts, Request(a_request(), [INSTANCE]), Plan([RoomyFilter(), mine]))
+    assert mine.asked == [("h1", INSTANCE), ("h2", INSTANCE)]
+    assert decision.placements[0].chosen.host == "h1"
+    assert [str(step) for step in decision.placements[0].steps] == ["RoomyFilter 3->2", "Drop 2->1"]
+
+
+def test_a_filter_that_raises_refuses_that_host_and_leaves_a_warning():
+    # In Nova the whole request fails.
+    hosts = hosts_with("free_ram_mb", THREE)
+    decision = decide(hosts, Request(a_request(), ["u"]), Plan([Moody("h1", "h3")]))
+    assert decision.placements[0].chosen.host == "h2"
+    assert decision.warnings == (
+        "Moody refuses h1 (h1) since it failed there: KeyError: 'no h1 here'",
+        "Moody refuses h3 (h3) since it failed there: KeyError: 'no h3 here'",
+    )
+
+
+def test_a_filter_that_names_what_it_reads_is_asked_once_for_each_value():
+    mine, zone = ZoneFilter(), []
+    kinds = ["kvm", "lxc", "kvm", "kvm", "lxc"]
+    hosts = a_table(
+        *(a_host(f"h{i}", hypervisor_type=kind, aggregates=zone) for i, kind in enumerate(kinds))
+    )
+    mask = mine.mask(hosts, a_request())
+    assert mask.tolist() == [True, False, True, True, False]
+    assert sorted(kind for _, kind in mine.asked) == ["kvm", "lxc"]
+
+
+def test_a_filter_without_a_rule_says_so():
+    with pytest.raises(NotImplementedError, match="neither mask\\(\\) nor host_passes\\(\\)"):
+        BaseHostFilter().host_passes(a_host(), a_request())
+    with pytest.raises(NotImplementedError, match="neither weigh\\(\\) nor _weigh_object\\(\\)"):
+        BaseHostWeigher()._weigh_object(a_host(), a_request())
+
+
+def test_filter_all_works_on_a_list_of_hosts():
+    hosts = [a_host("h1", free_ram_mb=1), a_host("h2")]
+    assert [each.host for each in RoomyFilter().filter_all(hosts, a_request())] == ["h2"]
+
+
+def test_a_filter_without_reason_still_explains():
+    refusals = explain(hosts_with("free_ram_mb", THREE), a_request(), [RoomyFilter()], most=3)
+    assert refusals == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
+
+
+def test_a_nova_style_weigher_is_asked_for_the_hosts_that_are_left():
+    weigher = Favourite(h1=1, h3=2)
+    decision = decide(
+        hosts_with("free_ram_mb", THREE), Request(a_request(), ["u"]), Plan([Drop("h2")], [weigher])
+    )
+    assert decision.placements[0].chosen.host == "h3"
+    assert sorted(weigher.asked) == ["h1", "h3"]
+
+
+def test_a_weigher_may_have_a_multiplier_for_each_host():
+    hosts = hosts_with("vcpus_total", {"h1": 1, "h2": 10, "h3": 2})
+    placement = decide(hosts, Request(a_request(), ["u"]), Plan((), [Tens()])).placements[0]
+    # Scaled they are 0, 0.5 and 1.
+    assert {each.host: each.total for each in placement.weighed} == {"h1": 0, "h2": 5, "h3": 2}
+
+
+@pytest.mark.parametrize("base", [BaseHostFilter, BaseHostWeigher])
+def test_settings_are_those_that_the_class_declares(base):
+    class Mine(base):
+        most = 1
+        options = (("most", "mine", "most"),)
+
+    assert Mine().most == 1
+    assert Mine(most=2).most == 2
+    with pytest.raises(TypeError, match="Mine has no setting least, more"):
+        Mine(more=1, least=1)
+    assert Mine().name == "Mine"
