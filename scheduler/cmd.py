@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program berthmaster-scheduler. What it imports at the top imports nothing outside the
+standard library: the concurrency backend has to be chosen before.
+"""
+
+import os
+import sys
+
+from conf import process
+
+PROGRAM = "berthmaster-scheduler"
+
+
+def main() -> None:
+    """Run the scheduler until it is told to stop."""
+    backend = process.begin(PROGRAM, _patch)
+    sys.exit(_run(backend))
+
+
+def _patch() -> None:
+    import eventlet
+
+    eventlet.monkey_patch()
+
+
+def _run(backend: str) -> int:
+    from oslo_config import cfg
+    from oslo_log import log
+
+    from conf.loading import ConfigError
+    from conf.systemd import Notifier
+    from inventory import migrations
+    from inventory.engine import DatabaseUnavailable, open_database
+    from scheduler import plugins
+    from scheduler.service import SchedulerService
+
+    conf = cfg.CONF
+    refusals = (ConfigError, DatabaseUnavailable, plugins.PluginError, migrations.SchemaError)
+    with process.refusing(PROGRAM, *refusals):
+        process.configure(conf, PROGRAM, sys.argv[1:])
+        notifier = Notifier(os.environ)
+        plugins.load_driver(conf)
+        # For these checks only: what forks opens a database of its own.
+        database = open_database(conf)
+        migrations.check(database)
+        database.close()
+    log.getLogger(__name__).info(
+        "Starting as host %s with %s workers on %s", conf.host, conf.scheduler.workers, backend
+    )
+    return process.serve(conf, SchedulerService(conf, notifier), conf.scheduler.workers)

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a row of compute_nodes to a row of the host table.
+
+Source: behaviour reference 1.0. Texts that many hosts share are parsed once: the text is the key
+under which the table keeps what it means.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from oslo_log import log
+
+from scheduler.decision.host_table import HostTable
+
+LOG = log.getLogger(__name__)
+
+_SAME = ("uuid", "host_ip", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")
+_RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+_TEXTS = ("cpu_info", "numa_topology", "pci_stats")
+
+
+def write_node(hosts: HostTable, row: int, node: Any) -> bool:
+    """Write what a row of compute_nodes says into a row of the table; False if it is outdated.
+
+    A node that has never reported its free disk is not finished and counts as outdated. Usage that
+    was consumed here later than the node was written stays, until the node is written again.
+    """
+    hosts.set(row, "node_id", node.id)
+    hosts.set(row, "generation", node.generation)
+    for name in _SAME:
+        hosts.set(row, name, getattr(node, name))
+    for name in _TEXTS:
+        hosts.set(row, name, getattr(node, name))
+    written = seconds(node.updated_at or node.created_at)
+    if node.free_disk_gb is None or (hosts.get(row, "updated") or 0.0) > written:
+        return False
+    hosts.set(row, "updated", written)
+    _write_resources(hosts, row, node)
+    return True
+
+
+def seconds(moment: datetime | None) -> float:
+    """Return a moment of the database, which has no zone, as seconds since 1970."""
+    return moment.replace(tzinfo=UTC).timestamp() if moment else 0.0
+
+
+def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
+    least = node.disk_available_least
+    free_disk_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
+    hosts.set(row, "total_usable_ram_mb", node.memory_mb)
+    hosts.set(row, "free_ram_mb", node.free_ram_mb)
+    hosts.set(row, "total_usable_disk_gb", node.local_gb)
+    hosts.set(row, "free_disk_mb", free_disk_gb * 1024)
+    hosts.set(row, "disk_mb_used", node.local_gb_used * 1024)
+    hosts.set(row, "vcpus_total", node.vcpus)
+    hosts.set(row, "vcpus_used", node.vcpus_used)
+    for name in _RATIOS:
+        hosts.set(row, name, getattr(node, name))
+    _write_parsed(hosts, row, "supported_instances", node.supported_instances or "[]", list)
+    _write_parsed(hosts, row, "metrics", node.metrics or "[]", list)
+    _write_parsed(hosts, row, "stats", node.stats or "{}", dict)
+    stats = hosts.get(row, "stats") or {}
+    hosts.set(row, "num_instances", _count(stats, "num_instances", node))
+    hosts.set(row, "num_io_ops", _count(stats, "io_workload", node))
+    hosts.set(row, "failed_builds", _count(stats, "failed_builds", node))
+
+
+def _write_parsed(
+    hosts: HostTable, row: int, name: str, text: str, kind: Callable[[], Any]
+) -> None:
+    if hosts.share(row, name, text):
+        return
+    try:
+        value = json.loads(text)
+        if not isinstance(value, type(kind())):
+            raise ValueError(f"not a {type(kind()).__name__}")
+    # One unreadable row must not keep all other hosts from being read.
+    except (ValueError, RecursionError) as error:
+        LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
+        value = kind()
+    hosts.set(row, name, value, text)
+
+
+def _count(stats: dict[str, Any], name: str, node: Any) -> int:
+    with suppress(TypeError, ValueError, OverflowError):
+        count = int(stats.get(name) or 0)
+        if count.bit_length() < 64:
+            return count
+    LOG.warning("Statistic %s of %s is %r, no number; taken as 0", name, node.host, stats[name])
+    return 0

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From configured names to plug-ins, in their configured order; any mistake stops the start."""
+
+import importlib
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log
+from stevedore import ExtensionManager
+
+from conf import loading
+from conf import service as service_options
+from scheduler.decision.pipeline import Plan
+from scheduler.drivers import BaseDriver
+from scheduler.filters import BaseHostFilter
+from scheduler.weighers import BaseHostWeigher
+
+LOG = log.getLogger(__name__)
+FILTERS = "berthmaster.scheduler.filters"
+WEIGHERS = "berthmaster.scheduler.weighers"
+DRIVERS = "berthmaster.scheduler.drivers"
+# What bounds the resources of a host; Nova leaves it to Placement since Pike.
+RESOURCE_FILTERS = {"RamFilter", "CoreFilter", "DiskFilter"}
+# What a nova.conf up to Newton may say instead of the name.
+NOVA_DRIVERS = {"nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler"}
+
+
+class PluginError(Exception):
+    """A configured plug-in that cannot be used; the text names option, value and cure."""
+
+    def __init__(self, option: "Option", value: str, why: str) -> None:
+        super().__init__(f"option {option.name} = {value!r} in {option.source}: {why}")
+        self.option = option
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The option that names a plug-in, and where its value was found."""
+
+    name: str
+    source: str
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts, group: str, name: str) -> "Option":
+        return cls(f"[{group}] {name}", loading.source(conf, group, name))
+
+
+def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
+    """Return the configured driver with the configured filters and weighers."""
+    options = conf.filter_scheduler
+    plan = Plan(
+        filters=load_filters(conf),
+        weighers=load_weighers(conf),
+        host_subset_size=max(1, options.host_subset_size),
+        shuffle_best=options.shuffle_best_same_weighed_hosts,
+    )
+    name = NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver)
+    driver = _find(name, _installed(DRIVERS), Option.of(conf, "scheduler", "driver"), BaseDriver)
+    loaded: BaseDriver = driver(plan)
+    return loaded
+
+
+def load_filters(conf: cfg.ConfigOpts) -> list[BaseHostFilter]:
+    """Return the enabled filters; a name listed twice stands for one object asked twice."""
+    available = _installed(FILTERS)
+    for path in conf.filter_scheduler.available_filters:
+        if not path.endswith(".all_filters"):
+            option = Option.of(conf, "filter_scheduler", "available_filters")
+            found = _find(path, available, option, BaseHostFilter)
+            available[found.__name__] = found
+    option = Option.of(conf, "filter_scheduler", "enabled_filters")
+    names = conf.filter_scheduler.enabled_filters
+    classes = [_find(name, available, option, BaseHostFilter) for name in names]
+    made = {each: _make(each, conf) for each in classes}
+    return [made[each] for each in classes]
+
+
+def load_weighers(conf: cfg.ConfigOpts) -> list[BaseHostWeigher]:
+    """Return the configured weighers, all that are installed where a path says so."""
+    available = _installed(WEIGHERS)
+    option = Option.of(conf, "filter_scheduler", "weight_classes")
+    classes: dict[Any, None] = {}
+    for name in conf.filter_scheduler.weight_classes:
+        if name.endswith(".all_weighers"):
+            classes |= dict.fromkeys(available[each] for each in sorted(available))
+        else:
+            classes[_find(name, available, option, BaseHostWeigher)] = None
+    return [_make(each, conf) for each in classes]
+
+
+def _installed(namespace: str) -> dict[str, Any]:
+    """Return {name: class} of a namespace; one that cannot be imported is named and left out."""
+
+    def failed(_manager: object, entry_point: Any, error: BaseException) -> None:
+        LOG.warning("Plug-in %s in %s cannot be loaded: %s", entry_point.name, namespace, error)
+
+    # stevedore logs the same failure with a traceback, which helps its author and nobody else.
+    logging.getLogger("stevedore").setLevel(logging.CRITICAL)
+    manager = ExtensionManager(namespace, on_load_failure_callback=failed)
+    return {extension.name: extension.plugin for extension in manager}
+
+
+def _find(name: str, available: dict[str, Any], option: Option, base: type) -> Any:
+    found = available.get(name)
+    if found is None and "." in name:
+        found = _import(name, option)
+    if found is None:
+        choices = ", ".join(sorted(available))
+        raise PluginError(option, name, f"unknown; installed are {choices}, or a dotted path")
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PluginError(option, name, f"is not a subclass of {base.__module__}.{base.__name__}")
+    return found
+
+
+def _import(path: str, option: Option) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    # A module that is not ours may fail in any way, a syntax error included.
+    except Exception as error:
+        raise PluginError(option, path, f"cannot be imported: {error}") from error
+
+
+def _make(plugin: Any, conf: cfg.ConfigOpts) -> Any:
+    return plugin(**dict(_settings(plugin, conf)))
+
+
+def _settings(plugin: Any, conf: cfg.ConfigOpts) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that a plug-in asks for; those it may not see stay unseen."""
+    declared: Iterable[tuple[str, str, str]] = plugin.options
+    for attribute, group, option in declared:
+        if option == "service_down_time":
+            yield attribute, service_options.liveness_limit(conf)
+        else:
+            yield attribute, conf[option] if group == "DEFAULT" else conf[group][option]
+
+
+def warn_of_unbounded_resources(filters: Iterable[BaseHostFilter]) -> None:
+    """Tell the operator when no filter bounds a resource."""
+    missing = RESOURCE_FILTERS - {each.name for each in filters}
+    if missing:
+        LOG.warning(
+            "enabled_filters lacks %s: nothing keeps hosts from being overfilled in that resource."
+            " Nova leaves this to Placement, Berthmaster to these filters.",
+            ", ".join(sorted(missing)),
+        )

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler service: the one place where its parts are joined."""
+
+from threading import Event
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log
+from oslo_service import service as oslo_service
+
+from conf.systemd import Notifier
+from inventory import migrations, services
+from inventory.engine import Database, open_database
+from inventory.heartbeat import Heartbeat
+from scheduler import plugins
+from scheduler.destinations import Destinations
+from scheduler.host_view import HostView
+from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
+from scheduler.rpc.notifications import Notifications
+from scheduler.rpc.server import RpcServer
+
+LOG = log.getLogger(__name__)
+
+
+def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations:
+    """Return what answers requests, made from the configuration."""
+    view = HostView(
+        database,
+        max_age=conf.scheduler.view_max_age,
+        reload_interval=conf.scheduler.view_reload_interval,
+        timeout=conf.scheduler.request_timeout,
+        cell_uuid=conf.scheduler.cell_uuid,
+    )
+    return Destinations(
+        database,
+        view,
+        plugins.load_driver(conf),
+        max_attempts=conf.scheduler.max_attempts,
+        default_zone=conf.default_availability_zone,
+    )
+
+
+class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo has no types
+    """One scheduler process. Nothing is connected before start(), which runs after any fork."""
+
+    destinations: Destinations
+
+    def __init__(self, conf: cfg.ConfigOpts, notifier: Notifier) -> None:
+        self._conf = conf
+        self._notifier = notifier
+        self._stopped = Event()
+        self._started = False
+
+    def start(self) -> None:
+        """Connect, serve and tell systemd so."""
+        conf = self._conf
+        self._database = open_database(conf)
+        migrations.check(self._database)
+        self.destinations = build_destinations(conf, self._database)
+        plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
+        self._transport = oslo_messaging.get_rpc_transport(conf)
+        self._server = RpcServer(
+            self._transport,
+            TOPIC,
+            conf.host,
+            [
+                SchedulerEndpoint(self.destinations, Notifications(conf)),
+                TrackingEndpoint(),
+                BaseEndpoint(),
+            ],
+            conf.scheduler.max_requests_in_flight,
+        )
+        self._heartbeat = Heartbeat(
+            self._database, [conf.host], services.SCHEDULER, conf.report_interval
+        )
+        self._heartbeat.start()
+        self._server.start()
+        self._started = True
+        self._notifier.ready("serving select_destinations")
+        self._notifier.watch(self._server.alive)
+        LOG.info("Scheduler %s serves select_destinations", conf.host)
+
+    def stop(self) -> None:
+        """Answer what was taken, then leave. Safe for a service that was never started."""
+        if not self._started or self._stopped.is_set():
+            self._stopped.set()
+            return
+        LOG.info("Stopping: no more requests are taken, those under way are answered")
+        self._notifier.stopping()
+        self._server.drain()
+        self._heartbeat.stop()
+        self._transport.cleanup()
+        self._database.close()
+        self._stopped.set()
+        LOG.info("Stopped")
+
+    def wait(self) -> None:
+        """Return when the service has stopped."""
+        self._stopped.wait()
+
+    def reset(self) -> None:
+        """Take over what changed in the configuration, as SIGHUP asks for.
+
+        Filters, weighers and their settings are made anew; a mistake in them leaves the old ones.
+        """
+        if not self._started:
+            return
+        self._notifier.reloading()
+        mistake = ""
+        try:
+            self.destinations.driver = plugins.load_driver(self._conf)
+        except (plugins.PluginError, cfg.Error) as error:
+            mistake = str(error)
+        if mistake:
+            LOG.error("Configuration not taken over, the old one stays: %s", mistake)
+        else:
+            LOG.info("Configuration read again")
+        self._notifier.ready("serving select_destinations")

@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.host_rows."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable
+from scheduler.host_rows import seconds, write_node
+from tests.databases import a_node
+
+MOMENT = datetime(2026, 8, 1, 12, 0, 0)
+
+
+def a_row(**changes):
+    """Return a row of compute_nodes as the database gives it."""
+    ours = {
+        "id": 7,
+        "generation": 3,
+        "created_at": MOMENT,
+        "updated_at": MOMENT,
+        "cpu_allocation_ratio": 4.0,
+        "numa_topology": None,
+        "pci_stats": None,
+        "metrics": None,
+    }
+    return SimpleNamespace(**a_node() | ours | changes)
+
+
+def written(**changes):
+    """Return the host that a row makes."""
+    state = HostState("h1", "n1")
+    assert write_node(state.table, state.row, a_row(**changes))
+    return state
+
+
+def test_every_attribute_has_its_column_and_its_unit():
+    host = written(
+        memory_mb=65536,
+        free_ram_mb=-100,
+        local_gb=1000,
+        local_gb_used=30,
+        free_disk_gb=970,
+        vcpus=16,
+        vcpus_used=5,
+        stats=json.dumps({"num_instances": "4", "io_workload": 2, "failed_builds": "1"}),
+        hypervisor_version=8002000,
+        cpu_info='{"vendor": "Intel"}',
+    )
+    assert (host.node_id, host.generation) == (7, 3)
+    assert (host.total_usable_ram_mb, host.free_ram_mb) == (65536, -100)
+    assert host.total_usable_disk_gb == 1000
+    assert (host.free_disk_mb, host.disk_mb_used) == (970 * 1024, 30 * 1024)
+    assert (host.vcpus_total, host.vcpus_used) == (16, 5)
+    assert (host.num_instances, host.num_io_ops, host.failed_builds) == (4, 2, 1)
+    assert (host.cpu_allocation_ratio, host.ram_allocation_ratio) == (4.0, None)
+    assert host.supported_instances == [["x86_64", "kvm", "hvm"]]
+    assert (host.hypervisor_type, host.hypervisor_version) == ("QEMU", 8002000)
+    # Texts stay texts: few requests ask for what is in them.
+    assert host.cpu_info == '{"vendor": "Intel"}'
+    assert host.updated == MOMENT.replace(tzinfo=UTC).timestamp()
+    assert host.metrics == []
+
+
+@pytest.mark.parametrize(
+    ("free", "least", "free_mb"),
+    [(16, 7, 7168), (16, None, 16384), (16, 20, 16384), (16, -3, -3072), (-2, 0, -2048)],
+)
+def test_the_smaller_figure_for_free_disk_counts(free, least, free_mb):
+    assert written(free_disk_gb=free, disk_available_least=least).free_disk_mb == free_mb
+
+
+def test_a_node_that_never_reported_its_disk_is_not_finished():
+    state = HostState("h1", "n1")
+    assert not write_node(state.table, state.row, a_row(free_disk_gb=None))
+    assert (state.total_usable_ram_mb, state.stats) == (0, None)
+    # What does not change with use is there.
+    assert (state.node_id, state.hypervisor_type) == (7, "QEMU")
+
+
+@pytest.mark.parametrize(("later", "applied"), [(-1, False), (0, True), (1, True)])
+def test_what_was_consumed_later_than_a_node_was_written_stays(later, applied):
+    state = written(free_ram_mb=1000)
+    row = a_row(free_ram_mb=2000, generation=4, updated_at=MOMENT + timedelta(seconds=later))
+    assert write_node(state.table, state.row, row) == applied
+    assert state.free_ram_mb == (2000 if applied else 1000)
+    assert state.generation == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["", None, "nonsense", "[1]", "7", "null", '{"open": ', "[" * 100_000]
+)
+def test_statistics_that_cannot_be_read_are_none_at_all(text):
+    host = written(stats=text)
+    assert host.stats == {}
+    assert host.num_instances == 0
+
+
+@pytest.mark.parametrize("text", ["", None, "nonsense", "{}", "7"])
+def test_supported_instances_that_cannot_be_read_are_none_at_all(text):
+    assert written(supported_instances=text).supported_instances == []
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        ("3", 3),
+        (3, 3),
+        (3.9, 3),
+        (None, 0),
+        ("", 0),
+        ("x", 0),
+        ([1], 0),
+        (float("inf"), 0),
+        (float("nan"), 0),
+        (10**30, 0),
+    ],
+)
+def test_a_statistic_that_is_no_number_is_0(value, count):
+    # In Nova it fails the whole refresh.
+    stats = {"num_instances": value, "io_workload": value, "failed_builds": value}
+    host = written(stats=json.dumps(stats))
+    assert (host.num_instances, host.num_io_ops, host.failed_builds) == (count, count, count)
+
+
+def test_equal_texts_are_parsed_once_and_share_what_they_mean():
+    table = HostTable()
+    for host in ("h1", "h2", "h3"):
+        row = table.add(host, host)
+        stats = '{"gpu": "2"}' if host != "h3" else '{"gpu":  "2"}'
+        write_node(table, row, a_row(stats=stats))
+    first, second, third = (table.get(row, "stats") for row in range(3))
+    assert first is second
+    assert first is not third
+    assert first == third
+
+
+def test_moments_without_a_zone_are_utc():
+    assert seconds(datetime(1970, 1, 1, 0, 0, 5)) == 5.0
+    assert seconds(None) == 0.0
+
+
+def test_a_row_that_was_only_created_counts_from_then():
+    assert written(updated_at=None).updated == seconds(MOMENT)

@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.plugins."""
+
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from scheduler import plugins
+from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.filters import BaseHostFilter
+from scheduler.filters.ram import RamFilter
+from scheduler.plugins import PluginError, load_driver, load_filters, load_weighers
+from scheduler.weighers import BaseHostWeigher
+from tests.databases import a_conf
+from tests.plugins import Drop, Moody
+
+
+def the_conf(**filter_scheduler):
+    conf = a_conf()
+    for name, value in filter_scheduler.items():
+        conf.set_override(name, value, group="filter_scheduler")
+    return conf
+
+
+def names(loaded):
+    return [each.name for each in loaded]
+
+
+class ANumber(BaseHostFilter):
+    """A filter that asks for settings of two groups."""
+
+    most = 1
+    zone = ""
+    options = (
+        ("most", "filter_scheduler", "host_subset_size"),
+        ("zone", "DEFAULT", "default_availability_zone"),
+    )
+
+
+NOT_A_FILTER = 7
+
+
+def test_the_defaults():
+    plan = load_driver(the_conf()).plan
+    assert names(plan.filters) == the_conf().filter_scheduler.enabled_filters
+    assert names(plan.weighers) == [
+        "CPUWeigher",
+        "DiskWeigher",
+        "IoOpsWeigher",
+        "NumInstancesWeigher",
+        "RAMWeigher",
+    ]
+    assert (plan.host_subset_size, plan.shuffle_best) == (1, False)
+
+
+def test_the_configured_order_is_kept():
+    enabled = ["RamFilter", "AllHostsFilter", "ComputeFilter"]
+    assert names(load_filters(the_conf(enabled_filters=enabled))) == enabled
+    weighers = ["RAMWeigher", "CPUWeigher", "RAMWeigher"]
+    assert names(load_weighers(the_conf(weight_classes=weighers))) == ["RAMWeigher", "CPUWeigher"]
+
+
+def test_a_filter_that_is_listed_twice_is_one_object_asked_twice():
+    first, _, second = load_filters(
+        the_conf(enabled_filters=["RamFilter", "DiskFilter", "RamFilter"])
+    )
+    assert first is second
+    assert isinstance(first, RamFilter)
+
+
+def test_dotted_paths_serve_where_a_name_does():
+    conf = the_conf(
+        enabled_filters=["tests.plugins.Moody", "RamFilter"],
+        weight_classes=["scheduler.weighers.ram.RAMWeigher"],
+    )
+    first, second = load_filters(conf)
+    assert type(first) is Moody
+    assert type(second) is RamFilter
+    assert names(load_weighers(conf)) == ["RAMWeigher"]
+    conf.set_override("driver", "scheduler.drivers.filter_scheduler.FilterScheduler", "scheduler")
+    assert type(load_driver(conf)) is FilterScheduler
+
+
+def test_available_filters_are_known_by_their_class_name():
+    conf = the_conf(
+        available_filters=["scheduler.filters.all_filters", "tests.plugins.Drop"],
+        enabled_filters=["Drop", "RamFilter"],
+    )
+    assert type(load_filters(conf)[0]) is Drop
+
+
+@pytest.mark.parametrize("all_of_nova", ["nova.scheduler.filters.all_filters", "x.all_filters"])
+def test_all_filters_of_nova_are_all_of_ours(all_of_nova):
+    conf = the_conf(available_filters=[all_of_nova], enabled_filters=["RamFilter"])
+    assert names(load_filters(conf)) == ["RamFilter"]
+    conf = the_conf(weight_classes=["nova.scheduler.weights.all_weighers", "CPUWeigher"])
+    assert len(load_weighers(conf)) == 5
+
+
+def test_plug_ins_get_their_settings():
+    conf = the_conf(host_subset_size=3, enabled_filters=[f"{__name__}.ANumber"])
+    conf.set_override("default_availability_zone", "home")
+    (made,) = load_filters(conf)
+    assert (made.most, made.zone) == (3, "home")
+
+
+def test_the_compute_filter_gets_the_limit_that_can_work():
+    conf = the_conf(enabled_filters=["ComputeFilter"])
+    conf.set_override("report_interval", 100)
+    assert load_filters(conf)[0].service_down_time == 250
+
+
+def test_multipliers_are_those_of_the_configuration():
+    conf = the_conf(ram_weight_multiplier=-2.5, num_instances_weight_multiplier=7.0)
+    multipliers = {each.name: each.multiplier for each in load_weighers(conf)}
+    assert multipliers["RAMWeigher"] == -2.5
+    assert multipliers["NumInstancesWeigher"] == 7.0
+    assert multipliers["DiskWeigher"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "why"),
+    [
+        ("enabled_filters", "NoFilter", r"unknown; installed are AllHostsFilter, .*dotted path"),
+        ("enabled_filters", "no.such.Filter", "cannot be imported: No module named 'no'"),
+        ("enabled_filters", "tests.plugins.Gone", "cannot be imported: module 'tests.plugins' has"),
+        ("enabled_filters", f"{__name__}.NOT_A_FILTER", "is not a subclass of scheduler.filters."),
+        ("enabled_filters", "tests.plugins.Favourite", "is not a subclass of scheduler.filters."),
+        ("enabled_filters", ".RamFilter", "cannot be imported: Empty module name"),
+        ("weight_classes", "NoWeigher", "unknown; installed are CPUWeigher, "),
+        ("weight_classes", "tests.plugins.Drop", "is not a subclass of scheduler.weighers."),
+        ("available_filters", "no.such.Filter", "cannot be imported: No module named 'no'"),
+        ("available_filters", f"{__name__}.NOT_A_FILTER", "is not a subclass of"),
+    ],
+)
+def test_a_mistake_is_one_line_with_option_value_and_cure(option, name, why):
+    with pytest.raises(PluginError, match=why) as caught:
+        load_driver(the_conf(**{option: [name]}))
+    text = str(caught.value)
+    assert text.startswith(f"option [filter_scheduler] {option} = {name!r} in ")
+    assert "\n" not in text
+    assert caught.value.value == name
+
+
+def test_a_wrong_driver():
+    conf = the_conf()
+    conf.set_override("driver", "nova.scheduler.chance.ChanceScheduler", "scheduler")
+    with pytest.raises(PluginError, match=r"option \[scheduler\] driver = 'nova\.scheduler"):
+        load_driver(conf)
+
+
+@pytest.mark.parametrize("text", ["def broken(:\n", "raise RuntimeError('not today')\n", "x = y\n"])
+def test_a_module_that_cannot_be_imported_for_any_reason(tmp_path, monkeypatch, text):
+    name = f"of_a_third_party_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError, match="cannot be imported: "):
+        load_filters(the_conf(enabled_filters=[f"{name}.Filter"]))
+
+
+def test_a_filter_of_a_single_file_on_the_path(tmp_path, monkeypatch):
+    (tmp_path / "our_site.py").write_text(
+        "from scheduler.filters import BaseHostFilter\n"
+        "class Mine(BaseHostFilter):\n"
+        "    def host_passes(self, host_state, spec_obj):\n"
+        "        return False\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert names(load_filters(the_conf(enabled_filters=["our_site.Mine"]))) == ["Mine"]
+
+
+LOAD = """
+import logging
+from scheduler import plugins
+from tests.unit.scheduler.test_plugins import the_conf
+logging.basicConfig(format="%(message)s")
+plugins.load_filters(the_conf())
+plugins.load_filters(the_conf(enabled_filters=["Broken"]))
+"""
+
+
+def test_an_installed_plug_in_that_is_broken_is_named_and_left_out(tmp_path):
+    # In a process of its own: stevedore remembers what it once found.
+    installed = tmp_path / "broken-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(f"[{plugins.FILTERS}]\nBroken = no.such:Filter\n")
+    path = os.pathsep.join([str(tmp_path), os.getcwd()])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"Plug-in Broken in {plugins.FILTERS} cannot be loaded: No module" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "PluginError: option [filter_scheduler] enabled_filters = 'Broken' in " in last
+
+
+def test_the_operator_is_told_which_resources_nothing_bounds(caplog):
+    with caplog.at_level(logging.WARNING):
+        plugins.warn_of_unbounded_resources(load_filters(the_conf()))
+        assert caplog.text == ""
+        plugins.warn_of_unbounded_resources([RamFilter()])
+    assert "enabled_filters lacks CoreFilter, DiskFilter: " in caplog.text
+
+
+def test_base_classes_are_what_plug_ins_are_checked_against():
+    assert all(isinstance(each, BaseHostFilter) for each in load_filters(the_conf()))
+    assert all(isinstance(each, BaseHostWeigher) for each in load_weighers(the_conf()))
