@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program berthmaster-agent. What it imports at the top imports nothing outside the standard
+library: the concurrency backend has to be chosen before.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from conf import process
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from compute_agent.virt.driver import Driver
+
+PROGRAM = "berthmaster-agent"
+
+
+def main() -> None:
+    """Run the agent until it is told to stop."""
+    backend = process.begin(PROGRAM, _patch)
+    sys.exit(_run(backend))
+
+
+def _patch() -> None:
+    import eventlet
+
+    eventlet.monkey_patch()
+
+
+def _run(backend: str) -> int:
+    from oslo_config import cfg
+    from oslo_log import log
+
+    from compute_agent.identity import IdentityError
+    from compute_agent.service import AgentService
+    from compute_agent.virt.driver import DriverMisconfigured
+    from conf.loading import ConfigError
+    from conf.systemd import Notifier
+    from inventory.engine import DatabaseUnavailable
+    from inventory.migrations import SchemaError
+
+    conf = cfg.CONF
+    refusals = (ConfigError, DatabaseUnavailable, DriverMisconfigured, IdentityError, SchemaError)
+    with process.refusing(PROGRAM, *refusals):
+        process.configure(conf, PROGRAM, sys.argv[1:])
+        notifier = Notifier(os.environ)
+        driver = _checked_driver(conf)
+    log.getLogger(__name__).info(
+        "Starting as host %s with driver %s on %s", conf.host, conf.compute_driver, backend
+    )
+    return process.serve(conf, AgentService(conf, driver, notifier), workers=1)
+
+
+def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
+    """Return the driver, after all that is better refused now than noticed later."""
+    from compute_agent import identity
+    from compute_agent.virt import loading
+    from inventory import migrations
+    from inventory.engine import open_database
+
+    driver = loading.load(conf)
+    # For these checks only: a process that is forked off opens a database of its own.
+    database = open_database(conf)
+    migrations.check(database)
+    identity.establish(conf, database, driver)
+    database.close()
+    return driver

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The two timers of the agent: a heartbeat that waits for nothing else, and the audits.
+
+Nothing that fails ends them. A failure is logged when it begins and when it is over; meanwhile the
+agent tries again, at first soon and then at longer intervals, its host takes no new instances, and
+the row keeps the last facts.
+"""
+
+from collections.abc import Callable
+from threading import Event, Thread
+
+from oslo_config import cfg
+from oslo_log import log
+
+from compute_agent.identity import IdentityError
+from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.virt.driver import Driver, DriverError
+from conf.compute_agent import audit_interval
+from inventory import services
+from inventory.engine import Database, DatabaseUnavailable
+from inventory.heartbeat import Heartbeat
+
+LOG = log.getLogger(__name__)
+# Whose text says all that there is to say. What else comes is logged with its traceback.
+EXPLAINED = (DriverError, DatabaseUnavailable, IdentityError)
+LONGEST_PAUSE = 60.0
+# How long a stop waits for an audit that is writing.
+PATIENCE = 10.0
+
+
+class Manager:
+    """Registers the services of a driver's hosts, beats for them and audits their nodes."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        driver: Driver,
+        on_registered: Callable[[], None],
+    ) -> None:
+        self._conf = conf
+        self._database = database
+        self._driver = driver
+        self._on_registered = on_registered
+        self._heartbeat = Heartbeat(
+            database, driver.hosts(), services.COMPUTE, conf.report_interval
+        )
+        self._tracker = ResourceTracker(conf, database, driver)
+        self._registered = False
+        self._failure = ""
+        self._pause = 0.0
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="audit", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the first audit; returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End both timers, after the write that may be going on."""
+        self._stopped.set()
+        self._driver.close()
+        if self._thread.ident:
+            self._thread.join(PATIENCE)
+            if self._thread.is_alive():
+                LOG.warning("Leaving an audit that has waited for the database for too long")
+        self._heartbeat.stop()
+
+    def alive(self) -> bool:
+        """Tell whether audits are still being made."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._stopped.wait(self._attempt())
+
+    def _attempt(self) -> float | None:
+        """Make an audit and return the seconds until the next one, None for never."""
+        try:
+            self._round()
+        # A thread that ends would leave the host without audits for good.
+        except Exception as error:
+            failure = error
+        else:
+            return self._succeeded()
+        # Not up there: oslo.log adds the error to whatever is logged while one is handled.
+        return self._failed(failure)
+
+    def _round(self) -> None:
+        if not self._registered:
+            self._heartbeat.start()
+            self._registered = True
+            self._on_registered()
+        ids = dict(zip(self._driver.hosts(), self._heartbeat.ids, strict=True))
+        self._tracker.audit(ids)
+        # Every time: the reason may be one of an earlier run of the agent.
+        self._database.write(lambda each: services.enable_automatically(each, list(ids.values())))
+
+    def _succeeded(self) -> float | None:
+        if self._failure:
+            LOG.info("Audits succeed again")
+        self._failure = ""
+        self._pause = 0.0
+        return audit_interval(self._conf)
+
+    def _failed(self, error: Exception) -> float:
+        """Note a failure and return the seconds after which to try again."""
+        if self._stopped.is_set():
+            return 0.0
+        self._pause = min(self._next_pause(), audit_interval(self._conf) or LONGEST_PAUSE)
+        reason = str(error) or repr(error)
+        if reason != self._failure:
+            LOG.warning(
+                "Audit failed, trying again in %g s and then less often: %s",
+                self._pause,
+                reason,
+                exc_info=None if isinstance(error, EXPLAINED) else error,
+            )
+        self._failure = reason
+        if self._registered and not isinstance(error, DatabaseUnavailable):
+            self._take_out(reason)
+        return self._pause
+
+    def _next_pause(self) -> float:
+        return min(self._pause * 2 or self._conf.libvirt.reconnect_interval, LONGEST_PAUSE)
+
+    def _take_out(self, reason: str) -> None:
+        """Let the scheduler pass over the hosts; their rows keep what was last seen."""
+        try:
+            self._database.write(
+                lambda each: services.disable_automatically(each, self._heartbeat.ids, reason)
+            )
+        # The heartbeat, which needs the database as well, will have said so.
+        except Exception as error:
+            LOG.debug("The hosts could not be disabled: %s", error)

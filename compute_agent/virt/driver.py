@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver is asked for and what it answers.
+
+Errors that a driver may raise:
+
+    DriverError
+    +-- DriverMisconfigured     when it is made: start-up stops with this text
+    +-- DriverUnavailable       the hypervisor does not answer; the last facts stay in the database
+    |   +-- DriverHung          ... and a call to it is still waiting
+    +-- DriverAnswerUnusable    it answered, but with nothing that facts can be made of
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+MIB_PER_GIB = 1024
+
+
+class DriverError(Exception):
+    """A driver cannot do its work; the text is one line for the operator."""
+
+
+class DriverMisconfigured(DriverError):
+    """The driver cannot work with these options or on this installation."""
+
+
+class DriverUnavailable(DriverError):
+    """The hypervisor does not answer; reason says how that showed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class DriverHung(DriverUnavailable):
+    """A call was not answered for so many seconds and may still be waiting."""
+
+    def __init__(self, subject: str, seconds: float) -> None:
+        super().__init__(f"{subject} has not answered for {seconds:g} s")
+        self.subject = subject
+        self.seconds = seconds
+
+
+class DriverAnswerUnusable(DriverError):
+    """The hypervisor's answer to a question makes no sense."""
+
+    def __init__(self, question: str, problem: str) -> None:
+        super().__init__(f"the answer to {question} cannot be used: {problem}")
+        self.question = question
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """The two names of a unit of capacity: of the agent's service and of the hypervisor."""
+
+    host: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node has, whoever uses it.
+
+    Memory is in MiB and disk in GiB. memory_used_mb is the hypervisor's own view, for the log.
+    disk_available_least is what the file system still has for us; cpu_info is a JSON text, ""
+    where nothing is known; supported_instances holds (architecture, hypervisor type, vm mode).
+    """
+
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    hypervisor_type: str
+    hypervisor_version: int
+    uuid: str | None = None
+    disk_available_least: int | None = None
+    memory_used_mb: int | None = None
+    cpu_info: str = ""
+    supported_instances: tuple[tuple[str, str, str], ...] = ()
+    numa_topology: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """One guest, running or not, with what it may take: memory and swap in MiB, disks in GiB."""
+
+    uuid: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+    vm_state: str = "active"
+    project_id: str | None = None
+
+    @property
+    def disk_mb(self) -> int:
+        """All its local disks in MiB."""
+        return (self.root_gb + self.ephemeral_gb) * MIB_PER_GIB + self.swap_mb
+
+
+class Driver(ABC):
+    """Looks at one hypervisor, or plays several.
+
+    It is made before the process forks, so making one connects nothing and starts no thread; the
+    first question does. Questions come from one thread, close() from another.
+    """
+
+    # True: facts carry a uuid. False: there is one node, and the agent keeps its uuid in a file.
+    knows_uuids: ClassVar[bool] = False
+
+    # Any: the options of oslo.config, whose types are only known when it runs.
+    @abstractmethod
+    def __init__(self, conf: Any) -> None:
+        """Look at the options; raises DriverMisconfigured."""
+
+    @abstractmethod
+    def hosts(self) -> Sequence[str]:
+        """Return the names of the services to beat for, without asking the hypervisor."""
+
+    @abstractmethod
+    def nodes(self) -> Sequence[NodeName]:
+        """Return the nodes; raises DriverError."""
+
+    @abstractmethod
+    def facts(self, node: NodeName) -> NodeFacts:
+        """Return what a node has; raises DriverError."""
+
+    @abstractmethod
+    def guests(self, node: NodeName) -> Sequence[Guest]:
+        """Return all guests of a node, in no particular order; raises DriverError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let a question that is being asked fail at once, and every later one."""

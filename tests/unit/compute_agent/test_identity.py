@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""An agent keeps its identity and refuses to be somebody else."""
+
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from compute_agent import identity
+from compute_agent.identity import IdentityError
+from compute_agent.virt.driver import NodeName
+from compute_agent.virt.fake import FakeDriver
+from inventory import compute_nodes, services
+from inventory.engine import Database
+from tests.fixtures import agent
+
+MINE = agent.UUID.format(1)
+OTHER = agent.UUID.format(2)
+
+
+class OneNode(FakeDriver):
+    """A driver whose node has no uuid of its own, as libvirt's."""
+
+    knows_uuids = False
+
+
+@pytest.fixture
+def driver(conf: cfg.ConfigOpts) -> OneNode:
+    return OneNode(conf)
+
+
+def keep(conf: cfg.ConfigOpts, text: str) -> Path:
+    file = identity.path(conf)
+    file.write_text(text)
+    return file
+
+
+def store(database: Database, uuid: str, host: str = "alpha", node: str = "node-a") -> None:
+    row = {
+        "uuid": uuid,
+        "host": host,
+        "hypervisor_hostname": node,
+        "hypervisor_type": "QEMU",
+        "cpu_info": "",
+    }
+    numbers = ("hypervisor_version", "vcpus", "memory_mb", "local_gb")
+    used = ("vcpus_used", "memory_mb_used", "local_gb_used")
+    row |= dict.fromkeys((*numbers, *used), 0)
+    database.write(lambda connection: compute_nodes.save(connection, [row]))
+
+
+def test_a_new_host_gets_a_uuid_that_stays(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    identity.establish(conf, database, driver)
+    first = identity.path(conf).read_text()
+    identity.establish(conf, database, driver)
+    assert identity.path(conf).read_text() == first
+    assert identity.confirm(conf, database, NodeName("alpha", "node-a")) == first.strip()
+    assert [file.name for file in identity.path(conf).parent.glob(".compute_id*")] == []
+
+
+def test_a_known_host_goes_on(conf: cfg.ConfigOpts, database: Database, driver: OneNode) -> None:
+    keep(conf, f" {MINE.upper()}\n")
+    store(database, MINE)
+    identity.establish(conf, database, driver)
+    assert identity.confirm(conf, database, NodeName("alpha", "node-a")) == MINE
+
+
+def test_a_driver_that_knows_uuids_needs_no_file(conf: cfg.ConfigOpts, database: Database) -> None:
+    identity.establish(conf, database, FakeDriver(conf))
+    assert not identity.path(conf).exists()
+
+
+def test_a_lost_file_is_not_replaced_behind_the_operators_back(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    store(database, MINE)
+    with pytest.raises(IdentityError, match=f"{MINE}.*is missing: write {MINE} into it"):
+        identity.establish(conf, database, driver)
+    assert not identity.path(conf).exists()
+
+
+def test_a_second_machine_of_the_same_name_is_refused(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    keep(conf, OTHER)
+    store(database, MINE)
+    with pytest.raises(IdentityError, match=f"holds {OTHER}.*another .DEFAULT. host"):
+        identity.establish(conf, database, driver)
+
+
+def test_a_copied_state_directory_is_refused(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    keep(conf, MINE)
+    store(database, MINE, host="beta")
+    with pytest.raises(IdentityError, match=r"has as host beta.*remove the file"):
+        identity.establish(conf, database, driver)
+
+
+def test_names_that_differ_by_letter_case_are_refused(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    database.write(lambda each: services.register(each, ["Alpha", "b"], services.COMPUTE, 1))
+    with pytest.raises(IdentityError, match="knows a host Alpha, and this one is called alpha"):
+        identity.establish(conf, database, driver)
+
+
+def test_a_renamed_hypervisor_is_refused(conf: cfg.ConfigOpts, database: Database) -> None:
+    keep(conf, MINE)
+    store(database, MINE)
+    with pytest.raises(IdentityError, match=r"calls itself node-b.*node node-a so far"):
+        identity.confirm(conf, database, NodeName("alpha", "node-b"))
+
+
+@pytest.mark.parametrize(("text", "problem"), [("not-a-uuid", "no uuid"), ("", "no uuid")])
+def test_a_spoilt_file_is_refused(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode, text: str, problem: str
+) -> None:
+    keep(conf, text)
+    with pytest.raises(IdentityError, match=problem):
+        identity.establish(conf, database, driver)
+
+
+def test_a_file_that_cannot_be_written_is_reported(
+    conf: cfg.ConfigOpts, database: Database, driver: OneNode
+) -> None:
+    conf.set_override("state_path", identity.path(conf).parent / "agent.conf" / "below")
+    with pytest.raises(IdentityError, match="cannot be"):
+        identity.establish(conf, database, driver)
+
+
+def test_a_file_that_goes_away_is_reported(conf: cfg.ConfigOpts, database: Database) -> None:
+    with pytest.raises(IdentityError, match="is gone"):
+        identity.confirm(conf, database, NodeName("alpha", "node-a"))
+
+
+def test_node_names_are_stripped() -> None:
+    assert identity.distinct([NodeName(" a", "b ")]) == [NodeName("a", "b")]
+
+
+@pytest.mark.parametrize("second", [NodeName("a", "N "), NodeName("A", "n")])
+def test_nodes_of_the_same_name_are_refused(second: NodeName) -> None:
+    with pytest.raises(IdentityError, match="two nodes of the same name"):
+        identity.distinct([NodeName("a", "n"), second])
+
+
+def test_a_node_without_a_name_is_refused() -> None:
+    with pytest.raises(IdentityError, match="without a name"):
+        identity.distinct([NodeName("a", " ")])
