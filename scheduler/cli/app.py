@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command line application: global options, configuration, exit status."""
+
+import argparse
+import logging
+from importlib import metadata
+from typing import Any
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+from oslo_config import cfg
+
+from conf import loading
+
+PROGRAM = "berthmaster"
+
+
+class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
+    """Runs the commands that are registered in the namespace berthmaster.cli.
+
+    The exit status is 0 when a command did what it was asked, 1 when it could not, and 2 when the
+    command line itself was wrong.
+    """
+
+    # Warnings only; -v adds what the services log as well.
+    DEFAULT_VERBOSE_LEVEL = 0
+
+    def __init__(self) -> None:
+        super().__init__(
+            description="Look after a Berthmaster scheduler, or ask it for a host.",
+            version=metadata.version(PROGRAM),
+            command_manager=CommandManager("berthmaster.cli"),
+            deferred_help=True,
+        )
+        self.conf = cfg.CONF
+
+    def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
+        for option, what in (("--config-file", "PATH"), ("--config-dir", "DIR")):
+            parser.add_argument(
+                option,
+                action="append",
+                default=[],
+                metavar=what,
+                help="Configuration to read, may be repeated; by default that of the daemons.",
+            )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Keep the libraries quiet unless the user asks for more with -v."""
+        super().configure_logging()
+        level = logging.DEBUG if self.options.verbose_level > 1 else logging.ERROR
+        # oslo.log turns the name of a module such as oslo_db.api into oslo.db.api.
+        for name in ("oslo", "amqp", "kombu", "stevedore", "alembic"):
+            logging.getLogger(name).setLevel(level)
+
+    def initialize_app(self, argv: list[str]) -> None:
+        """Read the configuration that the command will use."""
+        arguments = [f"--config-file={path}" for path in self.options.config_file]
+        arguments += [f"--config-dir={path}" for path in self.options.config_dir]
+        try:
+            loading.read(self.conf, PROGRAM, arguments, metadata.version(PROGRAM))
+            loading.check(self.conf)
+        except loading.ConfigError as error:
+            self.stderr.write(f"{PROGRAM}: {error}\n")
+            raise SystemExit(1) from error

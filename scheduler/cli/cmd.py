@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program berthmaster. What it imports at the top imports nothing outside the standard
+library: the concurrency backend has to be chosen before.
+"""
+
+import sys
+
+from conf import process
+
+PROGRAM = "berthmaster"
+
+
+def main() -> None:
+    """Run one command, or a shell of commands when none is given."""
+    process.refuse_import("eventlet")
+    process.start_backend("threading")
+    from scheduler.cli.app import BerthmasterApp
+
+    sys.exit(BerthmasterApp().run(sys.argv[1:]))

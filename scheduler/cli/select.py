@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that asks a scheduler for hosts, as a conductor does."""
+
+from typing import Any
+from uuid import uuid4
+
+from cliff.lister import Lister
+
+from scheduler.cli.base import conf_of, pair
+from scheduler.objects.flavor import Flavor
+from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.selection import Selection
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+
+COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternates")
+
+
+class Select(Lister):  # type: ignore[misc]  # cliff has no types
+    """Ask a scheduler on which hosts instances should run, and show its answer.
+
+    The scheduler counts the instances as placed until the hosts report again, as it does for any
+    caller; nothing is built.
+    """
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        size = parser.add_argument_group("size of an instance")
+        size.add_argument("--vcpus", type=int, default=1, metavar="N")
+        size.add_argument("--memory-mb", type=int, default=512, metavar="MB")
+        size.add_argument("--disk-gb", type=int, default=0, metavar="GB", help="Root disk.")
+        size.add_argument("--extra-spec", type=pair, action="append", default=[], metavar="K=V")
+        where = parser.add_argument_group("where it may run")
+        where.add_argument("--availability-zone", metavar="ZONE")
+        where.add_argument("--hint", type=pair, action="append", default=[], metavar="K=V")
+        where.add_argument(
+            "--image-property", type=pair, action="append", default=[], metavar="K=V"
+        )
+        where.add_argument("--ignore-host", action="append", metavar="HOST")
+        where.add_argument(
+            "--force-host", action="append", metavar="HOST", help="Only there, and unfiltered."
+        )
+        parser.add_argument("--num-instances", type=int, default=1, metavar="N")
+        parser.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
+        parser.add_argument(
+            "--alternates", action="store_true", help="Also show where to try again."
+        )
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, metavar="S", help="Seconds to wait (60)."
+        )
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+        if parsed_args.num_instances < 1:
+            raise ValueError("--num-instances must be at least 1")
+        uuids = [str(uuid4()) for _ in range(parsed_args.num_instances)]
+        client = SchedulerClient(conf_of(self.app))
+        context = RequestContext(
+            request_id=f"req-{uuid4()}", project_id=parsed_args.project, is_admin=True
+        )
+        try:
+            destinations = client.select_destinations(
+                context,
+                _spec(parsed_args, uuids),
+                uuids,
+                parsed_args.alternates,
+                parsed_args.timeout,
+            )
+        finally:
+            client.close()
+        return COLUMNS, [
+            _row(uuid, selections) for uuid, selections in zip(uuids, destinations, strict=True)
+        ]
+
+
+def _spec(asked: Any, uuids: list[str]) -> RequestSpec:
+    hints: dict[str, list[str]] = {}
+    for key, value in asked.hint:
+        hints.setdefault(key, []).append(value)
+    properties = dict(asked.image_property)
+    return RequestSpec(
+        flavor=Flavor(
+            vcpus=asked.vcpus,
+            memory_mb=asked.memory_mb,
+            root_gb=asked.disk_gb,
+            extra_specs=dict(asked.extra_spec),
+        ),
+        image=ImageMeta(properties=ImageMetaProps(properties)) if properties else None,
+        instance_uuid=uuids[0],
+        num_instances=len(uuids),
+        project_id=asked.project,
+        availability_zone=asked.availability_zone,
+        scheduler_hints=hints,
+        ignore_hosts=asked.ignore_host,
+        force_hosts=asked.force_host,
+    )
+
+
+def _row(uuid: str, selections: list[Selection]) -> tuple[Any, ...]:
+    chosen, *alternates = selections
+    limits = chosen.limits
+    set_limits = {
+        name: getattr(limits, name)
+        for name in ("vcpu", "memory_mb", "disk_gb")
+        if getattr(limits, name, None) is not None
+    }
+    return (
+        uuid,
+        chosen.service_host,
+        chosen.nodename,
+        chosen.availability_zone or "",
+        set_limits,
+        [alternate.service_host for alternate in alternates],
+    )
