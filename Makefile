@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# One command each for trying Berthmaster out and for testing it. Needs GNU make, git and python3.
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest
+AGAIN := @$(MAKE) --no-print-directory
+
+# libvirt-python is compiled on installation; without these it fails in a way that explains nothing.
+CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/dev/null && \
+	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
+HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
+
+.PHONY: help venv system-packages demo test lint types unit functional clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## create .venv with Berthmaster and all that its tests need
+	@if $(HAS_LIBVIRT); then :; \
+	elif $(CAN_BUILD_LIBVIRT); then \
+		echo "venv: adding libvirt-python"; $(PIP) -e '.[libvirt]'; \
+	else \
+		echo "venv: without libvirt-python, so without the libvirt driver:" \
+			"its headers are missing, see 'make system-packages'"; \
+	fi
+
+$(STAMP): setup.cfg setup.py pyproject.toml constraints.txt
+	@echo "venv: installing Berthmaster and its dependencies"
+	@python3 -m venv .venv
+	@if $(CAN_BUILD_LIBVIRT); then $(PIP) -e '.[libvirt,test]'; else $(PIP) -e '.[test]'; fi
+	@touch $@
+
+system-packages: ## install what the tests run: RabbitMQ, MariaDB, libvirt, QEMU (root)
+	@tools/install-system-packages test
+
+demo: ## place instances on a small cloud of this machine's making
+	@tools/install-system-packages demo
+	$(AGAIN) venv
+	@$(BIN)/berthmaster demo
+
+test: ## everything that CI runs, stopping at the first stage that fails
+	@tools/install-system-packages test
+	$(AGAIN) venv
+	$(AGAIN) lint
+	$(AGAIN) types
+	$(PYTEST)
+
+lint: venv ## style, formatting, the floors of the house, the sample configuration
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	PATH="$(CURDIR)/$(BIN):$$PATH" tools/check-sample-config
+
+types: venv ## mypy
+	$(BIN)/mypy
+
+unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
+	$(PYTEST) -m "not daemons" tests
+
+functional: venv ## the tests against real brokers, databases, hypervisors and processes
+	$(PYTEST) tests/functional
+
+clean: ## remove .venv and everything else that was made
+	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .import_linter_cache .tox
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

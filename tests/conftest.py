@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: real daemons on demand, hypothesis profiles, a list of what was skipped."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+from oslo_service import backend
+
+from tests.fixtures import availability
+from tests.fixtures.daemons.libvirtd import Libvirtd
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+
+# Before anything imports oslo.messaging, which would choose green threads. The services are tried
+# under both backends in processes of their own.
+backend.init_backend(backend.BackendType.THREADING)
+
+DAEMON_FIXTURES = {"rabbitmq", "mariadb", "libvirtd"}
+
+# No deadline: what a first example costs says more about the machine than about the code.
+hypothesis.settings.register_profile("default", deadline=None)
+# The same examples every time, so that red and green do not depend on luck.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if availability.in_ci() else "default")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """A private RabbitMQ; a test that stops it starts it again."""
+    availability.require(availability.RABBITMQ)
+    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
+    """A private MariaDB; each test creates a database of its own in it."""
+    availability.require(availability.MARIADB)
+    with MariaDB(tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libvirtd]:
+    """A private libvirtd; each test takes its guests away again."""
+    availability.require(availability.LIBVIRTD)
+    with Libvirtd(tmp_path_factory.mktemp("libvirtd")) as daemon:
+        yield daemon
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "daemons: set on each test that asks for a real daemon")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if DAEMON_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("daemons")
+
+
+def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    return terminal.stats.get("skipped", []) if terminal else []
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Let a run that skipped something fail where everything has to run."""
+    if availability.in_ci() and _skipped(session.config) and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which tests were skipped and why, so that none is missing unnoticed."""
+    by_reason = defaultdict(list)
+    for report in _skipped(config):
+        # A skip's text is (path, line, "Skipped: reason").
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        by_reason[reason.removeprefix("Skipped: ")].append(report.nodeid)
+    if not by_reason:
+        return
+    total = sum(map(len, by_reason.values()))
+    terminalreporter.section(f"{total} skipped", yellow=True)
+    for reason, names in sorted(by_reason.items()):
+        terminalreporter.line(f"{len(names)} x {reason}")
+        for name in sorted(names):
+            terminalreporter.line(f"    {name}")
+    if availability.in_ci():
+        terminalreporter.line(f"CI is set, {total} skipped: the run fails", red=True)
