@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Deployments on the real broker and database, and a client that calls them."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import kombu
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from inventory.engine import Database
+from scheduler.rpc.client import SchedulerClient
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Guard
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.deployment import Deployment
+
+_DATABASES = count(1)
+
+
+@pytest.fixture
+def deployment(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment with empty tables; what the last one left in the queues is gone."""
+    with kombu.Connection(rabbitmq.transport_url.replace("rabbit://", "amqp://")) as connection:
+        connection.channel().queue_delete("scheduler")
+    url = mariadb.create_database(f"deployment{next(_DATABASES)}")
+    with Guard() as guard:
+        found = Deployment(tmp_path, guard, rabbitmq.transport_url, url)
+        found.sync()
+        yield found
+
+
+@pytest.fixture
+def database(deployment: Deployment) -> Iterator[Database]:
+    """The deployment's database, opened in the test's own process."""
+    opened = deployment.open_database()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(rabbitmq: RabbitMQ) -> Iterator[SchedulerClient]:
+    """A caller, on the process-wide configuration that oslo.messaging insists on."""
+    oslo_messaging.set_transport_defaults("nova")
+    cfg.CONF([], project="berthmaster")
+    transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=rabbitmq.transport_url)
+    found = SchedulerClient(cfg.CONF, transport)
+    yield found
+    found.close()
+    cfg.CONF.reset()

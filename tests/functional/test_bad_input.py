@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Malformed and hostile requests: a clear error for the caller, and the service goes on."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import InvalidInput
+from tests.builders import a_request
+from tests.fixtures.amqp_caller import AmqpCaller
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Guard, Process
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.deployment import Deployment, a_fleet
+from tests.unit.scheduler.rpc import wire
+
+GOOD = "call_select_destinations_4.5_objects_no_alternates"
+SPEC = wire.arguments(GOOD)["spec_obj"]
+
+
+def _edited(*path: str, value: Any) -> dict[str, Any]:
+    """Return a good request with one value replaced."""
+    message = deepcopy(wire.sample(GOOD)["message"])
+    place = message["args"]
+    for name in path[:-1]:
+        place = place[name]
+        place = place.get("nova_object.data", place)
+    place[path[-1]] = value
+    return message
+
+
+MALFORMED = {
+    "spec is null": (_edited("spec_obj", value=None), "spec_obj"),
+    "spec is a text": (_edited("spec_obj", value="m1.small"), "spec_obj"),
+    "flavor is a list": (_edited("spec_obj", "flavor", value=[1]), "flavor"),
+    "vcpus is a text": (_edited("spec_obj", "flavor", "vcpus", value="two"), "vcpus"),
+    "vcpus is negative": (_edited("spec_obj", "flavor", "vcpus", value=-1), "vcpus"),
+    "memory is huge": (_edited("spec_obj", "flavor", "memory_mb", value=10**30), "memory_mb"),
+    "a billion instances": (_edited("spec_obj", "num_instances", value=10**9), "num_instances"),
+    "uuids are lists": (_edited("instance_uuids", value=[[1], [2]]), "instance_uuids"),
+    "a uuid twice": (_edited("instance_uuids", value=["a", "a"]), "instance_uuids"),
+    "hints are a list": (_edited("spec_obj", "scheduler_hints", value=["x"]), "scheduler_hints"),
+    "a megabyte of nonsense": (_edited("spec_obj", value="x" * 2**20), "spec_obj"),
+    "wrong major version of the object": (
+        _edited("spec_obj", value={**SPEC, "nova_object.version": "9.0"}),
+        "spec_obj",
+    ),
+    "an unknown server group": (
+        _edited("spec_obj", "scheduler_hints", value={"group": ["nowhere"]}),
+        "scheduler_hints.group",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def scheduler(
+    rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Process, AmqpCaller]]:
+    directory = tmp_path_factory.mktemp("hostile")
+    with Guard() as guard, AmqpCaller(rabbitmq.transport_url) as caller:
+        deployment = Deployment(
+            directory, guard, rabbitmq.transport_url, mariadb.create_database(directory.name)
+        )
+        deployment.sync()
+        database = deployment.open_database()
+        a_fleet(database, ["compute1"])
+        database.close()
+        yield deployment.scheduler(), caller
+
+
+def _still_serves(caller: AmqpCaller) -> bool:
+    reply = caller.call(wire.sample(GOOD)["message"])
+    return bool(reply["result"][0][0]["nova_object.data"]["service_host"] == "compute1")
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_request_is_answered_with_the_name_of_the_field(
+    scheduler: tuple[Process, AmqpCaller], case: str
+) -> None:
+    process, caller = scheduler
+    message, field = MALFORMED[case]
+    failure = caller.call(message)["failure"]
+    assert (failure["class"], failure["module"]) == ("InvalidInput", "nova.exception")
+    assert field in failure["message"]
+    assert len(failure["message"]) < 500
+    assert _still_serves(caller)
+    assert process.status is None
+    assert "Traceback" not in process.log.read_text()
+
+
+@pytest.mark.parametrize("hints", [{"no-such-hint": ["x"]}, {"query": ["not json"]}, None])
+def test_hints_that_no_filter_knows_change_nothing(
+    scheduler: tuple[Process, AmqpCaller], hints: Any
+) -> None:
+    _, caller = scheduler
+    reply = caller.call(_edited("spec_obj", "scheduler_hints", value=hints))
+    assert reply["failure"] is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "null", "[]", "{", '"text"', "x" * 2**20, '{"oslo.version": "2.0"}', b"\xff\xfe\x00"],
+    ids=["empty", "null", "list", "half", "text", "megabyte", "half an envelope", "bytes"],
+)
+def test_a_body_that_is_no_message_is_dropped_and_the_service_goes_on(
+    scheduler: tuple[Process, AmqpCaller], body: str | bytes
+) -> None:
+    process, caller = scheduler
+    caller.send_body(body)
+    assert _still_serves(caller)
+    assert process.status is None
+
+
+def test_a_malformed_cast_is_dropped_and_the_service_goes_on(
+    scheduler: tuple[Process, AmqpCaller],
+) -> None:
+    _, caller = scheduler
+    message, _ = MALFORMED["flavor is a list"]
+    caller.send({key: value for key, value in message.items() if key != "_msg_id"})
+    assert _still_serves(caller)
+
+
+def test_our_own_client_raises_the_same(
+    scheduler: tuple[Process, AmqpCaller], client: SchedulerClient
+) -> None:
+    spec = a_request(vcpus=1, scheduler_hints={"group": ["nowhere"]})
+    with pytest.raises(InvalidInput, match="there is no server group 'nowhere'"):
+        client.select_destinations(RequestContext(), spec, ["uuid"])

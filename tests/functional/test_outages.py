@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""No hosts, no tables, no database, no broker: a clear error within the deadline, and recovery."""
+
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import services
+from inventory.engine import Database
+from inventory.tables import services as table
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
+from tests.builders import a_request
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import ProcessError, wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+
+PATIENT = 30.0
+
+
+def _place(client: SchedulerClient, timeout: float = 30.0) -> str:
+    spec, uuids = a_request(vcpus=1), ["00000000-0000-0000-0000-000000000001"]
+    ((chosen,),) = client.select_destinations(RequestContext(), spec, uuids, timeout=timeout)
+    return chosen.service_host
+
+
+def test_without_any_compute_node_the_log_says_what_to_do(
+    deployment: Deployment, client: SchedulerClient
+) -> None:
+    scheduler = deployment.scheduler()
+    with pytest.raises(NoValidHost, match="There are not enough hosts available"):
+        _place(client)
+    wait_for_log(scheduler, "no compute node has reported yet; is berthmaster-agent running")
+
+
+def test_hosts_that_are_all_disabled_are_named_in_the_log_and_come_back(
+    deployment: Deployment, database: Database, client: SchedulerClient
+) -> None:
+    a_fleet(database, ["compute1", "compute2"])
+    scheduler = deployment.scheduler()
+    database.write(lambda c: services.disable_automatically(c, [1, 2], "maintenance"))
+    with pytest.raises(NoValidHost):
+        _place(client)
+    wait_for_log(scheduler, "ComputeFilter 2->0")
+    database.write(lambda c: services.enable_automatically(c, [1, 2]))
+    assert _place(client) in ("compute1", "compute2")
+
+
+def test_a_dead_host_is_not_chosen(
+    deployment: Deployment, database: Database, client: SchedulerClient
+) -> None:
+    a_fleet(database, ["alive", "dead"])
+    database.write(_grow_old)
+    deployment.scheduler()
+    assert {_place(client) for _ in range(4)} == {"alive"}
+
+
+def _grow_old(connection: sa.Connection) -> None:
+    """Let the last heartbeat of the host 'dead' be long ago."""
+    connection.execute(
+        sa.update(table)
+        .where(table.c.host == "dead")
+        .values(last_seen_up=sa.text("UTC_TIMESTAMP() - INTERVAL 90 SECOND"))
+    )
+
+
+def test_a_database_without_tables_stops_the_start(
+    deployment: Deployment, mariadb: MariaDB
+) -> None:
+    deployment.database_url = mariadb.create_database("without_tables")
+    for start in (deployment.scheduler, deployment.agent):
+        with pytest.raises(ProcessError, match="run 'berthmaster db sync' once"):
+            start().wait_ready(lambda: False, PATIENT)
+
+
+@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    mariadb: MariaDB,
+    backend: str,
+) -> None:
+    a_fleet(database, ["compute1"])
+    scheduler = deployment.scheduler(backend, {"scheduler": {"request_timeout": 3}})
+    assert _place(client) == "compute1"
+    mariadb.kill()
+    try:
+        began = time.monotonic()
+        with pytest.raises(ServiceUnavailable, match="database does not answer"):
+            _place(client)
+        assert time.monotonic() - began < 10
+    finally:
+        mariadb.start()
+    assert wait_until(lambda: _works(client), PATIENT)
+    assert scheduler.status is None
+
+
+def test_a_hung_database_does_not_hang_a_request(
+    deployment: Deployment, database: Database, client: SchedulerClient, mariadb: MariaDB
+) -> None:
+    a_fleet(database, ["compute1"])
+    deployment.scheduler(options={"scheduler": {"request_timeout": 2}})
+    assert _place(client) == "compute1"
+    mariadb.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises(ServiceUnavailable, match="database does not answer"):
+            _place(client)
+        assert time.monotonic() - began < 5
+    finally:
+        mariadb.resume()
+    assert wait_until(lambda: _works(client), PATIENT)
+
+
+@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+def test_a_broker_that_restarts_is_found_again(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    rabbitmq: RabbitMQ,
+    backend: str,
+) -> None:
+    a_fleet(database, ["compute1"])
+    deployment.scheduler(backend)
+    assert _place(client) == "compute1"
+    rabbitmq.restart()
+    assert wait_until(lambda: _works(client), PATIENT)
+
+
+def test_no_scheduler_at_all_is_said_to_the_caller(client: SchedulerClient) -> None:
+    with pytest.raises(ServiceUnavailable, match="is berthmaster-scheduler running"):
+        _place(client, timeout=1.0)
+
+
+def _works(client: SchedulerClient) -> bool:
+    try:
+        return _place(client, timeout=5.0) == "compute1"
+    except ServiceUnavailable:
+        return False

@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A user's first filter, the one of the plug-in author's guide, installed from outside the tree."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inventory.engine import Database
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from tests.builders import a_request
+from tests.fixtures.deployment import Deployment, a_fleet
+
+EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "plugins" / "example"
+
+
+def _installed_package(directory: Path) -> None:
+    """Install the example as a package, with its entry point."""
+    source = shutil.copytree(EXAMPLE, directory / "source")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--no-build-isolation", "--target", str(directory / "path"), str(source)]
+    subprocess.run(command, check=True, timeout=120)
+
+
+def _single_file(directory: Path) -> None:
+    """Put nothing but the file itself where Python finds it."""
+    (directory / "path").mkdir()
+    shutil.copy(EXAMPLE / "dump_filter.py", directory / "path")
+
+
+@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@pytest.mark.parametrize(
+    ("install", "name"),
+    [(_installed_package, "DumpFilter"), (_single_file, "dump_filter.DumpFilter")],
+    ids=["entry point", "dotted path"],
+)
+def test_it_logs_every_attribute_of_every_host_and_lets_all_pass(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    tmp_path: Path,
+    install: Callable[[Path], None],
+    name: str,
+    backend: str,
+) -> None:
+    a_fleet(database, ["compute1", "compute2"])
+    (tmp_path / "plugin").mkdir()
+    install(tmp_path / "plugin")
+    scheduler = deployment.scheduler(
+        backend,
+        {"filter_scheduler": {"enabled_filters": f"{name},ComputeFilter"}},
+        {"PYTHONPATH": str(tmp_path / "plugin" / "path")},
+    )
+    spec = a_request(vcpus=3, memory_mb=321)
+    selections = client.select_destinations(RequestContext(), spec, ["a", "b"])
+    assert {chosen.service_host for (chosen,) in selections} == {"compute1", "compute2"}
+    log = scheduler.log.read_text()
+    assert "vcpus=3, memory_mb=321" in log
+    for host in ("compute1", "compute2"):
+        line = next(line for line in log.splitlines() if f"Host {host}: " in line)
+        assert "total_usable_ram_mb=65536" in line
+        assert "supported_instances=[['x86_64', 'kvm', 'hvm']" in line
+    assert "DumpFilter 2->2" in log

@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The programs as an operator meets them: signals, systemd, bad options, reports."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inventory.engine import Database
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import NoValidHost
+from tests.builders import a_request
+from tests.fixtures.daemons.process import ProcessError
+from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+
+BACKENDS = ["eventlet", "threading"]
+PROGRAMS = ["berthmaster", "berthmaster-agent", "berthmaster-scheduler"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_every_program_explains_itself(program: str, flag: str) -> None:
+    path = Path(sys.executable).parent / program
+    done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stdout.strip()
+    assert "Warning" not in done.stderr
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sighup_takes_over_changed_filters_without_a_restart(
+    deployment: Deployment, database: Database, client: SchedulerClient, backend: str
+) -> None:
+    a_fleet(database, ["compute1"], vcpus=1)
+    spec = a_request(vcpus=2)
+    scheduler = deployment.scheduler(backend, name="tuned")
+    with pytest.raises(NoValidHost):
+        client.select_destinations(RequestContext(), spec, ["a"])
+    deployment.write_config("tuned", {"filter_scheduler": {"enabled_filters": "ComputeFilter"}})
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "Configuration read again")
+    assert client.select_destinations(RequestContext(), spec, ["b"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sighup_with_a_mistake_keeps_the_old_configuration(
+    deployment: Deployment, database: Database, client: SchedulerClient, backend: str
+) -> None:
+    a_fleet(database, ["compute1"])
+    scheduler = deployment.scheduler(backend, name="mistaken")
+    deployment.write_config("mistaken", {"filter_scheduler": {"enabled_filters": "NoSuchFilter"}})
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "Configuration not taken over, the old one stays")
+    assert client.select_destinations(RequestContext(), a_request(vcpus=1), ["a"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
+    deployment: Deployment, tmp_path: Path, backend: str
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(20)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        scheduler = deployment.scheduler(backend, environment=environment)
+        told = [manager.recv(4096).decode() for _ in range(2)]
+        assert told[0].startswith("READY=1")
+        assert told[1] == "WATCHDOG=1"
+        assert scheduler.stop(timeout=20) == 0
+        while "STOPPING=1" not in told:
+            told.append(manager.recv(4096).decode())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sigusr2_prints_a_report_without_secrets(deployment: Deployment, backend: str) -> None:
+    scheduler = deployment.scheduler(backend)
+    scheduler.send(signal.SIGUSR2)
+    wait_for_log(scheduler, "view_max_age")
+    wait_for_log(scheduler, "Threads")
+    assert "guest:guest" not in scheduler.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"filter_scheduler": {"host_subset_size": "many"}},
+            r"option \[filter_scheduler\] host_subset_size = 'many' in \S+bad.conf: ",
+        ),
+        (
+            {"filter_scheduler": {"enabled_filters": "RamFilter,NoSuchFilter"}},
+            r"option \[filter_scheduler\] enabled_filters = 'NoSuchFilter' in \S+bad.conf: unknown",
+        ),
+        (
+            {"scheduler": {"driver": "no.such.Driver"}},
+            r"option \[scheduler\] driver = 'no.such.Driver' in \S+bad.conf: cannot be imported",
+        ),
+        (
+            {"DEFAULT": {"concurrency_backend": "gevent"}},
+            r"option \[DEFAULT\] concurrency_backend = 'gevent' in \S+bad.conf: must be one of",
+        ),
+    ],
+)
+def test_a_bad_option_stops_the_start_with_one_line(
+    deployment: Deployment, options: dict[str, dict[str, str]], told: str
+) -> None:
+    backend = "" if "DEFAULT" in options else "eventlet"
+    with pytest.raises(ProcessError, match=told) as refused:
+        deployment.scheduler(backend, options, name="bad")
+    log = refused.value.log.read_text()
+    assert "Traceback" not in log
+    assert sum(line.startswith("berthmaster-scheduler: ") for line in log.splitlines()) == 1
