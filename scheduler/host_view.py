@@ -170,9 +170,11 @@ class HostView:
     def _write_service(self, row: int) -> None:
         host = self._hosts.get(row, "host")
         service = self._services.get(host)
+        known = self._hosts.get(row, "unserved")
         self._hosts.set(row, "unserved", service is None)
         if service is None:
-            LOG.warning("Host %s has a compute node and no compute service; not used", host)
+            if not known:
+                LOG.warning("Host %s has a compute node and no compute service; not used", host)
             return
         self._hosts.set(row, "service_disabled", service.disabled)
         self._hosts.set(row, "disabled_reason", service.disabled_reason)

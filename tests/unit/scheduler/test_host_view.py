@@ -160,6 +160,14 @@ def test_a_host_without_compute_service_is_known_and_not_served(database):
     assert look(view, "h1", "heartbeat_age") == pytest.approx(0, abs=5)
 
 
+def test_a_host_without_a_service_is_reported_once(database, caplog):
+    save(database, a_node("h1"))
+    view = HostView(database, reload_interval=0)
+    for _ in range(3):
+        names(view)
+    assert caplog.text.count("Host h1 has a compute node and no compute service") == 1
+
+
 def test_aggregates_are_seen_at_once(cloud):
     view = HostView(cloud)
     assert look(view, "h1", "aggregates") == look(view, "h2", "aggregates") == []
