@@ -11,7 +11,7 @@ import pytest
 from inventory import aggregates, services
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import Guard
+from tests.fixtures.daemons.process import Guard, Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.unit.scheduler.rpc import wire
@@ -38,14 +38,18 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def caller(
+def served(
     rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AmqpCaller]:
-    """A caller of one scheduler that serves all samples, over the hosts that they name."""
+) -> Iterator[tuple[AmqpCaller, Process]]:
+    """A caller, and a scheduler that serves all samples over the hosts that they name."""
     with Guard() as guard, AmqpCaller(rabbitmq.transport_url) as found:
         deployment = _deployment(tmp_path_factory.mktemp("replay"), guard, rabbitmq, mariadb)
-        deployment.scheduler(name="scheduler1")
-        yield found
+        yield found, deployment.scheduler(name="scheduler1")
+
+
+@pytest.fixture
+def caller(served: tuple[AmqpCaller, Process]) -> AmqpCaller:
+    return served[0]
 
 
 def _deployment(directory: Path, guard: Guard, rabbitmq: RabbitMQ, mariadb: MariaDB) -> Deployment:
@@ -134,6 +138,18 @@ def test_base_api(caller: AmqpCaller) -> None:
     )
     assert backdoor["failure"] is None
     assert backdoor["result"] is None
+
+
+@pytest.mark.parametrize("name", wire.names("cast_*"))
+def test_a_captured_cast_is_taken_without_complaint(
+    served: tuple[AmqpCaller, Process], name: str
+) -> None:
+    caller, scheduler = served
+    logged = len(scheduler.log.read_text())
+    assert caller.send(wire.sample(name)["message"]) is None
+    # Answered after the cast was taken from the same queue.
+    assert caller.call(wire.sample("call_baseapi_ping")["message"])["failure"] is None
+    assert "ERROR" not in scheduler.log.read_text()[logged:]
 
 
 def _form(entry: Any) -> Any:
