@@ -14,6 +14,7 @@ from stevedore import ExtensionManager
 
 from conf import loading
 from conf import service as service_options
+from scheduler.decision.interfaces import Filter
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
@@ -140,7 +141,7 @@ def _settings(plugin: Any, conf: cfg.ConfigOpts) -> Iterator[tuple[str, Any]]:
             yield attribute, conf[option] if group == "DEFAULT" else conf[group][option]
 
 
-def warn_of_unbounded_resources(filters: Iterable[BaseHostFilter]) -> None:
+def warn_of_unbounded_resources(filters: Iterable[Filter]) -> None:
     """Tell the operator when no filter bounds a resource."""
     missing = RESOURCE_FILTERS - {each.name for each in filters}
     if missing:

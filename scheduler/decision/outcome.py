@@ -60,7 +60,7 @@ class Shortage:
     index: int
     instance_uuid: str | None
     steps: tuple[Step, ...]
-    reason: str = "There are not enough hosts available."
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

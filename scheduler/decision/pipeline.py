@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.decision import picker
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.interfaces import Filter, Rows, Weigher
 from scheduler.decision.narrowing import narrowed, no_such_host
 from scheduler.decision.outcome import (
     Candidate,
@@ -26,10 +26,11 @@ from scheduler.decision.outcome import (
     WeighedHost,
 )
 from scheduler.decision.scaling import Weights
-from scheduler.filters import BaseHostFilter
+from scheduler.decision.weighing import weighed
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher, weighed
 
+# Nova's words. They reach tenants and stay as vague as they are there.
+NOT_ENOUGH = "There are not enough hosts available."
 # Of how many of the best hosts a decision keeps the weights.
 EXPLAINED = 5
 
@@ -38,8 +39,8 @@ EXPLAINED = 5
 class Plan:
     """How to decide: the plug-ins in their order and the rules of the choice among the best."""
 
-    filters: Sequence[BaseHostFilter] = ()
-    weighers: Sequence[BaseHostWeigher] = ()
+    filters: Sequence[Filter] = ()
+    weighers: Sequence[Weigher] = ()
     host_subset_size: int = 1
     shuffle_best: bool = False
 
@@ -66,34 +67,41 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     chance = Random(request.seed)
     candidates, narrowing = narrowed(hosts, request.spec)
     placements: list[Placement] = []
-    taken: list[str] = []
-    rows: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-    totals: Weights = np.zeros(0)
     for index, uuid in enumerate(request.instance_uuids):
-        spec = request.spec.for_instance(uuid, taken)
+        spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
         candidates, steps = filtered(hosts, spec, plan.filters, candidates, index)
         steps = (*narrowing, *steps)
-        rows = np.flatnonzero(candidates)
-        if not len(rows):
-            reason = {"reason": no_such} if (no_such := no_such_host(hosts, spec)) else {}
-            shortage = Shortage(index, uuid, steps, **reason)
-            return _decision(hosts, request, shortage=shortage)
-        totals, shares = weighed(hosts, spec, plan.weighers, rows)
-        position = picker.pick(totals, plan.host_subset_size, plan.shuffle_best, chance)
-        state = HostState.of(hosts, int(rows[position]))
-        chosen = _candidate(state, float(totals[position]))
-        explained = _explained(hosts, rows, totals, shares)
-        if not spec.is_rebuild:
-            state.consume_from_request(spec)
-        taken.append(chosen.host)
-        placements.append(Placement(uuid, chosen, steps, explained))
+        if not candidates.any():
+            reason = no_such_host(hosts, spec) or NOT_ENOUGH
+            return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
+        placements.append(_placed(hosts, spec, plan, candidates, steps, chance))
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, candidates))
+
+
+def _placed(
+    hosts: HostTable,
+    spec: RequestSpec,
+    plan: Plan,
+    candidates: Mask,
+    steps: tuple[Step, ...],
+    chance: Random,
+) -> Placement:
+    """Choose among the candidates and take what the instance needs from the chosen one."""
+    rows = np.flatnonzero(candidates)
+    totals, shares = weighed(hosts, spec, plan.weighers, rows)
+    position = picker.pick(totals, plan.host_subset_size, plan.shuffle_best, chance)
+    state = HostState.of(hosts, int(rows[position]))
+    chosen = _candidate(state, float(totals[position]))
+    explained = _explained(hosts, rows, totals, shares)
+    if not spec.is_rebuild:
+        state.consume_from_request(spec)
+    return Placement(spec.instance_uuid, chosen, steps, explained)
 
 
 def filtered(
     hosts: HostTable,
     spec: RequestSpec,
-    filters: Sequence[BaseHostFilter],
+    filters: Sequence[Filter],
     candidates: Mask,
     index: int = 0,
 ) -> tuple[Mask, tuple[Step, ...]]:
@@ -120,7 +128,7 @@ def filtered(
 
 
 def explain(
-    hosts: HostTable, spec: RequestSpec, filters: Sequence[BaseHostFilter], most: int
+    hosts: HostTable, spec: RequestSpec, filters: Sequence[Filter], most: int
 ) -> list[Refusal]:
     """Return why hosts are refused, every reason of every host, for at most that many hosts."""
     refusals: list[Refusal] = []
@@ -203,7 +211,7 @@ def _candidate(state: HostState, weight: float) -> Candidate:
 
 def _explained(
     hosts: HostTable,
-    rows: npt.NDArray[np.int64],
+    rows: Rows,
     totals: Weights,
     shares: dict[str, Weights],
 ) -> tuple[WeighedHost, ...]:

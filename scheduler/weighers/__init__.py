@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers prefer some hosts over others. This is the base class for all of them."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.decision import aggregate_metadata
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights, scaled
+from scheduler.decision.interfaces import Rows
+from scheduler.decision.scaling import Weights
 from scheduler.decision.settings import Options, take
 from scheduler.objects.request_spec import RequestSpec
 
@@ -75,7 +74,7 @@ class BaseHostWeigher:
             host_state.aggregates, self.aggregate_key, self.multiplier, host_state.table.warn
         )
 
-    def multipliers(self, hosts: HostTable, rows: npt.NDArray[np.int64]) -> float | Weights:
+    def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
         """Return the multiplier of all these rows, or one for each where they differ."""
         if type(self).weight_multiplier is not BaseHostWeigher.weight_multiplier:
             return np.array([self.weight_multiplier(HostState.of(hosts, row)) for row in rows])
@@ -83,31 +82,3 @@ class BaseHostWeigher:
             return self.multiplier
         column = aggregate_metadata.column(hosts, self.aggregate_key, self.multiplier)
         return self.multiplier if column is None else column[rows]
-
-
-def weighed(
-    hosts: HostTable,
-    spec: RequestSpec,
-    weighers: Sequence[BaseHostWeigher],
-    rows: npt.NDArray[np.int64],
-) -> tuple[Weights, dict[str, Weights]]:
-    """Return the total weight of each of these rows, and the share of each weigher in it.
-
-    A single host is not weighed at all.
-    """
-    totals = np.zeros(len(rows))
-    shares: dict[str, Weights] = {}
-    if len(rows) < 2:
-        return totals, shares
-    hosts.candidates = np.zeros(hosts.size, np.bool_)
-    hosts.candidates[rows] = True
-    for weigher in weighers:
-        multipliers = weigher.multipliers(hosts, rows)
-        if not np.any(multipliers):
-            continue
-        share = multipliers * scaled(
-            weigher.weigh(hosts, spec)[rows], weigher.minval, weigher.maxval
-        )
-        shares[weigher.name] = share
-        totals += share
-    return totals, shares

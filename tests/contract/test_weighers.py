@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
+from scheduler.decision.weighing import weighed
 from scheduler.plugins import WEIGHERS
-from scheduler.weighers import BaseHostWeigher, weighed
+from scheduler.weighers import BaseHostWeigher
 from tests.contract.drawn import hosts, requests
 from tests.hosts import a_table
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.decision.outcome import Refusal, Shortage, Step
-from scheduler.decision.pipeline import Plan, Request, decide, explain
+from scheduler.decision.pipeline import NOT_ENOUGH, Plan, Request, decide, explain
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.retry import RetryFilter
@@ -34,15 +34,17 @@ def test_the_chain_stops_at_the_filter_that_leaves_no_host():
     )
     assert decision.placements == ()
     assert decision.shortage == Shortage(
-        0, "u", (Step("Drop", 3, 3), Step("Drop", 3, 2), Step("Drop", 2, 0))
+        0, "u", (Step("Drop", 3, 3), Step("Drop", 3, 2), Step("Drop", 2, 0)), NOT_ENOUGH
     )
     assert never.asked == []
 
 
 def test_without_hosts_the_first_filter_is_blamed():
     decision = decide(a_table(), Request(a_request(), ["u"]), Plan([Drop(), Drop()]))
-    assert decision.shortage == Shortage(0, "u", (Step("Drop", 0, 0),))
-    assert decide(a_table(), Request(a_request(), ["u"]), Plan()).shortage == Shortage(0, "u", ())
+    assert decision.shortage == Shortage(0, "u", (Step("Drop", 0, 0),), NOT_ENOUGH)
+    assert decide(a_table(), Request(a_request(), ["u"]), Plan()).shortage == Shortage(
+        0, "u", (), NOT_ENOUGH
+    )
 
 
 def test_a_filter_sees_only_what_the_earlier_ones_left():

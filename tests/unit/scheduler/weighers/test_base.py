@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.weighers import weighed
+from scheduler.decision.weighing import weighed
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
 from tests.hosts import a_host, a_table, hosts_with, in_aggregates

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.weighers import weighed
+from scheduler.decision.weighing import weighed
 from scheduler.weighers.cpu import CPUWeigher
 from scheduler.weighers.disk import DiskWeigher
 from scheduler.weighers.io_ops import IoOpsWeigher

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a decision asks of its plug-ins; their base classes in filters and weighers fulfil it."""
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.scaling import Weights
+from scheduler.objects.request_spec import RequestSpec
+
+Rows = npt.NDArray[np.int64]
+
+
+class Filter(Protocol):
+    """Says which hosts may run an instance."""
+
+    RUN_ON_REBUILD: ClassVar[bool]
+
+    @property
+    def name(self) -> str:
+        """The name under which it appears in decisions."""
+
+    def applies(self, spec: RequestSpec) -> bool:
+        """Return False when every host passes, whatever it has."""
+
+    def run_filter_for_index(self, index: int) -> bool:
+        """Return whether to ask for the instance at this place of the request, from 0."""
+
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        """Return for each row whether the host passes."""
+
+    def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
+        """Return why a host does not pass, in words."""
+
+
+class Weigher(Protocol):
+    """Says how much a host is preferred."""
+
+    minval: float | None
+    maxval: float | None
+
+    @property
+    def name(self) -> str:
+        """The name under which it appears in decisions."""
+
+    def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
+        """Return the multiplier of all these rows, or one for each; 0 leaves the weigher out."""
+
+    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
+        """Return the raw weight of each row."""
