@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members must not share a host."""
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,8 +45,10 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         count = np.zeros(hosts.size, np.int64)
         for uuid in set(group.members):
             count[list(hosts.residents.rows_of(uuid))] += 1
-        named = [row for host in set(group.hosts) for row in hosts.rows_of_host(host)]
-        count[named] = np.maximum(count[named], 1)
+        # A host is named once for each instance of this request that was placed there.
+        for host, times in Counter(group.hosts).items():
+            rows = list(hosts.rows_of_host(host))
+            count[rows] = np.maximum(count[rows], times)
         return count
 
     def _most(self, group: InstanceGroup) -> int:

@@ -149,6 +149,15 @@ def test_members_of_an_anti_affinity_group_see_each_other(members):
     assert place({"A": 9000, "B": 5000}, 3, plan=plan, spec=spec) == []
 
 
+@pytest.mark.parametrize("members", [[], ["u0", "u1", "u2"]])
+def test_as_many_members_share_a_host_as_the_rule_allows(members):
+    group = a_group("anti-affinity", members=members, rules={"max_server_per_host": 2})
+    spec = a_request(instance_group=group)
+    plan = Plan([ServerGroupAntiAffinityFilter()], [RAMWeigher()])
+    assert place({"A": 90_000, "B": 5000}, 3, plan=plan, spec=spec) == ["A", "A", "B"]
+    assert place({"A": 90_000}, 3, plan=plan, spec=spec) == []
+
+
 def test_members_of_an_affinity_group_follow_the_first():
     spec = a_request(instance_group=a_group("affinity"))
     plan = Plan([ServerGroupAffinityFilter()], [RAMWeigher()])

@@ -37,7 +37,13 @@ def a_member_s_request(**group):
         ({"members": ["a", "a"], "rules": {"max_server_per_host": 2}}, ["a"], None),
         # Newton's callers send the hosts of the group; no agent need have reported the members.
         ({"hosts": ["h1"]}, [], "has 1 of the anti-affinity group, 1 allowed"),
-        ({"hosts": ["h1", "h1"], "rules": {"max_server_per_host": 2}}, [], None),
+        ({"hosts": ["h1"], "rules": {"max_server_per_host": 2}}, [], None),
+        # Named once for each instance of this request that is there already.
+        (
+            {"hosts": ["h1", "h1"], "rules": {"max_server_per_host": 2}},
+            [],
+            "has 2 of the anti-affinity group, 2 allowed",
+        ),
         ({"hosts": ["H1"]}, [], None),
         ({"hosts": ["h1"], "members": ["me"]}, ["me"], None),
         (
