@@ -29,6 +29,7 @@ class RpcServer:
             list(endpoints),
             access_policy=oslo_messaging.DefaultRPCAccessPolicy,
         )
+        _expect_refusals(self._server.dispatcher)
         _bound(self._server, most_in_flight)
 
     def start(self) -> None:
@@ -50,6 +51,26 @@ class RpcServer:
         except AttributeError as error:
             LOG.warning("This oslo.messaging cannot be drained (%s); stopping without", error)
         self._server.wait()
+
+
+def _expect_refusals(dispatcher: oslo_messaging.RPCDispatcher) -> None:
+    """Log a call of a method or version that is not served as one line, without a traceback.
+
+    It is the caller's mistake, or its curiosity, and no failure of this service.
+    """
+    dispatch = dispatcher.dispatch
+
+    def expecting(incoming: Any) -> Any:
+        try:
+            return dispatch(incoming)
+        except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
+            reason = str(error)
+            # It takes the error that is being handled, which the caller gets to see.
+            refusal = oslo_messaging.ExpectedException()
+        LOG.info("Refused a call: %s", reason)
+        raise refusal
+
+    dispatcher.dispatch = expecting
 
 
 def _bound(server: Any, most: int) -> None:

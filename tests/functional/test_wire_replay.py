@@ -114,13 +114,17 @@ def test_no_valid_host_is_byte_for_byte_that_of_nova(
 
 @pytest.mark.parametrize("name", sorted(UNSERVED))
 def test_what_is_not_served_is_refused_as_oslo_messaging_does(
-    caller: AmqpCaller, name: str
+    served: tuple[AmqpCaller, Process], name: str
 ) -> None:
+    caller, scheduler = served
     failure = caller.call(wire.sample(name)["message"])["failure"]
     kind, text = UNSERVED[name]
     assert failure["class"] == kind
     assert failure["module"] == "oslo_messaging.rpc.dispatcher"
     assert text in failure["message"]
+    log = scheduler.log.read_text()
+    assert f"Refused a call: {failure['message']}" in log
+    assert "Traceback" not in log
 
 
 def test_an_unknown_keyword_is_a_type_error(caller: AmqpCaller) -> None:
