@@ -59,12 +59,9 @@ def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
     from compute_agent import identity
     from compute_agent.virt import loading
     from inventory import migrations
-    from inventory.engine import open_database
 
     driver = loading.load(conf)
     # For these checks only: a process that is forked off opens a database of its own.
-    database = open_database(conf)
-    migrations.check(database)
-    identity.establish(conf, database, driver)
-    database.close()
+    with migrations.checked_database(conf) as database:
+        identity.establish(conf, database, driver)
     return driver

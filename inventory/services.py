@@ -94,6 +94,11 @@ def is_up(row: sa.Row[Any], limit: float) -> bool:
     return not row.forced_down and abs(heartbeat_age(row)) <= limit
 
 
+def status_and_state(row: sa.Row[Any], limit: float) -> tuple[str, str]:
+    """Return what operators call the switch and the liveness of a row of all_live()."""
+    return "disabled" if row.disabled else "enabled", "up" if is_up(row, limit) else "down"
+
+
 def _ids(connection: sa.Connection, binary: str) -> dict[str, int]:
     query = sa.select(table.c.host, table.c.id).where(
         table.c.binary == binary, table.c.deleted == 0

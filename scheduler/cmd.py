@@ -31,7 +31,7 @@ def _run(backend: str) -> int:
     from conf.loading import ConfigError
     from conf.systemd import Notifier
     from inventory import migrations
-    from inventory.engine import DatabaseUnavailable, open_database
+    from inventory.engine import DatabaseUnavailable
     from scheduler import plugins
     from scheduler.service import SchedulerService
 
@@ -41,10 +41,9 @@ def _run(backend: str) -> int:
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)
         plugins.load_driver(conf)
-        # For these checks only: what forks opens a database of its own.
-        database = open_database(conf)
-        migrations.check(database)
-        database.close()
+        with migrations.checked_database(conf):
+            # For this check only: what forks opens a database of its own.
+            pass
     log.getLogger(__name__).info(
         "Starting as host %s with %s workers on %s", conf.host, conf.scheduler.workers, backend
     )

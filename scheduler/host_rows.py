@@ -14,12 +14,12 @@ from typing import Any
 
 from oslo_log import log
 
+from inventory import compute_nodes
 from scheduler.decision.host_table import HostTable
 
 LOG = log.getLogger(__name__)
 
 _SAME = ("uuid", "host_ip", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")
-_RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = ("cpu_info", "numa_topology", "pci_stats")
 
 
@@ -58,7 +58,7 @@ def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
     hosts.set(row, "disk_mb_used", node.local_gb_used * 1024)
     hosts.set(row, "vcpus_total", node.vcpus)
     hosts.set(row, "vcpus_used", node.vcpus_used)
-    for name in _RATIOS:
+    for name in compute_nodes.RATIOS:
         hosts.set(row, name, getattr(node, name))
     _write_parsed(hosts, row, "supported_instances", node.supported_instances or "[]", list)
     _write_parsed(hosts, row, "metrics", node.metrics or "[]", list)

@@ -3,7 +3,7 @@
 """The schema: created and upgraded by alembic, checked when a daemon starts."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -11,9 +11,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from oslo_config import cfg
 
 from inventory import tables
-from inventory.engine import Database
+from inventory.engine import Database, open_database
 
 # Not alembic's usual name: a database that holds Nova's tables has one of that name already.
 VERSION_TABLE = "berthmaster_version"
@@ -56,6 +57,17 @@ def check(database: Database) -> None:
             f"the database's schema is at {found}, this release needs {wanted}: "
             "run 'berthmaster db sync' with the newest release installed"
         )
+
+
+@contextmanager
+def checked_database(conf: cfg.ConfigOpts) -> Iterator[Database]:
+    """Yield the configured database for a short use, its schema checked; close it afterwards.
+
+    Raises DatabaseUnavailable and SchemaError.
+    """
+    with closing(open_database(conf)) as database:
+        check(database)
+        yield database
 
 
 def revision(database: Database) -> str | None:

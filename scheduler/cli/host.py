@@ -9,9 +9,9 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from conf.service import liveness_limit
-from inventory import compute_nodes, services
+from inventory import compute_nodes, migrations, services
 from inventory.engine import Database
-from scheduler.cli.base import conf_of, database_of
+from scheduler.cli.base import conf_of
 
 COLUMNS = (
     "Host",
@@ -32,7 +32,7 @@ class HostList(Lister):  # type: ignore[misc]  # cliff has no types
     """List the hosts with what they have, use and have left."""
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        with database_of(self.app) as database:
+        with migrations.checked_database(conf_of(self.app)) as database:
             nodes = database.read(compute_nodes.all_live)
             states = _states(database, liveness_limit(conf_of(self.app)))
         return COLUMNS, [
@@ -62,7 +62,7 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        with database_of(self.app) as database:
+        with migrations.checked_database(conf_of(self.app)) as database:
             nodes = database.read(lambda c: compute_nodes.of_hosts(c, [parsed_args.host]))
             states = _states(database, liveness_limit(conf_of(self.app)))
         found = [n for n in nodes if parsed_args.node in (None, n.hypervisor_hostname)]
@@ -83,13 +83,7 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
 
 def _states(database: Database, limit: int) -> dict[str, tuple[str, str]]:
     rows = database.read(lambda c: services.all_live(c, services.COMPUTE[0]))
-    return {
-        row.host: (
-            "disabled" if row.disabled else "enabled",
-            "up" if services.is_up(row, limit) else "down",
-        )
-        for row in rows
-    }
+    return {row.host: services.status_and_state(row, limit) for row in rows}
 
 
 def _decoded(text: str | None) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 from cliff.lister import Lister
 
 from conf.service import liveness_limit
-from inventory import aggregates, services
-from scheduler.cli.base import conf_of, database_of
+from inventory import aggregates, migrations, services
+from scheduler.cli.base import conf_of
 
 COLUMNS = (
     "ID",
@@ -34,7 +34,7 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         conf = conf_of(self.app)
-        with database_of(self.app) as database:
+        with migrations.checked_database(conf_of(self.app)) as database:
             rows = database.read(lambda c: services.all_live(c, parsed_args.binary))
             zones = _zones(database.read(aggregates.everything))
         limit, default = liveness_limit(conf), conf.default_availability_zone
@@ -44,8 +44,7 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
                 row.binary,
                 row.host,
                 zones.get(row.host, default) if row.binary == services.COMPUTE[0] else "internal",
-                "disabled" if row.disabled else "enabled",
-                "up" if services.is_up(row, limit) else "down",
+                *services.status_and_state(row, limit),
                 str(row.updated_at or ""),
                 row.disabled_reason or "",
                 bool(row.forced_down),

@@ -3,7 +3,7 @@
 """What a decision is: plain values that say what was chosen, from what, and why not the rest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -81,4 +81,4 @@ class Decision:
     shortage: Shortage | None = None
     warnings: tuple[str, ...] = ()
     seed: int = 0
-    hosts: int = field(default=0)
+    hosts: int = 0
