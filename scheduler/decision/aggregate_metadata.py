@@ -7,7 +7,6 @@ Source: behaviour reference 1.2.
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -31,16 +30,19 @@ def smallest(
     key: str,
     default: float,
     warn: Callable[[str], None],
+    cast: Callable[[str], float] = float,
 ) -> float:
     """Return the smallest number under a key, or default where there is none.
 
-    A text that is no finite number is passed over with a warning; those beside it still count.
+    A text that is no finite number, or not one that cast takes, is passed over with a warning;
+    those beside it still count.
     """
     numbers = []
     for text in sorted(values(aggregates, key)):
         try:
-            number = float(text)
-        except ValueError:
+            number = float(cast(text))
+        # int() of thousands of digits is too much for a float.
+        except (ValueError, OverflowError):
             number = float("nan")
         if not math.isfinite(number):
             warn(f"aggregate metadata {key} = {text!r} is not a number and is ignored")
@@ -49,10 +51,17 @@ def smallest(
     return min(numbers, default=default)
 
 
-def column(hosts: HostTable, key: str, default: float) -> Weights | None:
+def column(
+    hosts: HostTable,
+    key: str,
+    default: float | Weights,
+    cast: Callable[[str], float] = float,
+) -> Weights | None:
     """Return smallest() for each row, or None when no aggregate of any host has the key."""
-    distinct: list[Any] = hosts.distinct("aggregates")
-    if not any(values(aggregates, key) for aggregates in distinct):
-        return None
-    numbers = [smallest(aggregates, key, default, hosts.warn) for aggregates in distinct]
-    return np.array(numbers, np.float64)[hosts.codes("aggregates")]
+
+    def of_host(aggregates: Iterable[Aggregate] | None) -> float:
+        return smallest(aggregates, key, math.nan, hosts.warn, cast)
+
+    found = hosts.derived("aggregates", ("smallest", key, cast), of_host, float)
+    none = np.isnan(found)
+    return None if none.all() else np.where(none, default, found)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hosts of a decision: one numpy column per number, one interned column per object."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,8 @@ OBJECTS = (
     "stats",
     "aggregates",
     "disabled_reason",
+    # What an attestation service says of the node, for TrustedFilter.
+    "trust_level",
 )
 _DTYPES: dict[str, type] = {
     **dict.fromkeys(INTEGERS, np.int64),
@@ -161,6 +163,17 @@ class HostTable:
     def distinct(self, name: str) -> list[Any]:
         """Return the values of an object column by code."""
         return self._objects[name].values()
+
+    def derived(
+        self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
+    ) -> npt.NDArray[Any]:
+        """Return for each row function(its value of an object column), remembered under key.
+
+        The function is asked once per distinct value (None included, it must not raise), and not
+        again by later requests as long as the value is there.
+        """
+        column = self._objects[name]
+        return column.derived(key, function, dtype)[column.codes[: self.size]]
 
     def warn(self, text: str) -> None:
         """Keep a warning for whoever reads the decision; the same one is kept once."""

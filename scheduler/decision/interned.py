@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of objects of which many rows share a few: each distinct value is kept once."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 UNSET = 0
+# How many questions about the values of a column are remembered with their answers.
+_MOST_DERIVED = 64
 
 
 class Interned:
@@ -17,7 +19,7 @@ class Interned:
     Values that no row uses any longer are forgotten, so a column may change for years.
     """
 
-    __slots__ = ("_code_of", "_free", "_keys", "_uses", "_values", "codes")
+    __slots__ = ("_code_of", "_derived", "_free", "_keys", "_uses", "_values", "_written", "codes")
 
     def __init__(self, capacity: int) -> None:
         self.codes: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
@@ -26,6 +28,10 @@ class Interned:
         self._uses: list[int] = [capacity]
         self._code_of: dict[Hashable, int] = {None: UNSET}
         self._free: list[int] = []
+        # Codes in the order in which they got their values, and what was made of the values, with
+        # the length that the former had then.
+        self._written: list[int] = []
+        self._derived: dict[Hashable, tuple[npt.NDArray[Any], int]] = {}
 
     def __getitem__(self, row: int) -> Any:
         return self._values[self.codes[row]]
@@ -49,9 +55,25 @@ class Interned:
         """Return the values by code; those of unused codes are None."""
         return self._values
 
-    def code_of(self, value: Any) -> int | None:
-        """Return the code of a value, None when no row has it."""
-        return self._code_of.get(_key(value))
+    def derived(
+        self, key: Hashable, function: Callable[[Any], Any], dtype: type
+    ) -> npt.NDArray[Any]:
+        """Return function(value) by code; values that were asked about before are not asked again.
+
+        key stands for the function, which must depend on the value alone and take None.
+        """
+        known, since = self._derived.pop(key, (np.zeros(0, dtype), 0))
+        results = known
+        if len(known) < len(self._values):
+            results = np.zeros(len(self._values) + len(self._values) // 8, dtype)
+            results[: len(known)] = known
+        new = {*self._written[since:]} if len(known) else range(len(self._values))
+        for code in new:
+            results[code] = function(self._values[code])
+        while len(self._derived) >= _MOST_DERIVED:
+            del self._derived[next(iter(self._derived))]
+        self._derived[key] = results, len(self._written)
+        return results
 
     def grow(self, capacity: int) -> None:
         self._uses[UNSET] += capacity - len(self.codes)
@@ -66,6 +88,10 @@ class Interned:
         other._uses = self._uses.copy()
         other._code_of = self._code_of.copy()
         other._free = self._free.copy()
+        other._written = self._written.copy()
+        other._derived = {
+            key: (results.copy(), since) for key, (results, since) in self._derived.items()
+        }
         return other
 
     def _code(self, value: Any, key: Hashable) -> int:
@@ -83,7 +109,15 @@ class Interned:
             self._keys.append(key)
             self._uses.append(0)
         self._code_of[key] = code
+        self._write_down(code)
         return code
+
+    def _write_down(self, code: int) -> None:
+        self._written.append(code)
+        if len(self._written) > 1024 + 2 * len(self._values):
+            # All over again costs less by now than what has come together.
+            self._written.clear()
+            self._derived.clear()
 
     def _release(self, code: int) -> None:
         self._uses[code] -= 1

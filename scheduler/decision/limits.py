@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits that filters set: how much of a host may be promised, as claims will enforce it."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ class Limits:
     Units: vcpu counts, memory_mb MB, disk_gb GB. Other names are kept host by host.
     """
 
-    __slots__ = ("_columns", "_others", "_size")
+    __slots__ = ("_columns", "_made", "_others", "_size")
     _columns: dict[str, npt.NDArray[np.float64]]
+    _made: dict[str, tuple[npt.NDArray[np.bool_], Callable[[int], Any]]]
     _others: dict[tuple[int, str], Any]
     _size: int
 
@@ -26,6 +27,7 @@ class Limits:
         object.__setattr__(self, "_size", size)
         object.__setattr__(self, "_columns", {})
         object.__setattr__(self, "_others", {})
+        object.__setattr__(self, "_made", {})
 
     def __setattr__(self, name: str, column: npt.NDArray[np.float64]) -> None:
         if name not in NUMERIC:
@@ -36,6 +38,10 @@ class Limits:
         if name not in NUMERIC:
             raise AttributeError(f"no limit is called {name}")
         return self._column(name)
+
+    def make(self, name: str, where: npt.NDArray[np.bool_], value: Callable[[int], Any]) -> None:
+        """Set a limit that is no number: value(row), which is made when it is asked for."""
+        self._made[name] = where.copy(), value
 
     def of(self, row: int) -> "HostLimits":
         """Return the limits of one host as a mapping that can be written."""
@@ -61,7 +67,11 @@ class HostLimits(MutableMapping[str, Any]):
             value = float(self._limits._columns[name][self._row])
             if value == value:  # not NaN
                 return value
-        return self._limits._others[self._row, name]
+        if (self._row, name) in self._limits._others:
+            return self._limits._others[self._row, name]
+        if self._is_made(name):
+            return self._limits._made[name][1](self._row)
+        raise KeyError(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name in NUMERIC:
@@ -73,13 +83,19 @@ class HostLimits(MutableMapping[str, Any]):
         _ = self[name]
         if name in NUMERIC:
             self._limits._column(name)[self._row] = np.nan
-        else:
-            del self._limits._others[self._row, name]
+            return
+        self._limits._others.pop((self._row, name), None)
+        if self._is_made(name):
+            self._limits._made[name][0][self._row] = False
 
     def __iter__(self) -> Iterator[str]:
         columns = self._limits._columns
         yield from (name for name in columns if not np.isnan(columns[name][self._row]))
-        yield from (name for row, name in self._limits._others if row == self._row)
+        others = {name for row, name in self._limits._others if row == self._row}
+        yield from sorted(others.union(filter(self._is_made, self._limits._made)))
+
+    def _is_made(self, name: str) -> bool:
+        return name in self._limits._made and bool(self._limits._made[name][0][self._row])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

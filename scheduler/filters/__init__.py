@@ -91,10 +91,7 @@ class BaseHostFilter:
         combined = np.zeros(len(rows), np.int64)
         for name in names:
             codes = hosts.codes(name)[rows]
-            combined = combined * (int(codes.max()) + 1) + codes
-            if len(names) > 1:
-                # Dense again, so that several columns with many values cannot overflow.
-                combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+            combined = _dense(combined * (int(codes.max()) + 1) + codes)
         # The last row of each value stands for all of them.
         representative = np.full(int(combined.max()) + 1, -1, np.int64)
         representative[combined] = rows
@@ -116,3 +113,17 @@ class BaseHostFilter:
                 f" {type(error).__name__}: {error}"
             )
             return False
+
+
+def _dense(codes: Codes) -> Codes:
+    """Return codes that are equal where these are, and none of which is left out."""
+    most = int(codes.max()) + 1
+    if most <= 2 * len(codes):
+        return codes
+    # Counting costs a fraction of sorting, unless the codes are too far apart.
+    if most > 64 * len(codes):
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    used = np.zeros(most, np.bool_)
+    used[codes] = True
+    dense = np.cumsum(used) - 1
+    return np.asarray(dense[codes], np.int64)

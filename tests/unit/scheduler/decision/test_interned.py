@@ -63,11 +63,9 @@ def assert_same(column, model):
     # What no row uses is forgotten.
     left = [value for value in column.values() if value is not None]
     assert len(left) == len({int(code) for code in column.codes} - {0})
-    for value in VALUES:
-        code = column.code_of(value)
-        known = value is None or any(value is each for each in model)
-        assert (code is not None) == known
-        assert code is None or column.values()[code] is value
+    # What is derived from values follows them, however often they change.
+    seen = column.derived("kind", lambda value: type(value).__name__, object)[column.codes]
+    assert seen.tolist() == [type(value).__name__ for value in model]
 
 
 def _equal(first, second):
@@ -110,4 +108,43 @@ def test_setting_the_same_value_again_changes_nothing():
     column.set(0, "x")
     column.set(0, "x")
     column.set(0, None)
-    assert column.code_of("x") is None
+    assert column.values() == [None, None]
+
+
+def test_a_value_is_asked_about_once():
+    column = Interned(4)
+    asked = []
+
+    def length(value):
+        asked.append(value)
+        return len(value or "")
+
+    for row, value in enumerate(["a", "bb", "a"]):
+        column.set(row, value)
+    assert column.derived("length", length, int)[column.codes].tolist() == [1, 2, 1, 0]
+    asked.clear()
+    column.set(3, "dddd")
+    assert column.derived("length", length, int)[column.codes].tolist() == [1, 2, 1, 4]
+    assert asked == ["dddd"]
+
+
+def test_a_copy_derives_from_its_own_values():
+    column = Interned(1)
+    column.set(0, "a")
+    column.derived("text", str, object)
+    other = column.copy()
+    other.set(0, "b")
+    column.set(0, "c")
+    assert other.derived("text", str, object)[other.codes].tolist() == ["b"]
+    assert column.derived("text", str, object)[column.codes].tolist() == ["c"]
+
+
+def test_what_was_derived_is_bounded():
+    column = Interned(1)
+    for number in range(100):
+        column.derived(number, str, object)
+    assert len(column._derived) == 64
+    for number in range(5000):
+        column.set(0, str(number))
+    assert column.derived(99, str, object)[column.codes].tolist() == ["4999"]
+    assert len(column._written) < 2000
