@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An instance as the scheduler hears of it from its compute host."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.objects.flavor import Flavor
@@ -10,7 +11,10 @@ from scheduler.objects.presence import FieldPresence
 
 @dataclass(slots=True)
 class Instance(FieldPresence):
-    """Only ``uuid`` is certain; memory in MB, disks in GB."""
+    """Only ``uuid`` is certain; memory in MB, disks in GB.
+
+    ``image_properties`` are those of the image it was made from, all of them as text.
+    """
 
     uuid: str
     host: str | None = None
@@ -30,3 +34,5 @@ class Instance(FieldPresence):
     availability_zone: str | None = None
     hidden: bool = False
     flavor: Flavor | None = None
+    flavor_name: str | None = None
+    image_properties: Mapping[str, str] | None = None

@@ -6,11 +6,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scheduler.decision.residents import Residents
+from scheduler.decision.residents import EVERY, Residents, traits
+from scheduler.objects.flavor import Flavor
+from scheduler.objects.instance import Instance
 
 ROWS = st.integers(0, 3)
 UUIDS = st.sampled_from(["u1", "u2", "u3"])
-INSTANCES = st.integers(0, 9)
+INSTANCES = st.builds(
+    Instance,
+    UUIDS,
+    instance_type_id=st.none() | st.integers(1, 2),
+    flavor_name=st.none() | st.just("small"),
+    image_properties=st.none() | st.just({"os_distro": "debian"}),
+)
+TRAITS = [EVERY, ("flavor_id", 1), ("flavor_name", "small"), ("image", "os_distro", "debian")]
 
 
 class ResidentsMachine(RuleBasedStateMachine):
@@ -47,6 +56,15 @@ class ResidentsMachine(RuleBasedStateMachine):
         copied = {row: dict(instances) for row, instances in model.items()}
         self.all = [*self.all, (residents.copy(), copied)][-4:]
 
+    @rule(data=st.data(), trait=st.sampled_from(TRAITS), size=st.integers(4, 6))
+    def count(self, data, trait, size):
+        residents, model = self.one(data)
+        expected = [
+            sum(trait in traits(each) for each in model.get(row, {}).values())
+            for row in range(size)
+        ]
+        assert residents.count(trait, size).tolist() == expected
+
     @invariant()
     def same(self):
         for residents, model in getattr(self, "all", []):
@@ -69,3 +87,22 @@ def test_a_mapping_that_was_read_does_not_change_later():
     residents.add(0, "u2", "second")
     residents.discard(0, "u1")
     assert seen == {"u1": "first"}
+
+
+def test_an_instance_counts_by_the_id_of_its_flavor_else_by_its_name():
+    assert set(traits(Instance("u", flavor=Flavor(1, 1, 1, id=5, name="small")))) == {
+        EVERY,
+        ("flavor_id", 5),
+    }
+    assert set(traits(Instance("u", flavor_name="small"))) == {EVERY, ("flavor_name", "small")}
+    assert set(traits(Instance("u"))) == {EVERY}
+
+
+def test_what_is_counted_is_bounded():
+    residents = Residents()
+    residents.add(0, "u", Instance("u", instance_type_id=99))
+    for identity in range(200):
+        residents.count(("flavor_id", identity), 1)
+    assert len(residents._counts) == 64
+    residents.add(5, "v", Instance("v", instance_type_id=199))
+    assert residents.count(("flavor_id", 199), 6).tolist() == [0, 0, 0, 0, 0, 1]
