@@ -42,10 +42,14 @@ class Weigher(Protocol):
 
     minval: float | None
     maxval: float | None
+    scales: ClassVar[bool]
 
     @property
     def name(self) -> str:
         """The name under which it appears in decisions."""
+
+    def applies(self, spec: RequestSpec) -> bool:
+        """Return False when all hosts weigh 0, whatever they have."""
 
     def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
         """Return the multiplier of all these rows, or one for each; 0 leaves the weigher out."""

@@ -26,11 +26,15 @@ def weighed(
     hosts.candidates = np.zeros(hosts.size, np.bool_)
     hosts.candidates[rows] = True
     for weigher in weighers:
+        if not weigher.applies(spec):
+            continue
         multipliers = weigher.multipliers(hosts, rows)
         if not np.any(multipliers):
             continue
         raw = weigher.weigh(hosts, spec)[rows]
-        share = multipliers * scaled(raw, weigher.minval, weigher.maxval)
+        if weigher.scales:
+            raw = scaled(raw, weigher.minval, weigher.maxval)
+        share = multipliers * raw
         shares[weigher.name] = share
         totals += share
     return totals, shares

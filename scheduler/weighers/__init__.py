@@ -24,6 +24,9 @@ class BaseHostWeigher:
     leaves the weigher out. aggregate_key names the metadata by which aggregates change the
     multiplier for their hosts.
 
+    scales says whether the numbers are scaled at all, in_all whether the weigher runs where the
+    configuration asks for all_weighers.
+
     Settings are class attributes with their defaults; options says where in the configuration
     their values are found, as (attribute, group, option) each.
     """
@@ -31,6 +34,8 @@ class BaseHostWeigher:
     minval: float | None = None
     maxval: float | None = None
     multiplier: float = 1.0
+    scales: ClassVar[bool] = True
+    in_all: ClassVar[bool] = True
     aggregate_key: ClassVar[str | None] = None
     options: ClassVar[Options] = ()
 
@@ -41,6 +46,10 @@ class BaseHostWeigher:
     def name(self) -> str:
         """The name under which the weigher appears in decisions."""
         return type(self).__name__
+
+    def applies(self, spec: RequestSpec) -> bool:
+        """Return False when the request alone shows that all hosts weigh 0."""
+        return True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         """Return the raw weight of each row; those of rows that are no candidates do not count."""
