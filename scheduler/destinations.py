@@ -24,6 +24,7 @@ from scheduler.objects.limits import SchedulerLimits
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.rpc.codec import SelectArguments
+from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import InvalidInput, NoValidHost
 
 LOG = log.getLogger(__name__)
@@ -50,15 +51,15 @@ class Destinations:
         self._default_zone = default_zone
         self._warned: set[str] = set()
 
-    def select(self, asked: SelectArguments, request_id: str | None) -> list[list[Selection]]:
+    def select(self, asked: SelectArguments, caller: RequestContext) -> list[list[Selection]]:
         """Return for each instance its destination and, where they are asked for, alternates.
 
         Raises NoValidHost unless all instances have one; nothing is taken then. Raises InvalidInput
         for a server group that does not exist and DatabaseUnavailable.
         """
         began = time.monotonic()
-        request = self._request(asked, request_id)
-        with self.view.current() as hosts:
+        request = self._request(asked, caller)
+        with self.view.current(self.driver.view_max_age) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
             self.view.consume(decision, request.spec)
             selections = [
@@ -72,26 +73,27 @@ class Destinations:
         return selections
 
     def rehearse(
-        self, asked: SelectArguments, request_id: str | None, most: int = 100
+        self, asked: SelectArguments, caller: RequestContext, most: int = 100
     ) -> tuple[Decision, list[Refusal]]:
         """Return what select() would decide now, and why up to that many hosts would be refused.
 
         Nothing is taken. Raises InvalidInput and DatabaseUnavailable.
         """
-        request = self._request(asked, request_id)
-        with self.view.current() as hosts:
+        request = self._request(asked, caller)
+        with self.view.current(self.driver.view_max_age) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
-            filters = self.driver.plan.filters
-            refusals = pipeline.explain(hosts.working_copy(), request.spec, filters, most)
+            plan = self.driver.plan
+            refusals = pipeline.explain(hosts.working_copy(), request.spec, plan, most)
         return decision, refusals
 
-    def _request(self, asked: SelectArguments, request_id: str | None) -> Request:
+    def _request(self, asked: SelectArguments, caller: RequestContext) -> Request:
         alternates = asked.return_objects and asked.return_alternates
         return Request(
             self._with_group(asked.spec),
             asked.instance_uuids,
             self._max_attempts - 1 if alternates else 0,
-            _seed(request_id, asked.instance_uuids),
+            _seed(caller.request_id, asked.instance_uuids),
+            caller.is_admin,
         )
 
     def _with_group(self, spec: RequestSpec) -> RequestSpec:
@@ -143,6 +145,7 @@ class Destinations:
                 vcpu=candidate.limits.get("vcpu"),
                 memory_mb=candidate.limits.get("memory_mb"),
                 disk_gb=candidate.limits.get("disk_gb"),
+                numa_topology=candidate.limits.get("numa_topology"),
             ),
             availability_zone=min(zones, default=self._default_zone),
         )

@@ -62,12 +62,13 @@ class HostView:
         self._turn = SharedTurn(self.refresh, "view")
 
     @contextmanager
-    def current(self) -> Iterator[HostTable]:
+    def current(self, max_age: float | None = None) -> Iterator[HostTable]:
         """Yield the table, fresh and locked; copy it before consuming from it.
 
-        Raises DatabaseUnavailable when it is too old and cannot be read again.
+        max_age in seconds replaces the configured one. Raises DatabaseUnavailable when the table is
+        older and cannot be read again.
         """
-        if time.monotonic() - self._read_at > self._max_age:
+        if time.monotonic() - self._read_at > (self._max_age if max_age is None else max_age):
             try:
                 self._turn.take(self._timeout)
             except TurnTimeout as error:

@@ -18,6 +18,7 @@ from scheduler.decision.interfaces import Filter
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
+from scheduler.request_filters import REQUEST_FILTERS
 from scheduler.weighers import BaseHostWeigher
 
 LOG = log.getLogger(__name__)
@@ -27,7 +28,17 @@ DRIVERS = "berthmaster.scheduler.drivers"
 # What bounds the resources of a host; Nova leaves it to Placement since Pike.
 RESOURCE_FILTERS = {"RamFilter", "CoreFilter", "DiskFilter"}
 # What a nova.conf up to Newton may say instead of the name.
-NOVA_DRIVERS = {"nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler"}
+NOVA_DRIVERS = {
+    "nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler",
+    "nova.scheduler.caching_scheduler.CachingScheduler": "caching_scheduler",
+    "nova.scheduler.chance.ChanceScheduler": "chance_scheduler",
+    "nova.scheduler.simple.SimpleScheduler": "simple_scheduler",
+    "nova.scheduler.multi.MultiScheduler": "multi",
+    "fake_scheduler": "fake",
+}
+
+
+NOVA_COST_FUNCTIONS = "nova.scheduler.least_cost."
 
 
 class PluginError(Exception):
@@ -56,14 +67,27 @@ def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
     options = conf.filter_scheduler
     plan = Plan(
         filters=load_filters(conf),
+        request_filters=[_make(each, conf) for each in REQUEST_FILTERS],
         weighers=load_weighers(conf),
         host_subset_size=max(1, options.host_subset_size),
         shuffle_best=options.shuffle_best_same_weighed_hosts,
     )
-    name = NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver)
-    driver = _find(name, _installed(DRIVERS), Option.of(conf, "scheduler", "driver"), BaseDriver)
-    loaded: BaseDriver = driver(plan)
-    return loaded
+    return _driver(conf, plan, ("scheduler", "driver"))
+
+
+def _driver(
+    conf: cfg.ConfigOpts, plan: Plan, named_by: tuple[str, str], is_part: bool = False
+) -> BaseDriver:
+    option, value = Option.of(conf, *named_by), conf[named_by[0]][named_by[1]]
+    found = _find(NOVA_DRIVERS.get(value, value), _installed(DRIVERS), option, BaseDriver)
+    if is_part and found.parts:
+        raise PluginError(option, value, "is made of other drivers itself, so it can be no part")
+    parts = {
+        attribute: _driver(conf, plan, (group, name), is_part=True)
+        for attribute, group, name in found.parts
+    }
+    driver: BaseDriver = found(plan, **dict(_settings(found, conf)), **parts)
+    return driver
 
 
 def load_filters(conf: cfg.ConfigOpts) -> list[BaseHostFilter]:
@@ -86,9 +110,16 @@ def load_weighers(conf: cfg.ConfigOpts) -> list[BaseHostWeigher]:
     available = _installed(WEIGHERS)
     option = Option.of(conf, "filter_scheduler", "weight_classes")
     classes: dict[Any, None] = {}
-    for name in conf.filter_scheduler.weight_classes:
+    names = conf.filter_scheduler.weight_classes
+    if conf.filter_scheduler.least_cost_functions:
+        # What a nova.conf of Essex or Folsom has, dotted paths of functions that are gone as well.
+        option = Option.of(conf, "filter_scheduler", "least_cost_functions")
+        paths = conf.filter_scheduler.least_cost_functions
+        names = [path.removeprefix(NOVA_COST_FUNCTIONS) for path in paths]
+    for name in names:
         if name.endswith(".all_weighers"):
-            classes |= dict.fromkeys(available[each] for each in sorted(available))
+            standard = (available[each] for each in sorted(available) if available[each].in_all)
+            classes |= dict.fromkeys(standard)
         else:
             classes[_find(name, available, option, BaseHostWeigher)] = None
     return [_make(each, conf) for each in classes]

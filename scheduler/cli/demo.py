@@ -171,27 +171,27 @@ def _await_audits(database: Database, hosts: int, report: demo_report.Report) ->
 
 def _walk(scheduler: SchedulerService, client: SchedulerClient, report: demo_report.Report) -> int:
     """Make a request that fits and one that cannot; return the exit status."""
-    destinations = scheduler.destinations
+    destinations, caller = scheduler.destinations, RequestContext(is_admin=True)
     with destinations.view.current() as hosts:
         report.hosts("The hosts, as their agents see them", hosts)
         largest = int(hosts.total_usable_ram_mb.max())
     uuids = [str(uuid4()) for _ in range(INSTANCES)]
     fits = SelectArguments(_spec(MEMORY_MB, uuids), [*uuids])
     report.request("A request", fits)
-    decision, _ = destinations.rehearse(fits, None)
+    decision, _ = destinations.rehearse(fits, caller)
     report.decision(decision)
-    answer = client.select_destinations(RequestContext(is_admin=True), fits.spec, uuids)
+    answer = client.select_destinations(caller, fits.spec, uuids)
     report.answer("The answer that the caller got over RPC", uuids, answer)
     with destinations.view.current() as hosts:
         report.hosts("The hosts, after these instances were taken off them", hosts)
 
     too_much = SelectArguments(_spec(2 * largest, uuids[:1]), [uuids[0]])
     report.request("A request that cannot fit", too_much)
-    decision, refusals = destinations.rehearse(too_much, None)
+    decision, refusals = destinations.rehearse(too_much, caller)
     report.decision(decision)
     report.refusals(refusals)
     try:
-        client.select_destinations(RequestContext(is_admin=True), too_much.spec, uuids[:1])
+        client.select_destinations(caller, too_much.spec, uuids[:1])
     except NoValidHost as error:
         report.say(f"The caller gets: NoValidHost: {error}")
         return 0

@@ -37,25 +37,31 @@ EXPLAINED = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to decide: the plug-ins in their order and the rules of the choice among the best."""
+    """How to decide: the plug-ins in their order and the rules of the choice among the best.
+
+    request_filters look at a request as a whole: they are asked once, before the filters, and for
+    forced hosts as well.
+    """
 
     filters: Sequence[Filter] = ()
     weighers: Sequence[Weigher] = ()
     host_subset_size: int = 1
     shuffle_best: bool = False
+    request_filters: Sequence[Filter] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to decide: one spec for all instances, their uuids, and how many alternates for each.
 
-    seed makes a random choice repeatable.
+    seed makes a random choice repeatable; by_admin says that the caller is an administrator.
     """
 
     spec: RequestSpec
     instance_uuids: Sequence[str | None]
     alternates: int = 0
     seed: int = 0
+    by_admin: bool = False
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
@@ -65,7 +71,7 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     the next ones, since it can only have become fuller.
     """
     chance = Random(request.seed)
-    candidates, narrowing = narrowed(hosts, request.spec)
+    candidates, narrowing = allowed(hosts, request.spec, plan)
     placements: list[Placement] = []
     for index, uuid in enumerate(request.instance_uuids):
         spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
@@ -76,6 +82,20 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
             return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
         placements.append(_placed(hosts, spec, plan, candidates, steps, chance))
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, candidates))
+
+
+def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tuple[Step, ...]]:
+    """Return the hosts that a request as a whole allows, and the steps that led there.
+
+    These are what it says about hosts by name, and the request filters unless it is a rebuild.
+    """
+    candidates, narrowing = narrowed(hosts, spec)
+    if spec.is_rebuild:
+        return candidates, tuple(narrowing)
+    candidates, steps = _asked(hosts, spec, plan.request_filters, candidates)
+    # One that every host passes says nothing, and there are several of them in each decision.
+    told = (step for step in steps if step.after < step.before)
+    return candidates, (*narrowing, *told)
 
 
 def _placed(
@@ -109,13 +129,20 @@ def filtered(
 
     A forced host is not asked any filter, and a rebuild only those that concern the image.
     """
-    steps: list[Step] = []
-    if spec.has_forced_target and not spec.is_rebuild:
+    if spec.is_rebuild:
+        filters = [each for each in filters if each.RUN_ON_REBUILD]
+    elif spec.has_forced_target:
         return candidates, ()
+    filters = [each for each in filters if each.run_filter_for_index(index)]
+    return _asked(hosts, spec, filters, candidates)
+
+
+def _asked(
+    hosts: HostTable, spec: RequestSpec, filters: Sequence[Filter], candidates: Mask
+) -> tuple[Mask, tuple[Step, ...]]:
+    steps: list[Step] = []
     left = int(np.count_nonzero(candidates))
     for each in filters:
-        if not each.run_filter_for_index(index) or (spec.is_rebuild and not each.RUN_ON_REBUILD):
-            continue
         before = left
         if each.applies(spec):
             hosts.candidates = candidates
@@ -127,12 +154,11 @@ def filtered(
     return candidates, tuple(steps)
 
 
-def explain(
-    hosts: HostTable, spec: RequestSpec, filters: Sequence[Filter], most: int
-) -> list[Refusal]:
+def explain(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int) -> list[Refusal]:
     """Return why hosts are refused, every reason of every host, for at most that many hosts."""
     refusals: list[Refusal] = []
     hosts.candidates = hosts.present
+    filters = (*plan.request_filters, *plan.filters)
     masks = [(each, each.mask(hosts, spec)) for each in filters if each.applies(spec)]
     for row in sorted(hosts.rows())[:most]:
         state = HostState.of(hosts, row)

@@ -23,7 +23,7 @@ TOPIC = "scheduler"
 class Selector(Protocol):
     """What answers a request."""
 
-    def select(self, asked: SelectArguments, request_id: str | None) -> list[list[Selection]]:
+    def select(self, asked: SelectArguments, caller: RequestContext) -> list[list[Selection]]:
         """Return the destinations of each instance or raise NoValidHost."""
 
 
@@ -51,7 +51,7 @@ class SchedulerEndpoint:
         self._notifications.send("start", caller, asked.spec)
         try:
             with _failures_named(caller):
-                destinations = self._selector.select(asked, caller.request_id)
+                destinations = self._selector.select(asked, caller)
         except SchedulerFailure as failure:
             self._notifications.send("error", caller, asked.spec, failure.reason)
             raise

@@ -12,7 +12,7 @@ from stevedore import ExtensionManager
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import NUMBERS, OBJECTS
-from scheduler.decision.pipeline import explain, filtered
+from scheduler.decision.pipeline import Plan, explain, filtered
 from scheduler.filters import BaseHostFilter
 from scheduler.plugins import FILTERS
 from tests.contract.drawn import hosts, requests
@@ -104,7 +104,7 @@ def test_explain_has_a_reason_exactly_for_the_hosts_that_are_refused(each, spec)
     rules = [plugin() for _, plugin in sorted(CLASSES.items())]
     table = a_table(*each)
     left = filtered(table, spec, rules, np.ones(len(each), np.bool_))[0]
-    refused = {(one.host, one.nodename) for one in explain(table, spec, rules, most=100)}
+    refused = {(one.host, one.nodename) for one in explain(table, spec, Plan(rules), most=100)}
     expected = {
         (host.host, host.nodename) for host, keep in zip(each, left, strict=True) if not keep
     }

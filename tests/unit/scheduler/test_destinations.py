@@ -20,6 +20,7 @@ from scheduler.objects.destination import CellMapping, Destination
 from scheduler.objects.limits import SchedulerLimits
 from scheduler.objects.selection import Selection
 from scheduler.rpc.codec import SelectArguments
+from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import InvalidInput, NoValidHost
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
@@ -46,7 +47,7 @@ def answering(database, plan=PLAN, **settings):
 
 def ask(destinations, *uuids, alternates=False, request_id="req-1", **changes):
     asked = SelectArguments(a_request(**changes), list(uuids), alternates, alternates)
-    return destinations.select(asked, request_id)
+    return destinations.select(asked, RequestContext(request_id=request_id))
 
 
 def hosts(answer):
@@ -86,7 +87,7 @@ def test_alternates_are_given_to_those_who_can_read_them(cloud):
     assert hosts(ask(answering(cloud, max_attempts=2), "u1", alternates=True)) == ["h1h2"]
     assert hosts(ask(answering(cloud, max_attempts=1), "u1", alternates=True)) == ["h1"]
     asked = SelectArguments(a_request(), ["u1"], return_objects=False, return_alternates=True)
-    assert hosts(answering(cloud).select(asked, None)) == ["h1"]
+    assert hosts(answering(cloud).select(asked, RequestContext())) == ["h1"]
 
 
 def test_later_requests_see_what_earlier_ones_took(cloud):
@@ -214,7 +215,7 @@ def test_rehearsing_tells_the_decision_and_the_refusals_and_takes_nothing(cloud)
     destinations = answering(cloud)
     asked = SelectArguments(a_request(memory_mb=5000), ["u1"])
     for _ in range(3):
-        decision, refusals = destinations.rehearse(asked, "req-1")
+        decision, refusals = destinations.rehearse(asked, RequestContext(request_id="req-1"))
         assert decision.placements[0].chosen.host == "h1"
         assert [(each.host, each.filter) for each in refusals] == [("h3", "RamFilter")]
-    assert destinations.rehearse(asked, "req-1", most=2)[1] == []
+    assert destinations.rehearse(asked, RequestContext(request_id="req-1"), most=2)[1] == []

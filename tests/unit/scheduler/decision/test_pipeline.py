@@ -174,12 +174,14 @@ def test_explain_gives_every_reason_of_every_host():
         a_host("h2"),
         a_host("h3", forced_down=True),
     )
-    refusals = explain(hosts, a_request(), [ComputeFilter(), RamFilter(), Drop("h3")], most=3)
+    refusals = explain(hosts, a_request(), Plan([ComputeFilter(), RamFilter(), Drop("h3")]), most=3)
     assert refusals == [
         Refusal("h1", "h1", "ComputeFilter", "compute service forced down"),
         Refusal("h1", "h1", "RamFilter", "needs 2048 MB of memory, 100 left of 65536 x 1.0"),
         Refusal("h3", "h3", "ComputeFilter", "compute service forced down"),
         Refusal("h3", "h3", "Drop", "h3 was dropped"),
     ]
-    assert {each.host for each in explain(hosts, a_request(), [ComputeFilter()], most=2)} == {"h1"}
-    assert explain(hosts, a_request(), [], most=3) == []
+    assert {each.host for each in explain(hosts, a_request(), Plan([ComputeFilter()]), most=2)} == {
+        "h1"
+    }
+    assert explain(hosts, a_request(), Plan([]), most=3) == []

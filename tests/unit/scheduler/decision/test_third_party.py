@@ -80,7 +80,8 @@ def test_filter_all_works_on_a_list_of_hosts():
 
 
 def test_a_filter_without_reason_still_explains():
-    refusals = explain(hosts_with("free_ram_mb", THREE), a_request(), [RoomyFilter()], most=3)
+    hosts = hosts_with("free_ram_mb", THREE)
+    refusals = explain(hosts, a_request(), Plan([RoomyFilter()]), most=3)
     assert refusals == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
 
 
