@@ -13,11 +13,12 @@ def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
     return [cfg.DeprecatedOpt(name, group="DEFAULT")]
 
 
-def _multiplier(name: str, default: float, what: str) -> cfg.FloatOpt:
+def _multiplier(name: str, default: float, what: str, least: float | None = None) -> cfg.FloatOpt:
     return cfg.FloatOpt(
         name,
         mutable=True,
         default=default,
+        min=least,
         deprecated_opts=_formerly(name),
         help=f"""
 Weight of {what}.
@@ -108,6 +109,147 @@ Unset, such an image may go to a host of any architecture.
     _multiplier("disk_weight_multiplier", 1.0, "free disk in MB"),
     _multiplier("io_ops_weight_multiplier", -1.0, "instances that are busy with input and output"),
     _multiplier("num_instances_weight_multiplier", 0.0, "the number of instances on a host"),
+    _multiplier("pci_weight_multiplier", 1.0, "having few free PCI devices", least=0.0),
+    _multiplier(
+        "soft_affinity_weight_multiplier",
+        1.0,
+        "members of the instance's soft-affinity group on a host",
+        least=0.0,
+    ),
+    _multiplier(
+        "soft_anti_affinity_weight_multiplier",
+        1.0,
+        "the absence of members of the instance's soft-anti-affinity group",
+        least=0.0,
+    ),
+    cfg.FloatOpt(
+        "build_failure_weight_multiplier",
+        mutable=True,
+        default=1000000.0,
+        help="""
+Weight against builds that failed on a host since the last one that succeeded.
+
+Positive avoids hosts with failures, 0 leaves them out of account. The metadata key of the same name
+on an aggregate overrides it for that aggregate's hosts; the smallest wins where several do.
+""",
+    ),
+    _multiplier(
+        "cross_cell_move_weight_multiplier",
+        1000000.0,
+        "staying in the cell of an instance that moves and may change its cell",
+    ),
+    _multiplier("hypervisor_version_weight_multiplier", 1.0, "a newer hypervisor"),
+    _multiplier(
+        "image_props_weight_multiplier",
+        0.0,
+        "instances on a host whose images have properties in common with the requested one",
+    ),
+    cfg.ListOpt(
+        "image_props_weight_setting",
+        mutable=True,
+        default=[],
+        help="""
+Image properties that count for image_props_weight_multiplier, as name=ratio each. Without any, all
+properties count with a ratio of 1; with some, the others do not count.
+""",
+    ),
+    cfg.IntOpt(
+        "max_io_ops_per_host",
+        mutable=True,
+        default=8,
+        min=0,
+        deprecated_opts=_formerly("max_io_ops_per_host"),
+        help="""
+Instances that may be busy with input and output on a host (being built, resized, migrated, saved
+as an image, rescued or unshelved) for IoOpsFilter and AggregateIoOpsFilter to let one more in. The
+metadata key of the same name on an aggregate overrides it for the latter.
+""",
+    ),
+    cfg.IntOpt(
+        "max_instances_per_host",
+        mutable=True,
+        default=50,
+        min=1,
+        deprecated_opts=_formerly("max_instances_per_host"),
+        help="""
+Instances that a host may have for NumInstancesFilter and AggregateNumInstancesFilter, those that
+are stopped included. The metadata key of the same name on an aggregate overrides it for the latter.
+""",
+    ),
+    cfg.ListOpt(
+        "isolated_images",
+        mutable=True,
+        default=[],
+        deprecated_opts=_formerly("isolated_images"),
+        help="UUIDs of images that may run on isolated_hosts only, for IsolatedHostsFilter.",
+    ),
+    cfg.ListOpt(
+        "isolated_hosts",
+        mutable=True,
+        default=[],
+        deprecated_opts=_formerly("isolated_hosts"),
+        help="Names of the hosts that are kept for isolated_images, for IsolatedHostsFilter.",
+    ),
+    cfg.BoolOpt(
+        "restrict_isolated_hosts_to_isolated_images",
+        mutable=True,
+        default=True,
+        deprecated_opts=_formerly("restrict_isolated_hosts_to_isolated_images"),
+        help="Keep other images away from isolated_hosts.",
+    ),
+    cfg.StrOpt(
+        "aggregate_image_properties_isolation_namespace",
+        mutable=True,
+        deprecated_opts=_formerly("aggregate_image_properties_isolation_namespace"),
+        help="""
+Look only at aggregate metadata whose key begins with this and the separator, in
+AggregateImagePropertiesIsolation. The rest of the key names the image property.
+""",
+    ),
+    cfg.StrOpt(
+        "aggregate_image_properties_isolation_separator",
+        mutable=True,
+        default=".",
+        deprecated_opts=_formerly("aggregate_image_properties_isolation_separator"),
+        help="What separates aggregate_image_properties_isolation_namespace from the property.",
+    ),
+    cfg.BoolOpt(
+        "track_instance_changes",
+        mutable=True,
+        default=True,
+        deprecated_opts=_formerly("scheduler_tracks_instance_changes"),
+        help="""
+Take in what Nova's compute services tell about the instances of their hosts. Where the hosts run
+berthmaster-agent alone nobody tells anything, and it makes no difference.
+""",
+    ),
+    cfg.ListOpt(
+        "least_cost_functions",
+        mutable=True,
+        default=[],
+        deprecated_opts=_formerly("least_cost_functions"),
+        help="""
+Cost functions of Essex and Folsom to decide by instead of weight_classes:
+compute_fill_first_cost_fn, noop_cost_fn.
+""",
+    ),
+    cfg.FloatOpt(
+        "compute_fill_first_cost_fn_weight",
+        mutable=True,
+        default=-1.0,
+        deprecated_opts=_formerly("compute_fill_first_cost_fn_weight"),
+        help="""
+Cost of a MB of free memory, for compute_fill_first_cost_fn. The host of least cost is chosen:
+negative spreads instances over the hosts, positive fills one host after the other.
+""",
+    ),
+    cfg.FloatOpt(
+        "noop_cost_fn_weight",
+        mutable=True,
+        default=1.0,
+        deprecated_opts=_formerly("noop_cost_fn_weight"),
+        help="Cost of any host, for noop_cost_fn.",
+    ),
 ]
 
 

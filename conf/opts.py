@@ -8,14 +8,18 @@ from oslo_log import log
 from oslo_messaging import set_transport_defaults
 
 from conf import (
+    alignment,
+    compute,
     compute_agent,
     database,
     fake,
     filter_scheduler,
     libvirt,
+    metrics,
     notifications,
     scheduler,
     service,
+    trusted_computing,
 )
 
 GROUPS = (
@@ -23,6 +27,10 @@ GROUPS = (
     database,
     scheduler,
     filter_scheduler,
+    metrics,
+    alignment,
+    compute,
+    trusted_computing,
     compute_agent,
     libvirt,
     fake,

@@ -4,6 +4,12 @@
 
 from oslo_config import cfg
 
+
+def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
+    """Return the flat name that the option had in Essex, Folsom or up to Newton (14)."""
+    return [cfg.DeprecatedOpt(name, group="DEFAULT")]
+
+
 OPTS = [
     cfg.StrOpt(
         "driver",
@@ -12,6 +18,97 @@ OPTS = [
         help="""
 How a host is chosen: the name of a driver in the namespace berthmaster.scheduler.drivers, or the
 dotted path of a class.
+
+filter_scheduler filters and weighs; caching_scheduler does the same on a view of the hosts that is
+up to driver_task_period old; chance_scheduler draws any host that is up; simple_scheduler takes the
+host with the fewest vCPUs in use; multi leaves requests to other drivers, by what they ask for;
+fake answers every request with no host at all.
+""",
+    ),
+    cfg.StrOpt(
+        "compute_scheduler_driver",
+        mutable=True,
+        default="filter_scheduler",
+        deprecated_opts=_formerly("compute_scheduler_driver"),
+        help="Driver to which multi leaves requests for instances: for vCPUs or memory.",
+    ),
+    cfg.StrOpt(
+        "volume_scheduler_driver",
+        mutable=True,
+        default="chance_scheduler",
+        deprecated_opts=_formerly("volume_scheduler_driver"),
+        help="Driver to which multi leaves requests for volumes: for disk and nothing else.",
+    ),
+    cfg.StrOpt(
+        "default_scheduler_driver",
+        mutable=True,
+        default="chance_scheduler",
+        deprecated_opts=_formerly("default_scheduler_driver"),
+        help="Driver to which multi leaves requests that ask for nothing.",
+    ),
+    cfg.IntOpt(
+        "driver_task_period",
+        mutable=True,
+        default=60,
+        min=1,
+        deprecated_opts=_formerly("scheduler_driver_task_period"),
+        help="Age in seconds up to which caching_scheduler uses its view of the hosts.",
+    ),
+    cfg.IntOpt(
+        "max_cores",
+        mutable=True,
+        default=16,
+        min=1,
+        deprecated_opts=_formerly("max_cores"),
+        help="Most vCPUs that simple_scheduler puts on a host, whatever CPUs it has.",
+    ),
+    cfg.BoolOpt(
+        "skip_isolated_core_check",
+        mutable=True,
+        default=True,
+        deprecated_opts=_formerly("skip_isolated_core_check"),
+        help="Let simple_scheduler exceed max_cores with images of isolated_images.",
+    ),
+    cfg.StrOpt(
+        "default_schedule_zone",
+        mutable=True,
+        deprecated_opts=_formerly("default_schedule_zone"),
+        help="Zone in which simple_scheduler places instances that ask for none; unset, any.",
+    ),
+    cfg.BoolOpt(
+        "query_placement_for_availability_zone",
+        mutable=True,
+        default=True,
+        help="""
+Keep to the hosts of the requested availability zone even where AvailabilityZoneFilter is not
+enabled, as Nova does since 2023.2 by way of Placement.
+""",
+    ),
+    cfg.BoolOpt(
+        "limit_tenants_to_placement_aggregate",
+        mutable=True,
+        default=False,
+        help="""
+Keep a project to the hosts of the aggregates that have its id as the value of a metadata key that
+begins with filter_tenant_id.
+""",
+    ),
+    cfg.BoolOpt(
+        "placement_aggregate_required_for_tenants",
+        mutable=True,
+        default=False,
+        help="""
+Refuse projects for which limit_tenants_to_placement_aggregate finds no aggregate; otherwise they
+may go anywhere.
+""",
+    ),
+    cfg.BoolOpt(
+        "enable_isolated_aggregate_filtering",
+        mutable=True,
+        default=False,
+        help="""
+Keep instances away from the hosts of aggregates whose metadata says trait:NAME = required, unless
+flavor or image requires the same trait.
 """,
     ),
     cfg.IntOpt(
