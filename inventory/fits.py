@@ -5,7 +5,7 @@
 All functions work on single numbers and on numpy arrays alike; amounts of one call share one unit.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,20 @@ def limit(total: Amount, ratio: Amount) -> Amount:
     return total * ratio
 
 
-def fits(total: Amount, used: Amount, ratio: Amount, requested: float) -> npt.NDArray[np.bool_]:
+@overload
+def fits(total: float, used: float, ratio: float, requested: float) -> bool: ...
+
+
+@overload
+def fits(
+    total: npt.NDArray[Any], used: npt.NDArray[Any], ratio: npt.NDArray[Any], requested: float
+) -> npt.NDArray[np.bool_]: ...
+
+
+def fits(total: Any, used: Any, ratio: Any, requested: float) -> Any:
     """Return where requested more fits: within the limit, and within the bare total by itself.
 
     The second condition keeps over-commit from giving one instance more than a host physically
     has. used may be above the limit, where a ratio was lowered or a host shrank.
     """
-    alone = np.greater_equal(total, requested)
-    together = np.greater_equal(limit(total, ratio) - used, requested)
-    return np.asarray(np.logical_and(alone, together), np.bool_)
+    return (total >= requested) & (limit(total, ratio) - used >= requested)

@@ -15,12 +15,22 @@ from typing import Any
 from oslo_log import log
 
 from inventory import compute_nodes
+from inventory.pci_pools import PciPools
 from scheduler.decision.host_table import HostTable
+from scheduler.objects.documents import numa_topology_from_json, pci_pools_from_json
 
 LOG = log.getLogger(__name__)
+# How the names of metrics end that agents store as shares of 1.
+PERCENT = ".percent"
 
-_SAME = ("uuid", "host_ip", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")
-_TEXTS = ("cpu_info", "numa_topology", "pci_stats")
+_SAME = (
+    "uuid",
+    "host_ip",
+    "hypervisor_type",
+    "hypervisor_version",
+    "hypervisor_hostname",
+    "cpu_info",
+)
 
 
 def write_node(hosts: HostTable, row: int, node: Any) -> bool:
@@ -32,8 +42,6 @@ def write_node(hosts: HostTable, row: int, node: Any) -> bool:
     hosts.set(row, "node_id", node.id)
     hosts.set(row, "generation", node.generation)
     for name in _SAME:
-        hosts.set(row, name, getattr(node, name))
-    for name in _TEXTS:
         hosts.set(row, name, getattr(node, name))
     written = seconds(node.updated_at or node.created_at)
     if node.free_disk_gb is None or (hosts.get(row, "updated") or 0.0) > written:
@@ -60,29 +68,58 @@ def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
     hosts.set(row, "vcpus_used", node.vcpus_used)
     for name in compute_nodes.RATIOS:
         hosts.set(row, name, getattr(node, name))
-    _write_parsed(hosts, row, "supported_instances", node.supported_instances or "[]", list)
-    _write_parsed(hosts, row, "metrics", node.metrics or "[]", list)
-    _write_parsed(hosts, row, "stats", node.stats or "{}", dict)
+    for name in _READERS:
+        _write_parsed(hosts, row, name, getattr(node, name) or "")
     stats = hosts.get(row, "stats") or {}
     hosts.set(row, "num_instances", _count(stats, "num_instances", node))
     hosts.set(row, "num_io_ops", _count(stats, "io_workload", node))
     hosts.set(row, "failed_builds", _count(stats, "failed_builds", node))
 
 
-def _write_parsed(
-    hosts: HostTable, row: int, name: str, text: str, kind: Callable[[], Any]
-) -> None:
+def _write_parsed(hosts: HostTable, row: int, name: str, text: str) -> None:
     if hosts.share(row, name, text):
         return
+    read = _READERS[name]
     try:
-        value = json.loads(text)
-        if not isinstance(value, type(kind())):
-            raise ValueError(f"not a {type(kind()).__name__}")
+        value = read(text)
     # One unreadable row must not keep all other hosts from being read.
     except (ValueError, RecursionError) as error:
         LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
-        value = kind()
+        value = read("")
     hosts.set(row, name, value, text)
+
+
+def _plain(kind: type) -> Callable[[str], Any]:
+    """Return a reader of JSON that holds a value of one kind."""
+
+    def read(text: str) -> Any:
+        value = json.loads(text) if text else kind()
+        if not isinstance(value, kind):
+            raise ValueError(f"not a {kind.__name__}")
+        return value
+
+    return read
+
+
+def _metrics(text: str) -> Any:
+    """Read metrics; what is a share of 1 in the row is a percentage to those who weigh it."""
+    metrics = _plain(list)(text)
+    for each in metrics:
+        if isinstance(each, dict) and str(each.get("name")).endswith(PERCENT):
+            with suppress(KeyError, TypeError, ValueError):
+                each["value"] = 100 * float(each["value"])
+    return metrics
+
+
+# Each takes "" for nothing reported, which counts as well in place of what cannot be read: such a
+# host has no devices to give, and no cells for guests that need some.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "supported_instances": _plain(list),
+    "metrics": _metrics,
+    "stats": _plain(dict),
+    "numa_topology": numa_topology_from_json,
+    "pci_stats": lambda text: PciPools(pci_pools_from_json(text)),
+}
 
 
 def _count(stats: dict[str, Any], name: str, node: Any) -> int:

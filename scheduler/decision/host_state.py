@@ -5,11 +5,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler.decision.cells_and_devices import taken
 from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
 from scheduler.decision.limits import HostLimits
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
+# The type of a node that no two instances share.
+BARE_METAL = "ironic"
 _COLUMNS = NUMBERS | frozenset(OBJECTS)
 
 
@@ -86,19 +89,32 @@ class HostState:
         """Take what the request asks for, so that the next instance sees what is left.
 
         Swap counts as disk here as it does in the filter, and an instance that boots from a volume
-        takes no root disk: what was checked is what is taken.
+        takes no root disk: what was checked is what is taken. A bare-metal node is taken whole. The
+        request stays as it is, since the next instance is fitted from the same one.
         """
-        self.free_ram_mb -= spec_obj.memory_mb
-        self.free_disk_mb -= spec_obj.disk_mb
-        self.vcpus_used += spec_obj.vcpus
-        self.num_instances += 1
-        self.num_io_ops += 1
+        table, row = self.table, self.row
+        # All is worked out before anything is changed.
+        changes = self._figures_after(spec_obj)
+        changes |= taken(table, row, spec_obj)
+        for name, value in changes.items():
+            table.set(row, name, value)
         if spec_obj.instance_uuid:
-            self.table.residents.add(
-                self.row,
-                spec_obj.instance_uuid,
-                Instance(uuid=spec_obj.instance_uuid, host=self.host, node=self.nodename),
-            )
+            resident = promised_instance(spec_obj, spec_obj.instance_uuid, self.host, self.nodename)
+            table.residents.add(row, spec_obj.instance_uuid, resident)
+
+    def _figures_after(self, spec: RequestSpec) -> dict[str, Any]:
+        get, row = self.table.get, self.row
+        after = {
+            "num_instances": get(row, "num_instances") + 1,
+            "num_io_ops": get(row, "num_io_ops") + 1,
+        }
+        if get(row, "hypervisor_type") == BARE_METAL:
+            whole = {"free_ram_mb": 0, "free_disk_mb": 0, "vcpus_used": get(row, "vcpus_total")}
+            return after | whole
+        after["free_ram_mb"] = get(row, "free_ram_mb") - spec.memory_mb
+        after["free_disk_mb"] = get(row, "free_disk_mb") - spec.disk_mb
+        after["vcpus_used"] = get(row, "vcpus_used") + spec.vcpus
+        return after
 
     def __repr__(self) -> str:
         return (
@@ -109,3 +125,17 @@ class HostState:
 
 
 _DERIVED = frozenset({"limits", "instances", "service"})
+
+
+def promised_instance(spec: RequestSpec, uuid: str, host: str, node: str) -> Instance:
+    """Return the instance that a request makes on a node, which has not reported it yet."""
+    properties = spec.image.properties.items() if spec.image else ()
+    return Instance(
+        uuid=uuid,
+        host=host,
+        node=node,
+        project_id=spec.project_id,
+        instance_type_id=spec.flavor.id,
+        flavor_name=spec.flavor.name,
+        image_properties={name: str(value) for name, value in properties},
+    )

@@ -75,10 +75,13 @@ class HostTable:
 
     Reading a column by its name gives a read-only array with one element for each row, holes
     included (present says which rows are hosts). set() writes one element.
+
+    numa_packing says that guests with NUMA cells fill one cell of a host after the other.
     """
 
     def __init__(self) -> None:
         self.size = 0
+        self.numa_packing = False
         self.limits = Limits(0)
         self.residents = Residents()
         self.candidates: Mask = np.zeros(0, np.bool_)

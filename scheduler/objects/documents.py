@@ -3,6 +3,7 @@
 """The columns of a compute node that hold one of Nova's objects as JSON text."""
 
 import json
+from typing import Any
 
 from scheduler.objects.kinds import (
     COUNT,
@@ -10,9 +11,11 @@ from scheduler.objects.kinds import (
     NAME,
     TEXT,
     TRUTH,
+    Kind,
     from_json,
     list_of,
     map_of,
+    mapping_of,
     nullable,
     or_none,
     set_of,
@@ -20,7 +23,7 @@ from scheduler.objects.kinds import (
 from scheduler.objects.network import NetworkMetadata
 from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from scheduler.objects.pci import PciDevicePool
-from scheduler.objects.shape import Fields, Shape, object_list
+from scheduler.objects.shape import NAME_KEY, Fields, Shape, object_list
 
 
 def _share_cpus(cell: Fields) -> None:
@@ -53,18 +56,25 @@ NUMA_CELL = Shape(
     settle=_share_cpus,
 )
 NUMA_TOPOLOGY = Shape(NUMATopology, "1.2", {"cells": list_of(NUMA_CELL.kind)})
-PCI_POOL = Shape(
-    PciDevicePool,
-    "1.1",
-    {
-        "product_id": NAME,
-        "vendor_id": NAME,
-        "numa_node": nullable(INTEGER),
-        "tags": map_of(or_none(TEXT)),
-        "count": COUNT,
-    },
-)
-PCI_POOLS = object_list("PciDevicePoolList", "1.1", PCI_POOL.kind)
+_POOL: dict[str, Kind] = {
+    "product_id": NAME,
+    "vendor_id": NAME,
+    "numa_node": nullable(INTEGER),
+    "tags": map_of(or_none(TEXT)),
+    "count": COUNT,
+}
+PCI_POOL = Shape(PciDevicePool, "1.1", _POOL)
+
+
+def _read_pool(value: Any) -> PciDevicePool:
+    # Before pools were objects, the tags stood among the fields.
+    if NAME_KEY not in mapping_of(value):
+        tags = {name: each for name, each in value.items() if name not in _POOL}
+        value = value | {"tags": tags | mapping_of(value.get("tags") or {})}
+    return PCI_POOL.read(value)
+
+
+PCI_POOLS = object_list("PciDevicePoolList", "1.1", Kind(_read_pool, PCI_POOL.write))
 
 
 def numa_topology_from_json(text: str | None) -> NUMATopology | None:

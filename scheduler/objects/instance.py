@@ -36,3 +36,12 @@ class Instance(FieldPresence):
     flavor: Flavor | None = None
     flavor_name: str | None = None
     image_properties: Mapping[str, str] | None = None
+
+    @property
+    def flavor_identity(self) -> tuple[int | None, str | None]:
+        """Id and name of its flavor, as far as they are known."""
+        flavor = self.flavor
+        return (
+            self.instance_type_id or (flavor.id if flavor else None),
+            self.flavor_name or (flavor.name if flavor else None),
+        )

@@ -35,6 +35,11 @@ class InstanceNUMACell(FieldPresence):
         """Tell whether every CPU wants a host CPU of its own."""
         return self.cpu_policy == "dedicated"
 
+    @property
+    def has_pinned_cpus(self) -> bool:
+        """Tell whether some CPUs want host CPUs of their own; memory is not shared either then."""
+        return self.cpu_policy in ("dedicated", "mixed")
+
 
 @dataclass(slots=True)
 class InstanceNUMATopology(FieldPresence):
@@ -127,7 +132,13 @@ class NUMACell(FieldPresence):
     @property
     def free_siblings(self) -> list[set[int]]:
         """The part of each core that is left for pinning."""
-        return [core & self.free_pcpus for core in self.siblings]
+        free = self.free_pcpus
+        return [core & free for core in self.siblings]
+
+    @property
+    def has_threads(self) -> bool:
+        """Tell whether some core has more than one thread."""
+        return any(len(core) > 1 for core in self.siblings)
 
 
 @dataclass(slots=True)
@@ -138,3 +149,8 @@ class NUMATopology(FieldPresence):
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @property
+    def has_threads(self) -> bool:
+        """Tell whether some core has more than one thread."""
+        return any(cell.has_threads for cell in self.cells)

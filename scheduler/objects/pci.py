@@ -28,7 +28,7 @@ class InstancePCIRequests(FieldPresence):
     requests: list[InstancePCIRequest] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PciDevicePool(FieldPresence):
     """``count`` free devices of one kind on one host cell."""
 

@@ -11,9 +11,13 @@ import pytest
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.host_rows import seconds, write_node
+from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from scheduler.objects.numa import NUMATopology
 from tests.databases import a_node
+from tests.devices import a_pool, host_cells, wanted
 
 MOMENT = datetime(2026, 8, 1, 12, 0, 0)
+TOPOLOGY = NUMATopology(host_cells(0, 1))
 
 
 def a_row(**changes):
@@ -66,6 +70,18 @@ def test_every_attribute_has_its_column_and_its_unit():
     assert host.metrics == []
 
 
+def test_shares_become_percentages():
+    reported = [
+        {"name": "cpu.percent", "value": 0.25},
+        {"name": "cpu.frequency", "value": 2000},
+        {"name": "cpu.idle.percent", "value": "nonsense"},
+        {"name": "cpu.user.percent"},
+        "nonsense",
+    ]
+    metrics = written(metrics=json.dumps(reported)).metrics
+    assert metrics == [{"name": "cpu.percent", "value": 25.0}, *reported[1:]]
+
+
 @pytest.mark.parametrize(
     ("free", "least", "free_mb"),
     [(16, 7, 7168), (16, None, 16384), (16, 20, 16384), (16, -3, -3072), (-2, 0, -2048)],
@@ -80,14 +96,23 @@ def test_a_node_that_never_reported_its_disk_is_not_finished():
     assert (state.total_usable_ram_mb, state.stats) == (0, None)
     # What does not change with use is there.
     assert (state.node_id, state.hypervisor_type) == (7, "QEMU")
+    assert (state.pci_stats, state.numa_topology) == (None, None)
 
 
 @pytest.mark.parametrize(("later", "applied"), [(-1, False), (0, True), (1, True)])
 def test_what_was_consumed_later_than_a_node_was_written_stays(later, applied):
     state = written(free_ram_mb=1000)
-    row = a_row(free_ram_mb=2000, generation=4, updated_at=MOMENT + timedelta(seconds=later))
+    row = a_row(
+        free_ram_mb=2000,
+        generation=4,
+        updated_at=MOMENT + timedelta(seconds=later),
+        pci_stats=pci_pools_to_json([a_pool(2)]),
+        numa_topology=numa_topology_to_json(TOPOLOGY),
+    )
     assert write_node(state.table, state.row, row) == applied
     assert state.free_ram_mb == (2000 if applied else 1000)
+    assert state.pci_stats.free() == (2 if applied else 0)
+    assert state.numa_topology == (TOPOLOGY if applied else None)
     assert state.generation == 4
 
 
@@ -103,6 +128,47 @@ def test_statistics_that_cannot_be_read_are_none_at_all(text):
 @pytest.mark.parametrize("text", ["", None, "nonsense", "{}", "7"])
 def test_supported_instances_that_cannot_be_read_are_none_at_all(text):
     assert written(supported_instances=text).supported_instances == []
+
+
+def test_devices_and_cells_are_objects():
+    pools = [a_pool(3, 1, dev_type="type-VF"), a_pool(1)]
+    host = written(
+        pci_stats=pci_pools_to_json(pools), numa_topology=numa_topology_to_json(TOPOLOGY)
+    )
+    assert list(host.pci_stats) == pools
+    assert host.numa_topology == TOPOLOGY
+
+
+@pytest.mark.parametrize("text", [None, "", "null", "[]", '{"nova_object.name": "X"}', "{", "7"])
+def test_a_host_that_reports_no_devices_has_none(text):
+    pools = written(pci_stats=text).pci_stats
+    assert pools is not None
+    assert pools.free() == 0
+
+
+OF_JUNO = '{"cells": [{"id": 0, "cpus": "0-3", "mem": {"total": 1024, "used": 0}, "cpu_usage": 0}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        (None, False),
+        ("", False),
+        ("null", False),
+        ("{", True),
+        ("[]", True),
+        (OF_JUNO, True),
+        ("[" * 100_000, True),
+    ],
+)
+def test_a_host_whose_cells_are_unknown_has_none(text, warned, caplog):
+    assert written(numa_topology=text).numa_topology is None
+    assert ("Column numa_topology" in caplog.text) == warned
+
+
+def test_a_row_with_an_unreadable_text_is_written_nevertheless():
+    host = written(pci_stats="{", numa_topology="{", stats="{", free_ram_mb=77)
+    assert (host.free_ram_mb, host.stats) == (77, {})
 
 
 @pytest.mark.parametrize(
@@ -137,6 +203,21 @@ def test_equal_texts_are_parsed_once_and_share_what_they_mean():
     assert first is second
     assert first is not third
     assert first == third
+
+
+def test_equal_reports_of_devices_share_their_pools():
+    table = HostTable()
+    texts = [pci_pools_to_json([a_pool(count)]) for count in (2, 2, 3)]
+    for row, text in enumerate(texts):
+        write_node(table, table.add(f"h{row}", "n"), a_row(pci_stats=text))
+    first, second, third = (table.get(row, "pci_stats") for row in range(3))
+    assert first is second
+    assert third.free() == 3
+    # What was taken here is undone by the next report, though it be the same as before.
+    table.set(0, "pci_stats", first.take([wanted(1)]))
+    assert table.get(0, "pci_stats").free() == 1
+    write_node(table, 0, a_row(pci_stats=texts[0]))
+    assert table.get(0, "pci_stats") is second
 
 
 def test_moments_without_a_zone_are_utc():

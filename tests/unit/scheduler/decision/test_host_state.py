@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.host_state import HostState
+from scheduler.decision.host_state import HostState, promised_instance
+from scheduler.decision.host_table import NUMBERS, OBJECTS
+from scheduler.decision.residents import EVERY
 from scheduler.objects.instance import Instance
-from tests.builders import INSTANCE, a_request
+from tests.builders import INSTANCE, a_flavor, a_request, an_image
+from tests.devices import all_of, wanted
 from tests.hosts import a_host, a_table
+from tests.numa import a_topology
 
 AMOUNTS = st.integers(0, 10**6)
 
@@ -81,7 +85,7 @@ def test_consumption_worked_case_with_swap():
     assert (state.free_ram_mb, state.free_disk_mb) == (3072, 87040 - 2048)
     assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (3, 3, 2)
     assert state.disk_mb_used == 9
-    assert state.instances == {INSTANCE: Instance(uuid=INSTANCE, host="h1", node="h1")}
+    assert list(state.instances) == [INSTANCE]
 
 
 def test_an_instance_that_boots_from_a_volume_takes_no_root_disk():
@@ -95,6 +99,48 @@ def test_an_instance_without_uuid_is_consumed_and_not_listed():
     state = a_host()
     state.consume_from_request(a_request(instance_uuid=None))
     assert state.num_instances == 1
+    assert state.instances == {}
+
+
+def test_the_instance_is_counted_by_all_that_its_agent_would_report():
+    table = a_table(a_host("h1"), a_host("h2"))
+    spec = a_request(
+        flavor=a_flavor(id=7, name="m1.x"),
+        image=an_image(os_distro="windows", hw_numa_nodes=2),
+        project_id="p1",
+    )
+    HostState.of(table, 1).consume_from_request(spec)
+    assert table.residents.on(1) == {
+        INSTANCE: Instance(
+            uuid=INSTANCE,
+            host="h2",
+            node="h2",
+            project_id="p1",
+            instance_type_id=7,
+            flavor_name="m1.x",
+            image_properties={"os_distro": "windows", "hw_numa_nodes": "2"},
+        )
+    }
+    for trait in (EVERY, ("flavor_id", 7), ("image", "hw_numa_nodes", "2")):
+        assert table.residents.count(trait, 2).tolist() == [0, 1]
+    assert promised_instance(a_request(), "u1", "h", "n").image_properties == {}
+
+
+def test_a_bare_metal_node_is_taken_whole():
+    state = a_host(hypervisor_type="ironic", vcpus_total=48, num_instances=0)
+    state.consume_from_request(a_request(vcpus=1, memory_mb=1))
+    assert (state.free_ram_mb, state.free_disk_mb, state.vcpus_used) == (0, 0, 48)
+    assert (state.num_instances, state.num_io_ops) == (1, 1)
+    assert INSTANCE in state.instances
+
+
+def test_a_failure_leaves_the_host_as_it_was():
+    # Nova keeps what it had changed until then.
+    state = a_host(numa_topology=a_topology(), pci_stats="no pools")
+    before = [state.table.get(0, name) for name in (*NUMBERS, *OBJECTS)]
+    with pytest.raises(AttributeError):
+        state.consume_from_request(a_request(pci_requests=all_of(wanted())))
+    assert [state.table.get(0, name) for name in (*NUMBERS, *OBJECTS)] == before
     assert state.instances == {}
 
 

@@ -17,6 +17,7 @@ from scheduler.objects.documents import (
 from scheduler.objects.kinds import Malformed
 
 WIRE = Path(__file__).parents[3] / "fixtures" / "wire"
+SAMPLES = WIRE.parent / "libvirt"
 
 
 def column(name):
@@ -47,6 +48,34 @@ def test_a_host_topology_survives_the_column():
 def test_pci_pools_survive_the_column():
     pools = [PciDevicePool("154d", "8086", 4, numa_node=1, tags={"physical_network": None})]
     assert pci_pools_from_json(pci_pools_to_json(pools)) == pools
+
+
+def test_pools_from_before_they_were_objects_have_their_tags_among_the_fields():
+    text = """[{"count": 4, "vendor_id": "8086", "product_id": "10ed", "dev_type": "type-VF"},
+               {"count": 1, "vendor_id": "8086", "product_id": "10ed", "numa_node": 1,
+                "physical_network": null, "tags": {"trusted": "true"}}]"""
+    assert pci_pools_from_json(text) == [
+        PciDevicePool("10ed", "8086", 4, tags={"dev_type": "type-VF"}),
+        PciDevicePool(
+            "10ed", "8086", 1, numa_node=1, tags={"physical_network": None, "trusted": "true"}
+        ),
+    ]
+
+
+def test_pools_of_today():
+    samples = json.loads((SAMPLES / "columns-nova34.json").read_text())
+    tags = {"dev_type": "type-VF", "physical_network": "physnet1", "parent_ifname": "ens1f0"}
+    assert pci_pools_from_json(json.dumps(samples["pci_stats_one_pool"])) == [
+        PciDevicePool("10ed", "8086", 4, numa_node=0, tags=tags)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "7", "[7]", '[{"count": 1}]', '[{"tags": 7}]', '{"nova_object.name": "X"}']
+)
+def test_nonsense_for_pools_is_refused(text):
+    with pytest.raises(Malformed):
+        pci_pools_from_json(text)
 
 
 @pytest.mark.parametrize("empty", [None, "", "null"])

@@ -26,6 +26,9 @@ def test_a_host_cell_knows_what_is_left():
     assert (cell.avail_cpus, cell.avail_pcpus, cell.avail_memory) == (3, 2, 3072)
     assert cell.free_siblings == [{2}, {5}]
     assert len(NUMATopology([cell])) == 1
+    assert cell.has_threads
+    assert NUMATopology([NUMACell(1, 1, siblings=[{0}, set()]), cell]).has_threads
+    assert not NUMATopology([NUMACell(1, 1, siblings=[{0}, {1}])]).has_threads
 
 
 def test_pages_know_what_is_left():
@@ -42,3 +45,6 @@ def test_a_guest_knows_its_cpus_and_its_pinning():
     assert not guest.cpu_pinning_requested
     assert InstanceNUMATopology([pinned]).cpu_pinning_requested
     assert len(guest) == 2
+    assert pinned.has_pinned_cpus
+    assert InstanceNUMACell(0, 1, cpu_policy="mixed").has_pinned_cpus
+    assert not floating.has_pinned_cpus

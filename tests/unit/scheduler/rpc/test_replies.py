@@ -128,6 +128,48 @@ def test_old_callers_get_only_the_limits_that_are_set(limits, sent):
     assert entry["limits"] == sent
 
 
+def test_the_numa_limit_in_both_forms():
+    chosen = a_selection(limits=SchedulerLimits(numa_topology=NUMA))
+    ratios = {"cpu_allocation_ratio": 16.0, "ram_allocation_ratio": 1.5}
+    envelope = {"nova_object.name": "NUMATopologyLimits", "nova_object.namespace": "nova"}
+    (entry,) = encode_destinations([[chosen]], asked_with((1, 6), return_objects=False))
+    assert entry["limits"] == {
+        "numa_topology": envelope | {"nova_object.version": "1.0", "nova_object.data": ratios}
+    }
+    ((written,),) = encode_destinations([[chosen]], asked_with((1, 15)))
+    networks = {
+        "nova_object.name": "NetworkMetadata",
+        "nova_object.namespace": "nova",
+        "nova_object.version": "1.0",
+        "nova_object.data": {"physnets": ["physnet1"], "tunneled": True},
+    }
+    assert written["nova_object.data"]["limits"]["nova_object.data"] == {
+        "numa_topology": envelope
+        | {
+            "nova_object.version": "1.1",
+            "nova_object.data": ratios | {"network_metadata": networks},
+        },
+        "vcpu": None,
+        "disk_gb": None,
+        "memory_mb": None,
+    }
+
+
+def test_the_numa_limit_of_a_request_without_networks_has_no_networks():
+    limits = SchedulerLimits(numa_topology=NUMATopologyLimits(4.0, 1.0))
+    ((written,),) = encode_destinations([[a_selection(limits=limits)]], asked_with((1, 15)))
+    numa = written["nova_object.data"]["limits"]["nova_object.data"]["numa_topology"]
+    assert numa["nova_object.data"] == {"cpu_allocation_ratio": 4.0, "ram_allocation_ratio": 1.0}
+
+
+@pytest.mark.parametrize("return_objects", [True, False])
+def test_the_client_reads_the_numa_limit_of_both_forms(return_objects):
+    limits = SchedulerLimits(numa_topology=NUMATopologyLimits(4.0, 1.0))
+    asked = asked_with((1, 15), return_objects)
+    ((read,),) = decode_destinations(encode_destinations([[a_selection(limits=limits)]], asked))
+    assert read.limits == limits
+
+
 def test_the_client_reads_both_forms():
     chosen = a_selection(limits=SchedulerLimits(memory_mb=12288), availability_zone=None)
     objects = encode_destinations([[chosen, chosen]], asked_with((1, 15)))

@@ -1,0 +1,233 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The free PCI devices of a host: which requests they serve, and what is left then.
+
+Source: behaviour reference 1.10. Requests are served one after another, from pools in the order in
+which the host reports them. Another order might serve more of them, but the compute host that
+hands out the devices keeps this one, and what it would refuse must not be promised.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scheduler.objects.numa import NUMACell
+from scheduler.objects.pci import InstancePCIRequest, PciDevicePool
+
+Alternatives = Sequence[Mapping[str, object]]
+
+_FIELDS = frozenset({"vendor_id", "product_id", "numa_node"})
+# They mean something to Nova's Placement only.
+_NOT_COMPARED = frozenset({"resource_class", "traits", "rp_uuids"})
+# A whole network card, say, is not what a request for some device of its maker means.
+_ONLY_IF_ASKED_FOR = frozenset({"type-pf", "vdpa"})
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+
+
+class PciPools:
+    """Pools of free devices; never changed, so that hosts with the same ones may share them."""
+
+    __slots__ = ("pools",)
+
+    def __init__(self, pools: Iterable[PciDevicePool] = ()) -> None:
+        self.pools = tuple(pool for pool in pools if pool.count > 0)
+
+    def __iter__(self) -> Iterator[PciDevicePool]:
+        return iter(self.pools)
+
+    def __len__(self) -> int:
+        return len(self.pools)
+
+    def __bool__(self) -> bool:
+        """Tell that the host has reported its devices, if only that it has none."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"PciPools({list(self.pools)})"
+
+    def take(
+        self,
+        requests: Sequence[InstancePCIRequest],
+        cells: Sequence[NUMACell] = (),
+        host_cells: Sequence[NUMACell] = (),
+    ) -> "PciPools | None":
+        """Return what is left when all requests are served, None when they cannot be.
+
+        cells are those of the host that the guest is put on; without them devices of any cell
+        serve. host_cells are all that the host has; their sockets count for the policy socket.
+        """
+        left = self._counts()
+        if self._serve(left, requests, _Place.of(cells, host_cells)):
+            return None
+        return PciPools(
+            pool if count == pool.count else replace(pool, count=count)
+            for pool, count in zip(self.pools, left, strict=True)
+        )
+
+    def support_requests(
+        self, requests: Sequence[InstancePCIRequest], numa_cells: Sequence[NUMACell] | None = None
+    ) -> bool:
+        """Return whether all requests can be served together."""
+        return self._serve(self._counts(), requests, _Place.of(numa_cells or (), ())) is None
+
+    def refusal(
+        self,
+        requests: Sequence[InstancePCIRequest],
+        cells: Sequence[NUMACell] = (),
+        host_cells: Sequence[NUMACell] = (),
+    ) -> str | None:
+        """Return in one line which request cannot be served and why, None if all can be."""
+        unserved = self._serve(self._counts(), requests, _Place.of(cells, host_cells))
+        if unserved is None:
+            return None
+        position, found = unserved
+        request = requests[position]
+        wanted = f"needs {request.count} of {described(request.spec)}"
+        if cells:
+            nodes = ", ".join(str(cell.id) for cell in cells)
+            wanted += f" for NUMA cells {nodes} (policy {request.numa_policy or 'legacy'})"
+        rest = "left by the requests before it" if position else "free"
+        return " ".join(f"{wanted}, {found} {rest}".split())
+
+    def free(self) -> int:
+        """Return the number of free devices."""
+        return sum(self._counts())
+
+    def free_on(self, cell_id: int, requests: Sequence[InstancePCIRequest] = ()) -> int:
+        """Return how many devices on one cell of the host are free for any of the requests.
+
+        Without requests all free devices of the cell count.
+        """
+        return sum(
+            pool.count
+            for pool in self.pools
+            if pool.numa_node == cell_id
+            and (not requests or any(_serves(pool, request.spec) for request in requests))
+        )
+
+    def _counts(self) -> list[int]:
+        return [pool.count for pool in self.pools]
+
+    def _serve(
+        self, left: list[int], requests: Sequence[InstancePCIRequest], place: "_Place"
+    ) -> tuple[int, int] | None:
+        """Take devices from left, the counts of the pools, for one request after another.
+
+        Returns the position of the first that cannot be served and how many devices it found.
+        """
+        for position, request in enumerate(requests):
+            usable = self._usable(left, request, place)
+            found = sum(left[index] for index in usable)
+            if found < request.count:
+                return position, found
+            wanted = max(0, request.count)
+            for index in usable:
+                taken = min(left[index], wanted)
+                left[index] -= taken
+                wanted -= taken
+        return None
+
+    def _usable(self, left: list[int], request: InstancePCIRequest, place: "_Place") -> list[int]:
+        """Return the pools for a request, in the order in which it empties them."""
+        matching = [index for index, pool in enumerate(self.pools) if _matches(pool, request.spec)]
+        if place.cells:
+            matching = self._near(matching, left, request, place)
+        return [index for index in matching if _is_meant(self.pools[index], request.spec)]
+
+    def _near(
+        self, matching: list[int], left: list[int], request: InstancePCIRequest, place: "_Place"
+    ) -> list[int]:
+        """Return those of the matching pools that are near enough to the guest's cells."""
+
+        def on(cells: frozenset[int | None]) -> list[int]:
+            return [index for index in matching if self.pools[index].numa_node in cells]
+
+        def enough(pools: list[int]) -> bool:
+            return sum(left[index] for index in pools) >= request.count
+
+        policy = request.numa_policy or "legacy"
+        nearest = on(place.cells)
+        # Nearer devices are used where they suffice. A policy that is not known is a strict one.
+        if policy not in {"socket", "legacy", "preferred"} or enough(nearest):
+            return nearest
+        if policy == "socket":
+            return on(place.same_socket)
+        # Many hosts do not know the cells of their devices.
+        perhaps_near = place.cells | {None}
+        if policy == "legacy" or enough(on(perhaps_near)):
+            return on(perhaps_near)
+        return sorted(matching, key=lambda index: self.pools[index].numa_node not in perhaps_near)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The ids of the host cells that a guest is on, and of all cells on the same sockets."""
+
+    cells: frozenset[int | None]
+    same_socket: frozenset[int | None]
+
+    @classmethod
+    def of(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Place":
+        ids = frozenset(cell.id for cell in cells)
+        sockets = {cell.socket for cell in host_cells if cell.id in ids}
+        # Of a host that does not know all its sockets none can be told to be the same.
+        if any(cell.socket is None for cell in host_cells):
+            sockets = set()
+        return cls(ids, frozenset(cell.id for cell in host_cells if cell.socket in sockets))
+
+
+def described(alternatives: Alternatives) -> str:
+    """Return in words which devices a request may be served with."""
+    return (
+        " or ".join(
+            " ".join(f"{name}={value}" for name, value in each.items()) or "any device"
+            for each in alternatives
+        )
+        or "no device"
+    )
+
+
+def _serves(pool: PciDevicePool, alternatives: Alternatives) -> bool:
+    return _matches(pool, alternatives) and _is_meant(pool, alternatives)
+
+
+def _matches(pool: PciDevicePool, alternatives: Alternatives) -> bool:
+    """Return whether a pool has all the properties of one of the alternatives.
+
+    The tag live_migratable needs no rule of its own: who asks for it names it in all alternatives.
+    """
+    return any(_has(pool, each) for each in alternatives)
+
+
+def _has(pool: PciDevicePool, properties: Mapping[str, object]) -> bool:
+    for name, wanted in properties.items():
+        found = getattr(pool, name) if name in _FIELDS else pool.tags.get(name)
+        if not (name in _NOT_COMPARED or found == wanted or _agree(found, wanted)):
+            return False
+    return True
+
+
+def _is_meant(pool: PciDevicePool, alternatives: Alternatives) -> bool:
+    """Return whether a pool is of a common kind, or of one that some alternative names."""
+    kind = _folded(pool.tags.get("dev_type"))
+    if kind in _ONLY_IF_ASKED_FOR and not any(
+        _folded(each.get("dev_type")) == kind for each in alternatives
+    ):
+        return False
+    return not _true(pool.tags.get("remote_managed")) or any(
+        _true(each.get("remote_managed")) for each in alternatives
+    )
+
+
+def _agree(found: object, wanted: object) -> bool:
+    if isinstance(found, list) and isinstance(wanted, list):
+        return all(each in found for each in wanted)
+    return _folded(found) == _folded(wanted)
+
+
+def _folded(value: object) -> str | None:
+    """Return a value for comparison: the letter case is the operator's or the user's whim."""
+    return None if value is None else str(value).lower()
+
+
+def _true(value: object) -> bool:
+    return _folded(value) in _TRUE

@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of PCI devices and of requests for them: by default of one kind of network card."""
+
+from inventory.pci_pools import PciPools
+from scheduler.objects.numa import NUMACell
+from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests, PciDevicePool
+
+
+def a_pool(count: int = 2, numa_node: int | None = None, **tags: str | None) -> PciDevicePool:
+    """Return a pool of devices 8086:1520; vendor_id and product_id may be among the tags."""
+    vendor = tags.pop("vendor_id", "8086") or ""
+    product = tags.pop("product_id", "1520") or ""
+    return PciDevicePool(product, vendor, count, numa_node=numa_node, tags=dict(tags))
+
+
+def devices(*pools: PciDevicePool) -> PciPools:
+    """Return the devices of a host."""
+    return PciPools(pools)
+
+
+def wanted(
+    count: int = 1, *alternatives: dict[str, str | None], policy: str | None = None
+) -> InstancePCIRequest:
+    """Return a request for devices of vendor 8086, unless alternatives are given."""
+    return InstancePCIRequest(
+        count, list(alternatives) or [{"vendor_id": "8086"}], numa_policy=policy
+    )
+
+
+def all_of(*requests: InstancePCIRequest) -> InstancePCIRequests:
+    """Return the requests of one instance."""
+    return InstancePCIRequests(requests=list(requests))
+
+
+def host_cells(*sockets: int | None) -> list[NUMACell]:
+    """Return the cells of a host, 0 and on, that are on these sockets."""
+    return [NUMACell(position, 8192, socket=socket) for position, socket in enumerate(sockets)]
