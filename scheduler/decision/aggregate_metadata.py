@@ -25,6 +25,17 @@ def split_values(aggregates: Iterable[Aggregate] | None, key: str) -> set[str]:
     return {part.strip() for value in values(aggregates, key) for part in value.split(",")}
 
 
+def keys(aggregates: Iterable[Aggregate] | None, prefix: str) -> list[str]:
+    """Return the distinct keys that begin so, in their order."""
+    found = {key for each in aggregates or () for key in each.metadata}
+    return sorted(key for key in found if key.startswith(prefix))
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """Return texts as a reason shows them, in their order."""
+    return ", ".join(map(repr, sorted(texts))) or "none"
+
+
 def smallest(
     aggregates: Iterable[Aggregate] | None,
     key: str,

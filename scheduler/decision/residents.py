@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which instances live on which row of the table, looked up from either side."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,8 @@ Counts = npt.NDArray[np.int64]
 # What instances are counted by: ("flavor_id", 5), ("image", "os_distro", "windows"), ...
 Trait = tuple[object, ...]
 EVERY: Trait = ("every",)
-_MOST_COUNTED = 64
+# An image has some seventy properties.
+_MOST_COUNTED = 128
 
 
 def traits(instance: Instance) -> Iterator[Trait]:
@@ -23,9 +24,7 @@ def traits(instance: Instance) -> Iterator[Trait]:
     ("image", property, text) for each property of its image.
     """
     yield EVERY
-    flavor = instance.flavor
-    identity = instance.instance_type_id or (flavor.id if flavor else None)
-    name = instance.flavor_name or (flavor.name if flavor else None)
+    identity, name = instance.flavor_identity
     if identity is not None:
         yield "flavor_id", identity
     elif name is not None:
@@ -34,66 +33,89 @@ def traits(instance: Instance) -> Iterator[Trait]:
         yield "image", each, text
 
 
+def _has(instance: Instance, trait: Trait, kinds: dict[Hashable, bool]) -> bool:
+    kind = (
+        instance.instance_type_id,
+        instance.flavor_name,
+        id(instance.flavor),
+        id(instance.image_properties),
+    )
+    if kind not in kinds:
+        kinds[kind] = trait in traits(instance)
+    return kinds[kind]
+
+
 class Residents:
-    """Instances by row and rows by instance; a copy shares all that it does not change."""
+    """Instances by row and rows by instance.
 
-    __slots__ = ("_borrowed", "_by_row", "_counts", "_rows_of", "_shared")
+    A copy keeps what it changes to itself and looks the rest up here, so making it costs nothing.
+    It holds as long as this one is not changed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_base", "_by_row", "_counts", "_rows_of")
+
+    def __init__(self, base: "Residents | None" = None) -> None:
+        self._base = base
         self._by_row: dict[int, dict[str, Instance]] = {}
         self._rows_of: dict[str, frozenset[int]] = {}
         # How many instances of a trait are on each row, for those that were asked about.
         self._counts: dict[Trait, Counts] = {}
-        self._borrowed: set[Trait] = set()
-        self._shared = False
+
+    def copy(self) -> "Residents":
+        return Residents(self)
 
     def on(self, row: int) -> Mapping[str, Instance]:
         """Return {uuid: instance} of a row."""
-        return self._by_row.get(row, {})
+        here = self._by_row.get(row)
+        if here is None:
+            return {} if self._base is None else self._base.on(row)
+        return here
 
-    def rows_of(self, uuid: str) -> Iterable[int]:
+    def rows_of(self, uuid: str) -> Collection[int]:
         """Return the rows on which an instance lives; two while it moves."""
-        return self._rows_of.get(uuid, ())
+        rows = self._rows_of.get(uuid)
+        if rows is None:
+            return () if self._base is None else self._base.rows_of(uuid)
+        return rows
 
-    def occupied(self) -> Iterable[int]:
-        """Return the rows that have any instance."""
-        return (row for row, instances in self._by_row.items() if instances)
+    def occupied(self) -> Iterator[int]:
+        """Yield the rows that have any instance."""
+        yield from (row for row, instances in self._by_row.items() if instances)
+        if self._base is not None:
+            yield from (row for row in self._base.occupied() if row not in self._by_row)
 
     def count(self, trait: Trait, size: int) -> Counts:
         """Return how many instances with a trait are on each of the first size rows.
 
         The first time a trait is asked about all instances are looked at, later none.
         """
+        if self._base is not None and not self._by_row:
+            return self._base.count(trait, size)
         counts = self._counts.pop(trait, None)
         if counts is None or len(counts) < size:
-            counts = np.zeros(size, np.int64)
-            for row, instances in self._by_row.items():
-                counts[row] = sum(trait in traits(each) for each in instances.values())
+            counts = self._counted(trait, size)
         while len(self._counts) >= _MOST_COUNTED:
             del self._counts[next(iter(self._counts))]
         self._counts[trait] = counts
         return counts[:size]
 
     def add(self, row: int, uuid: str, instance: Instance) -> None:
-        self._own()
-        older = self._by_row.get(row, {}).get(uuid)
-        if older is not None:
-            self._recount(row, older, -1)
-        # A new dictionary, since the old one may be another copy's as well.
-        self._by_row[row] = {**self._by_row.get(row, {}), uuid: instance}
-        self._rows_of[uuid] = self._rows_of.get(uuid, frozenset()) | {row}
+        here = self.on(row)
+        if uuid in here:
+            self._recount(row, here[uuid], -1)
+        # A new dictionary, since somebody may still look at the old one.
+        self._by_row[row] = {**here, uuid: instance}
+        self._rows_of[uuid] = frozenset((*self.rows_of(uuid), row))
         self._recount(row, instance, 1)
 
     def discard(self, row: int, uuid: str) -> None:
-        if uuid not in self._by_row.get(row, {}):
+        here = self.on(row)
+        if uuid not in here:
             return
-        self._own()
-        self._recount(row, self._by_row[row][uuid], -1)
-        self._by_row[row] = {u: i for u, i in self._by_row[row].items() if u != uuid}
-        left = self._rows_of[uuid] - {row}
-        if left:
-            self._rows_of[uuid] = left
-        else:
+        self._recount(row, here[uuid], -1)
+        self._by_row[row] = {u: i for u, i in here.items() if u != uuid}
+        self._rows_of[uuid] = frozenset(other for other in self.rows_of(uuid) if other != row)
+        if self._base is None and not self._rows_of[uuid]:
             del self._rows_of[uuid]
 
     def replace(self, row: int, instances: Mapping[str, Instance]) -> None:
@@ -104,32 +126,26 @@ class Residents:
         for uuid, instance in instances.items():
             self.add(row, uuid, instance)
 
-    def copy(self) -> "Residents":
-        other = Residents()
-        other._by_row, other._rows_of = self._by_row, self._rows_of
-        other._counts = self._counts
-        self._shared = other._shared = True
-        return other
-
-    def _own(self) -> None:
-        if self._shared:
-            self._by_row, self._rows_of = self._by_row.copy(), self._rows_of.copy()
-            self._counts = self._counts.copy()
-            self._borrowed = {*self._counts}
-            self._shared = False
+    def _counted(self, trait: Trait, size: int) -> Counts:
+        counts = np.zeros(size, np.int64)
+        if self._base is not None:
+            counts += self._base.count(trait, size)
+        # Thousands of instances are of a few kinds: same flavor, same image.
+        kinds: dict[Hashable, bool] = {}
+        for row, instances in self._by_row.items():
+            found = (_has(each, trait, kinds) for each in instances.values())
+            counts[row] = len(instances) if trait == EVERY else sum(found)
+        return counts
 
     def _recount(self, row: int, instance: Instance, change: int) -> None:
-        """Keep the counts that were asked for; the array may be another copy's as well."""
+        """Keep the counts that were asked for."""
         if not self._counts:
             return
         for trait in traits(instance):
             counts = self._counts.get(trait)
             if counts is None:
                 continue
-            if row >= len(counts):
+            if row < len(counts):
+                counts[row] += change
+            else:
                 del self._counts[trait]
-                continue
-            if trait in self._borrowed:
-                counts = self._counts[trait] = counts.copy()
-                self._borrowed.discard(trait)
-            counts[row] += change

@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for what a flavor's extra specs ask of a host."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import NUMBERS, OBJECTS
-from scheduler.filters import BaseHostFilter
-from scheduler.filters.extra_specs_ops import matches
-from scheduler.objects.request_spec import RequestSpec
+import numpy as np
 
-SCOPE = "capabilities"
-_ATTRIBUTES = frozenset({*NUMBERS, *OBJECTS, "instances", "limits", "service"})
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import NUMBERS, HostTable, Mask
+from scheduler.filters import BaseHostFilter
+from scheduler.filters.capability import ATTRIBUTES, UNCOLUMNED, Capability, capabilities
+from scheduler.filters.extra_specs_ops import all_matching
+from scheduler.objects.request_spec import RequestSpec
 
 
 class ComputeCapabilitiesFilter(BaseHostFilter):
@@ -26,54 +25,44 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def applies(self, spec: RequestSpec) -> bool:
-        return any(self._paths(spec))
+        return any(capabilities(spec))
 
-    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
-        # What an attribute does not have is looked for in the statistics.
-        names = {path[0] for path, _, _ in self._paths(spec)} & _ATTRIBUTES
-        return None if names & {"limits", "service"} else tuple(sorted(names | {"stats"}))
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        asked = list(capabilities(spec))
+        if any(each.first in UNCOLUMNED for each in asked):
+            return super().mask(hosts, spec)
+        mask = np.ones(hosts.size, np.bool_)
+        for each in asked:
+            mask &= self._met(hosts, each)
+        return mask
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        return not any(self._unmet(host_state, spec_obj))
+        return all(each.is_met_on(host_state) for each in capabilities(spec_obj))
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         return "; ".join(
-            f"{key} must be {requirement!r} and is {value!r}"
-            for key, requirement, value in self._unmet(host_state, spec_obj)
+            f"{each.key} must be {each.requirement!r} and is {each.found_on(host_state)!r}"
+            for each in capabilities(spec_obj)
+            if not each.is_met_on(host_state)
         )
 
-    def _paths(self, spec: RequestSpec) -> Iterator[tuple[list[str], str, str]]:
-        """Yield (path of names, key, requirement) of the extra specs that may concern us."""
-        for key, requirement in (spec.flavor.extra_specs or {}).items():
-            parts = key.split(":")
-            if len(parts) == 1:
-                yield parts, key, str(requirement)
-            elif parts[0] == SCOPE:
-                yield parts[1:], key, str(requirement)
-            elif key == "hw:maxphysaddr_bits":
-                yield ["cpu_info", "maxphysaddr", "bits"], key, f">= {requirement}"
+    def _met(self, hosts: HostTable, asked: Capability) -> Mask:
+        def derived(name: str, question: str, answer: Callable[[Any], bool]) -> Mask:
+            return hosts.derived(name, (self.name, question, asked), answer, bool)
 
-    def _unmet(self, host: HostState, spec: RequestSpec) -> Iterator[tuple[str, str, str | None]]:
-        for path, key, requirement in self._paths(spec):
-            if path == [key] and key not in _ATTRIBUTES and key not in (host.stats or {}):
-                continue
-            value = _look_up(host, path)
-            text = None if value is None else str(value)
-            if not matches(text, requirement):
-                yield key, requirement, text
-
-
-def _look_up(host: HostState, path: list[str]) -> Any:
-    """Follow a path of names from the host on; None where it leads nowhere."""
-    first, *rest = path
-    value = getattr(host, first) if first in _ATTRIBUTES else None
-    if value is None:
-        value = (host.stats or {}).get(first)
-    for name in rest:
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                return None
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+        if asked.first not in ATTRIBUTES:
+            return derived("stats", "statistic", asked.is_met_in)
+        if asked.first in NUMBERS:
+            column = getattr(hosts, asked.first)
+            unset = column != column
+            met = (
+                np.zeros(hosts.size, np.bool_)
+                if asked.path
+                else all_matching(column, asked.requirement)
+            )
+        else:
+            unset = hosts.derived(asked.first, "unset", lambda value: value is None, bool)
+            met = derived(asked.first, "attribute", asked.is_met_by)
+        if not unset.any():
+            return met
+        return np.where(unset, derived("stats", "statistic", asked.is_met_in), met)

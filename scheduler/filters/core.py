@@ -4,10 +4,11 @@
 
 import numpy as np
 
-from inventory.fits import fits, limit
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.overcommit import room, shortage
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -18,15 +19,17 @@ class CoreFilter(BaseHostFilter):
     """
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        total, ratio = hosts.vcpus_total, hosts.cpu_allocation_ratio
-        most = limit(total, ratio)
+        total = hosts.vcpus_total
+        passes, most = room(total, hosts.vcpus_used, self.ratios(hosts), spec.vcpus)
+        # Nova sets it for hosts that are refused, too, unlike the limits of memory and disk.
         hosts.limits.vcpu = np.where(most > 0, most, np.nan)
-        broken = np.asarray(total == 0, np.bool_)
-        return broken | fits(total, hosts.vcpus_used, ratio, spec.vcpus)
+        return passes | np.asarray(total == 0, np.bool_)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        total, ratio = host_state.vcpus_total, host_state.cpu_allocation_ratio
-        if spec_obj.vcpus > total:
-            return f"needs {spec_obj.vcpus} vCPUs, the host has only {total} CPUs"
-        room = limit(total, ratio or 0.0) - host_state.vcpus_used
-        return f"needs {spec_obj.vcpus} vCPUs, {room:g} left of {total} x {ratio}"
+        ratio = self.ratios(host_state.table)[host_state.row]
+        total, used = host_state.vcpus_total, host_state.vcpus_used
+        return shortage(total, used, ratio, spec_obj.vcpus, "vCPUs")
+
+    def ratios(self, hosts: HostTable) -> Weights:
+        """Return for each row by what its CPUs are multiplied, NaN where it is not known."""
+        return hosts.cpu_allocation_ratio

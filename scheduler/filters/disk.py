@@ -4,10 +4,11 @@
 
 import numpy as np
 
-from inventory.fits import fits, limit
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.overcommit import room, shortage
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -15,14 +16,18 @@ class DiskFilter(BaseHostFilter):
     """Keep the hosts with enough free disk for root, ephemeral and swap, over-commit included."""
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        total, ratio = hosts.total_usable_disk_gb * 1024, hosts.disk_allocation_ratio
-        passes = fits(total, total - hosts.free_disk_mb, ratio, spec.disk_mb)
-        hosts.limits.disk_gb = np.where(passes, limit(total, ratio) / 1024, np.nan)
+        total = hosts.total_usable_disk_gb * 1024
+        used = total - hosts.free_disk_mb
+        passes, most = room(total, used, self.ratios(hosts), spec.disk_mb)
+        hosts.limits.disk_gb = np.where(passes, most / 1024, np.nan)
         return passes
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        total, ratio = host_state.total_usable_disk_gb * 1024, host_state.disk_allocation_ratio
-        if spec_obj.disk_mb > total:
-            return f"needs {spec_obj.disk_mb} MB of disk, the host has only {total}"
-        room = limit(total, ratio or 0.0) - total + host_state.free_disk_mb
-        return f"needs {spec_obj.disk_mb} MB of disk, {room:g} left of {total} x {ratio}"
+        ratio = self.ratios(host_state.table)[host_state.row]
+        total = host_state.total_usable_disk_gb * 1024
+        used = total - host_state.free_disk_mb
+        return shortage(total, used, ratio, spec_obj.disk_mb, "MB of disk")
+
+    def ratios(self, hosts: HostTable) -> Weights:
+        """Return for each row by what its disk is multiplied, NaN where it is not known."""
+        return hosts.disk_allocation_ratio

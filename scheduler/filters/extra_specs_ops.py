@@ -8,8 +8,13 @@ is not met; Nova fails the whole request then.
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
-_NUMBERS: dict[str, Callable[[float, float], bool]] = {
+import numpy as np
+import numpy.typing as npt
+
+# Numbers or arrays of them.
+_NUMBERS: dict[str, Callable[[Any, float], Any]] = {
     # It reads as equality and has meant "at least" since Folsom.
     "=": operator.ge,
     "==": operator.eq,
@@ -18,7 +23,6 @@ _NUMBERS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 _TEXTS: dict[str, Callable[[str, str], bool]] = {
-    "s==": operator.eq,
     "s!=": operator.ne,
     "s<": operator.lt,
     "s<=": operator.le,
@@ -34,20 +38,63 @@ def matches(value: str | None, requirement: str) -> bool:
     Without a known operator as its first word the requirement is the text itself. Operators take
     the first word after them, <all-in> all words, <or> every second one ('<or> a <or> b').
     """
-    words = requirement.split()
-    name = words[0] if words else ""
-    if name not in _NUMBERS and name not in _TEXTS and name not in ("<or>", "<all-in>"):
-        return value is not None and value == requirement
-    operands = words[1:]
+    name, operands = _split(requirement)
+    wanted = _wanted(name, operands, requirement)
+    if wanted is not None:
+        return value in wanted
     if value is None or not operands:
         return False
-    if name == "<or>":
-        return value in operands[::2]
-    if name == "<all-in>":
-        return all(operand in value for operand in operands)
+    if name in _NUMBERS:
+        try:
+            return bool(_NUMBERS[name](float(value), float(operands[0])))
+        except ValueError:
+            return False
     if name in _TEXTS:
         return _TEXTS[name](value, operands[0])
+    return all(operand in value for operand in operands)
+
+
+def all_matching(numbers: npt.NDArray[Any], requirement: str) -> npt.NDArray[np.bool_]:
+    """Return for each number what matches() says of its text; True and False are no numbers."""
+    name, operands = _split(requirement)
+    none = np.zeros(len(numbers), np.bool_)
+    if name in _NUMBERS:
+        if not operands or numbers.dtype == np.bool_:
+            return none
+        try:
+            return np.asarray(_NUMBERS[name](numbers, float(operands[0])), np.bool_)
+        except ValueError:
+            return none
+    wanted = _wanted(name, operands, requirement)
+    if wanted is not None and numbers.dtype == np.int64:
+        # A column of many different numbers would take long to be asked one by one.
+        return sum((numbers == each for each in map(_whole, wanted) if each is not None), none)
+    # Distinct by their bits, since 0.0 and -0.0 are equal and have different texts.
+    bits, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
+    texts = map(str, bits.view(numbers.dtype).tolist())
+    return np.array([matches(text, requirement) for text in texts], np.bool_)[place]
+
+
+def _split(requirement: str) -> tuple[str | None, list[str]]:
+    """Return the operator, None without one, and its operands."""
+    name, *operands = requirement.split() or [""]
+    known = name in _NUMBERS or name in _TEXTS or name in ("s==", "<or>", "<all-in>")
+    return name if known else None, operands
+
+
+def _wanted(name: str | None, operands: list[str], requirement: str) -> list[str] | None:
+    """Return the texts of which the value must be one, None if the operator asks otherwise."""
+    if name is None:
+        return [requirement]
+    if name == "s==":
+        return operands[:1]
+    return operands[::2] if name == "<or>" else None
+
+
+def _whole(text: str) -> int | None:
+    """Return the whole number that is written so."""
     try:
-        return _NUMBERS[name](float(value), float(operands[0]))
+        number = int(text)
     except ValueError:
-        return False
+        return None
+    return number if str(number) == text else None

@@ -67,7 +67,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         if wanted and not any(set(wanted) <= set(entry) for entry in supported):
             offers = ", ".join("/".join(map(str, entry)) for entry in supported) or "nothing"
             unmet.append(f"needs {'/'.join(wanted)}, the host supports {offers}")
-        version = host.hypervisor_version
+        version = _whole(host.hypervisor_version)
         if version and _version(spec) and not version_predicate.holds(_version(spec), version):
             found = version_predicate.dotted(version)
             unmet.append(f"needs hypervisor version {_version(spec)}, the host has {found}")

@@ -4,7 +4,14 @@
 
 import pytest
 
-from scheduler.decision.aggregate_metadata import column, smallest, split_values, values
+from scheduler.decision.aggregate_metadata import (
+    column,
+    keys,
+    quoted,
+    smallest,
+    split_values,
+    values,
+)
 from tests.hosts import a_host, a_table, an_aggregate, in_aggregates
 
 
@@ -30,6 +37,19 @@ def test_aggregates_without_the_key_have_no_value():
     assert values(aggregates, "k") == {"2"}
     assert values(None, "k") == set()
     assert split_values(None, "k") == set()
+
+
+def test_keys_are_found_by_how_they_begin():
+    aggregates = [an_aggregate(kind="1", k="4", other="5"), an_aggregate(kind="3")]
+    assert keys(aggregates, "k") == ["k", "kind"]
+    assert keys(aggregates, "") == ["k", "kind", "other"]
+    assert keys(aggregates, "x") == []
+    assert keys(None, "") == []
+
+
+def test_texts_are_quoted_in_their_order():
+    assert quoted({"b", "a\n", ""}) == r"'', 'a\n', 'b'"
+    assert quoted([]) == "none"
 
 
 @pytest.mark.parametrize(

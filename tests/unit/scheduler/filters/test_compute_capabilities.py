@@ -4,7 +4,10 @@
 
 import json
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from tests.builders import a_request
@@ -147,10 +150,111 @@ def test_a_mask_tells_hosts_apart_by_all_that_is_read():
         the_host(host="h4"),
     )
     spec = a_request(extra_specs={"gpu": ">= 2", "capabilities:cpu_info:vendor": "Intel"})
-    assert RULE.columns_read(spec) == ("cpu_info", "stats")
     assert RULE.mask(hosts, spec).tolist() == [True, False, False, True]
+    spec = a_request(extra_specs={"gpu": "<= 1", "capabilities:cpu_info:vendor": "Intel"})
+    assert RULE.mask(hosts, spec).tolist() == [False, True, False, False]
 
 
-def test_limits_and_the_service_are_looked_at_host_by_host():
-    for name in ("limits", "service"):
-        assert RULE.columns_read(a_request(extra_specs={f"capabilities:{name}:x": "1"})) is None
+def test_what_is_no_column_is_looked_at_host_by_host():
+    hosts = a_table(the_host(host="h1"), the_host(host="h2", service_disabled=True))
+    hosts.limits.vcpu = np.array([8.0, 9.0])
+    for key, requirement in (("service:disabled", "True"), ("limits:vcpu", ">= 9")):
+        spec = a_request(extra_specs={f"capabilities:{key}": requirement, "gpu": "2"})
+        assert RULE.mask(hosts, spec).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("stats", "key", "passes"),
+    [
+        ({"gpu": 2}, "gpu", True),
+        ({"gpu": {"count": 2}}, "gpu:count", True),
+        ({"gpu": '{"count": "2"}'}, "gpu:count", True),
+        ({"gpu": {"count": [2]}}, "gpu:count", False),
+        ({"gpu": 2}, "gpu:count", False),
+        ("nonsense", "gpu", False),
+        (["gpu"], "gpu", False),
+    ],
+)
+def test_statistics_may_hold_numbers_mappings_and_nonsense(stats, key, passes):
+    assert (verdict(the_host(stats=stats), {f"capabilities:{key}": "2"}) is None) == passes
+
+
+def test_what_an_attribute_does_not_have_is_looked_for_in_the_statistics():
+    aged = {"heartbeat_age": "30", "uuid": {"a": "30"}}
+    for name, age, reason in (
+        ("heartbeat_age", 30.0, None),
+        ("heartbeat_age", None, None),
+        ("heartbeat_age", 29.0, "heartbeat_age must be '>= 30' and is '29.0'"),
+        ("uuid:a", None, None),
+    ):
+        host = the_host(stats=aged, heartbeat_age=age)
+        key = name if name in aged else f"capabilities:{name}"
+        assert verdict(host, {key: ">= 30"}) == reason
+    # A number has no parts, whether or not there is one.
+    for age in (None, 30.0):
+        host = the_host(stats=aged, heartbeat_age=age)
+        assert verdict(host, {"capabilities:heartbeat_age:x": ">= 30"}) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a": ' * 100_000, "9" * 5000, '{"a": ' + "9" * 5000 + "}"]
+)
+def test_cpu_info_that_is_nested_too_deeply_or_too_large_meets_nothing(text):
+    for path in ("a", "a:a", "a:a:a"):
+        assert verdict(the_host(cpu_info=text), {f"capabilities:cpu_info:{path}": "1"})
+
+
+def test_a_value_that_cannot_be_shown_meets_nothing():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert (
+        verdict(the_host(stats={"gpu": deep}), {"gpu": "s!= x"})
+        == "gpu must be 's!= x' and is None"
+    )
+
+
+KEYS = ["free_ram_mb", "vcpus_total", "cpu_allocation_ratio", "heartbeat_age", "service_disabled"]
+OPERATORS = [
+    "",
+    "= ",
+    "== ",
+    "!= ",
+    ">= ",
+    "s== ",
+    "s!= ",
+    "s< ",
+    "<in> ",
+    "<all-in> ",
+    "<or> 3 <or> ",
+]
+TEXTS = ["1", "2", "1.0", "-1", "True", "0.5", "inf", "x", "", "10"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            *[st.sampled_from([-1, 0, 1, 2, 10])] * 2,
+            *[st.sampled_from([None, 0.0, 0.5, 1.0, float("inf")])] * 2,
+            st.booleans(),
+            st.none() | st.dictionaries(st.sampled_from(KEYS), st.sampled_from(TEXTS)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.dictionaries(
+        st.tuples(st.sampled_from(["", "capabilities:"]), st.sampled_from([*KEYS, "stats"])).map(
+            "".join
+        ),
+        st.tuples(st.sampled_from(OPERATORS), st.sampled_from(TEXTS)).map("".join),
+        max_size=3,
+    ),
+)
+def test_a_mask_is_what_the_rule_says_of_each_host(kinds, extra_specs):
+    names = [*KEYS, "stats"]
+    hosts = [
+        a_host(f"h{row}", **dict(zip(names, each, strict=True))) for row, each in enumerate(kinds)
+    ]
+    spec = a_request(extra_specs=extra_specs)
+    mask = RULE.mask(a_table(*hosts), spec)
+    assert mask.tolist() == [RULE.host_passes(each, spec) for each in hosts]

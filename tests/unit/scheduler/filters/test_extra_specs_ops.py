@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.filters.extra_specs_ops."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.filters.extra_specs_ops import matches
+from scheduler.filters.extra_specs_ops import all_matching, matches
 
 TEXTS = st.text(alphabet="abA 19.-<>=!sinor", max_size=12) | st.text(max_size=5)
 NUMERIC = ["=", "==", "!=", ">=", "<="]
@@ -27,11 +28,14 @@ OPERATORS = st.sampled_from([*NUMERIC, *OF_TEXTS, *UNKNOWN])
         ("5", ">=4", False),
         ("10", "s< 9", True),
         ("a b", "s== a b", False),
+        ("b", "s== a b", False),
         ("aes,sse", "<in> ss", True),
         ("aes,sse", "<all-in> sse aes", True),
         ("aes", "<all-in> sse aes", False),
         ("foo bar", "<or> foo bar", False),
         ("5", "<or> 4 x 5", True),
+        ("11", "<or> 11 <or> 12 <or>", True),
+        ("12311321", "<in> 12311321 <in>", True),
         ("x", "<or> 4 x 5", False),
         ("inf", ">= 5", True),
         ("A", "a", False),
@@ -86,3 +90,56 @@ def test_numeric_operators_are_those_of_numbers(left, right):
 def test_or_takes_every_second_word(alternatives, value):
     requirement = "<or> " + " <or> ".join(alternatives)
     assert matches(value, requirement) == (value in alternatives)
+
+
+NUMBERS = st.one_of(
+    st.lists(st.integers(-3, 12) | st.integers(-(2**63), 2**63 - 1), max_size=5).map(
+        lambda drawn: np.array(drawn, np.int64)
+    ),
+    st.lists(st.integers(-3, 3).map(float) | st.floats(), max_size=5).map(
+        lambda drawn: np.array(drawn, np.float64)
+    ),
+    st.lists(st.booleans(), max_size=5).map(lambda drawn: np.array(drawn, np.bool_)),
+)
+WRITTEN = st.one_of(
+    st.integers(-3, 12).map(str),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["True", "-0.0", "+1", "01", "1_0", "1e1", "x", "inf", "nan", "9" * 5000]),
+)
+
+
+@given(NUMBERS, st.tuples(OPERATORS, WRITTEN).map(" ".join))
+def test_a_column_of_numbers_is_compared_as_its_texts_are(numbers, requirement):
+    found = all_matching(numbers, requirement)
+    assert found.dtype == np.bool_
+    assert found.tolist() == [matches(str(each), requirement) for each in numbers.tolist()]
+
+
+@given(NUMBERS, WRITTEN | TEXTS)
+def test_a_column_of_numbers_is_compared_with_texts(numbers, requirement):
+    found = all_matching(numbers, requirement)
+    assert found.dtype == np.bool_
+    assert found.tolist() == [matches(str(each), requirement) for each in numbers.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "requirement", "expected"),
+    [
+        ([0, 1, 2], "1", [False, True, False]),
+        ([0, 1, 2], "s== 1", [False, True, False]),
+        ([0, 1, 2], "<or> 1 <or> 2", [False, True, True]),
+        ([0, 1, 2], ">= 1", [False, True, True]),
+        ([0, 1, 2], "s!= 0", [False, True, True]),
+        ([0, 1, 2], "= x", [False, False, False]),
+        ([0, 1, 2], ">=", [False, False, False]),
+        ([0, 1, 2], "01", [False, False, False]),
+        ([0.0, -0.0, 1.0], "0.0", [True, False, False]),
+        ([0.0, -0.0, 1.0], "-0.0", [False, True, False]),
+        ([0.0, -0.0, 1.0], "== 0", [True, True, False]),
+        ([False, True], ">= 1", [False, False]),
+        ([False, True], "True", [False, True]),
+    ],
+)
+def test_columns_of_numbers(numbers, requirement, expected):
+    assert all_matching(np.array(numbers), requirement).tolist() == expected

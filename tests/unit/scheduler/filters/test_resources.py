@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.ram, core and disk."""
+"""Tests of scheduler.filters.ram, core, disk and overcommit."""
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,7 @@ def limits_after(rule, host, spec):
         (4096, -1024, 1.5, 1024, 6144, None),
         (4096, -1025, 1.5, 1024, None, "needs 1024 MB of memory, 1023 left of 4096 x 1.5"),
         (2048, 2048, 4.0, 2049, None, "needs 2049 MB of memory, the host has only 2048"),
+        (2048, 2047, 1.0, 2048, None, "needs 2048 MB of memory, 2047 left of 2048 x 1.0"),
         (4096, 4096, 0.5, 2049, None, "needs 2049 MB of memory, 2048 left of 4096 x 0.5"),
         # Nova raises TypeError for a host that has never reported its ratio.
         (4096, 4096, None, 1024, None, "needs 1024 MB of memory, 0 left of 4096 x None"),
@@ -52,7 +53,7 @@ def test_ram_worked_cases(total, free, ratio, request_mb, expected, reason):
         (8, 31, 4.0, 1, 32, None),
         # The limit is written for hosts that are refused, too.
         (8, 32, 4.0, 1, 32, "needs 1 vCPUs, 0 left of 8 x 4.0"),
-        (2, 0, 16.0, 3, 32, "needs 3 vCPUs, the host has only 2 CPUs"),
+        (2, 0, 16.0, 3, 32, "needs 3 vCPUs, the host has only 2"),
         (0, 0, 16.0, 99, None, None),
         (None, 0, 16.0, 99, None, None),
         (8, 0, 0.0, 1, None, "needs 1 vCPUs, 0 left of 8 x 0.0"),
@@ -114,6 +115,30 @@ def test_what_passed_and_was_consumed_is_within_the_limit(total, free, requested
     spec = a_request(memory_mb=requested)
     passes = RamFilter().mask(table, spec)[0]
     assert passes == (min(free, total) >= requested)
+
+
+@pytest.mark.parametrize(
+    ("rule", "free", "reason"),
+    [
+        (RamFilter(), "free_ram_mb", "needs 1048577 MB of memory, 1048576 left of 2097152 x 1.0"),
+        (DiskFilter(), "free_disk_mb", "needs 1048577 MB of disk, 1048576 left of 2097152 x 1.0"),
+    ],
+)
+def test_a_reason_does_not_round_what_is_left(rule, free, reason):
+    totals = {"total_usable_ram_mb": 2 * 1024**2, "total_usable_disk_gb": 2 * 1024}
+    host = a_host(**totals, **{free: 1024**2})
+    spec = a_request(memory_mb=1024**2 + 1, root_gb=1024, swap=1)
+    assert not rule.host_passes(host, spec)
+    assert rule.reason(host, spec) == reason
+
+
+@pytest.mark.parametrize("rule", [RamFilter(), CoreFilter(), DiskFilter()])
+def test_a_ratio_beyond_all_measure_neither_fails_nor_lets_one_instance_overfill_a_host(rule):
+    ratios = dict.fromkeys(("cpu", "ram", "disk"), 1.7e308)
+    host = a_host(**{f"{name}_allocation_ratio": ratio for name, ratio in ratios.items()})
+    assert rule.host_passes(host, a_request())
+    assert list(host.limits.values()) == [float("inf")]
+    assert not rule.host_passes(host, a_request(vcpus=17, memory_mb=65537, root_gb=1001))
 
 
 def test_forgotten_rows_never_pass():

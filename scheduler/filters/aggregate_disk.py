@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A filter for disk where aggregates say how far it is over-committed."""
+
+from scheduler.decision import aggregate_metadata
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.scaling import Weights
+from scheduler.filters.disk import DiskFilter
+
+
+class AggregateDiskFilter(DiskFilter):
+    """Keep the hosts with enough free disk, over-commit as their aggregates say.
+
+    The smallest disk_allocation_ratio among their metadata counts, else the host's own.
+    """
+
+    def ratios(self, hosts: HostTable) -> Weights:
+        own = super().ratios(hosts)
+        found = aggregate_metadata.column(hosts, "disk_allocation_ratio", own)
+        return own if found is None else found

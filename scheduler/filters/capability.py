@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an extra spec asks of a host: a path of names, and what must be found there.
+
+Source: behaviour reference 1.7.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import NUMBERS, OBJECTS
+from scheduler.filters.extra_specs_ops import matches
+from scheduler.objects.request_spec import RequestSpec
+
+SCOPE = "capabilities"
+# Attributes of a host that are made for each host, other than the columns of the table.
+UNCOLUMNED = frozenset({"instances", "limits", "service"})
+ATTRIBUTES = UNCOLUMNED | NUMBERS | frozenset(OBJECTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What to find under an attribute of the host or, where it is None, one of its statistics.
+
+    path are the names from there on. An optional one need not be met by a host without it.
+    """
+
+    key: str
+    first: str
+    path: tuple[str, ...]
+    requirement: str
+    optional: bool = False
+
+    def is_met_by(self, value: Any) -> bool:
+        """Return whether an attribute has what is required."""
+        return matches(self.text(value), self.requirement)
+
+    def is_met_in(self, stats: Any) -> bool:
+        """Return whether the statistics have what is required."""
+        if self.optional and self.first not in _mapping(stats):
+            return True
+        return self.is_met_by(_mapping(stats).get(self.first))
+
+    def is_met_on(self, host: HostState) -> bool:
+        """Return whether a host has what is required."""
+        value = self._attribute(host)
+        return self.is_met_in(host.stats) if value is None else self.is_met_by(value)
+
+    def found_on(self, host: HostState) -> str | None:
+        """Return what a host has, None for nothing."""
+        value = self._attribute(host)
+        return self.text(_mapping(host.stats).get(self.first) if value is None else value)
+
+    def text(self, value: Any) -> str | None:
+        """Follow the path from a value on and return what is there as text."""
+        try:
+            for name in self.path:
+                found = json.loads(value) if isinstance(value, str) else value
+                value = _mapping(found).get(name)
+            return None if value is None else str(value)
+        # Also what was parsed may be nested too deeply to be shown.
+        except (ValueError, RecursionError):
+            return None
+
+    def _attribute(self, host: HostState) -> Any:
+        return getattr(host, self.first) if self.first in ATTRIBUTES else None
+
+
+def capabilities(spec: RequestSpec) -> Iterator[Capability]:
+    """Yield what the extra specs of the flavor may ask of hosts; other scopes do not."""
+    for key, value in (spec.flavor.extra_specs or {}).items():
+        first, *path = key.split(":")
+        requirement = str(value)
+        if not path:
+            yield Capability(key, first, (), requirement, first not in ATTRIBUTES)
+        elif first == SCOPE:
+            yield Capability(key, path[0], tuple(path[1:]), requirement)
+        elif key == "hw:maxphysaddr_bits":
+            yield Capability(key, "cpu_info", ("maxphysaddr", "bits"), f">= {requirement}")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
