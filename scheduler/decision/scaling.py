@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw weights to the range from 0 to 1, so that weighers can be added up."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,4 +27,7 @@ def scaled(raw: Weights, minval: float | None = None, maxval: float | None = Non
     if high <= low:
         # All are equal, or below minval and so equal once they are clamped.
         return np.zeros(len(raw))
+    if not math.isfinite(high - low):
+        # The difference of two huge numbers; that of their halves is one.
+        raw, low, high = raw / 2, low / 2, high / 2
     return (np.clip(raw, low, high) - low) / (high - low)

@@ -31,10 +31,19 @@ def weighed(
         multipliers = weigher.multipliers(hosts, rows)
         if not np.any(multipliers):
             continue
-        raw = weigher.weigh(hosts, spec)[rows]
-        if weigher.scales:
-            raw = scaled(raw, weigher.minval, weigher.maxval)
-        share = multipliers * raw
+        share = _share(weigher, weigher.weigh(hosts, spec)[rows], multipliers)
         shares[weigher.name] = share
         totals += share
     return totals, shares
+
+
+def _share(weigher: Weigher, raw: Weights, multipliers: float | Weights) -> Weights:
+    """Return the multiplied weights; a host whose weight is no number gets the least there is."""
+    known = np.isfinite(raw)
+    weights = scaled(raw, weigher.minval, weigher.maxval) if weigher.scales else raw
+    share = np.asarray(multipliers * weights)
+    if known.all():
+        return share
+    if weigher.scales:
+        return np.where(known, share, np.minimum(multipliers, 0.0))
+    return np.where(known, share, np.min(share, where=known, initial=0.0))

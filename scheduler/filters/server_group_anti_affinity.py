@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members must not share a host."""
 
-from collections import Counter
-
-import numpy as np
-import numpy.typing as npt
-
+from scheduler.decision.group_members import members
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
@@ -29,7 +25,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec.instance_group
         if group is None:
             return hosts.present
-        mask = self._members(hosts, group) < self._most(group)
+        mask = members(hosts, group) < self._most(group)
         if spec.instance_uuid:
             mask[list(hosts.residents.rows_of(spec.instance_uuid))] = True
         return mask
@@ -38,18 +34,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None:
             return super().reason(host_state, spec_obj)
-        count = self._members(host_state.table, group)[host_state.row]
+        count = members(host_state.table, group)[host_state.row]
         return f"has {count} of the anti-affinity group, {self._most(group)} allowed"
-
-    def _members(self, hosts: HostTable, group: InstanceGroup) -> npt.NDArray[np.int64]:
-        count = np.zeros(hosts.size, np.int64)
-        for uuid in set(group.members):
-            count[list(hosts.residents.rows_of(uuid))] += 1
-        # A host is named once for each instance of this request that was placed there.
-        for host, times in Counter(group.hosts).items():
-            rows = list(hosts.rows_of_host(host))
-            count[rows] = np.maximum(count[rows], times)
-        return count
 
     def _most(self, group: InstanceGroup) -> int:
         return int(group.rules.get("max_server_per_host", 1))

@@ -22,7 +22,7 @@ class BaseHostWeigher:
     written for Nova do. The numbers are scaled to 0..1 over the hosts that are left (see scaling),
     minval and maxval being fixed ends where they are given, and multiplied. A multiplier of 0
     leaves the weigher out. aggregate_key names the metadata by which aggregates change the
-    multiplier for their hosts.
+    multiplier for their hosts. sign is -1 where a positive multiplier means that less is better.
 
     scales says whether the numbers are scaled at all, in_all whether the weigher runs where the
     configuration asks for all_weighers.
@@ -34,6 +34,7 @@ class BaseHostWeigher:
     minval: float | None = None
     maxval: float | None = None
     multiplier: float = 1.0
+    sign: ClassVar[float] = 1.0
     scales: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     aggregate_key: ClassVar[str | None] = None
@@ -78,8 +79,8 @@ class BaseHostWeigher:
     def weight_multiplier(self, host_state: HostState) -> float:
         """Return the multiplier for one host: its aggregates' smallest, else the configured."""
         if self.aggregate_key is None:
-            return self.multiplier
-        return aggregate_metadata.smallest(
+            return self.sign * self.multiplier
+        return self.sign * aggregate_metadata.smallest(
             host_state.aggregates, self.aggregate_key, self.multiplier, host_state.table.warn
         )
 
@@ -88,6 +89,6 @@ class BaseHostWeigher:
         if type(self).weight_multiplier is not BaseHostWeigher.weight_multiplier:
             return np.array([self.weight_multiplier(HostState.of(hosts, row)) for row in rows])
         if self.aggregate_key is None:
-            return self.multiplier
+            return self.sign * self.multiplier
         column = aggregate_metadata.column(hosts, self.aggregate_key, self.multiplier)
-        return self.multiplier if column is None else column[rows]
+        return self.sign * (self.multiplier if column is None else column[rows])

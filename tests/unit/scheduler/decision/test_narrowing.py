@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.decision.narrowing, seen through the pipeline."""
 
+import numpy as np
 import pytest
 
+from scheduler.decision.narrowing import narrowed
 from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.destination import CellMapping, Destination
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
@@ -84,18 +87,70 @@ def test_a_requested_cell_allows_its_hosts_and_those_of_no_known_cell(destinatio
     assert sorted(host for host, _ in drop.asked) == expected
 
 
+def in_aggregates(host, uuids):
+    return a_host(host, aggregates=[Aggregate(uuid=uuid, name=uuid.upper()) for uuid in uuids])
+
+
+@pytest.mark.parametrize(
+    ("destination", "expected"),
+    [
+        ({"aggregates": None, "forbidden_aggregates": None}, "a ab b none unknown"),
+        ({"aggregates": [], "forbidden_aggregates": set()}, "a ab b none unknown"),
+        ({"aggregates": ["a"]}, "a ab"),
+        # One text lists alternatives, all texts must hold.
+        ({"aggregates": ["a,b"]}, "a ab b"),
+        ({"aggregates": ["b , x"]}, "ab b"),
+        ({"aggregates": ["a", "b"]}, "ab"),
+        ({"aggregates": ["a", "x"]}, ""),
+        ({"aggregates": ["A"]}, ""),
+        ({"aggregates": [""]}, ""),
+        ({"forbidden_aggregates": {"a"}}, "b none unknown"),
+        ({"forbidden_aggregates": {"a", "b"}}, "none unknown"),
+        ({"forbidden_aggregates": {"x", ""}}, "a ab b none unknown"),
+        ({"aggregates": ["a,b"], "forbidden_aggregates": {"b"}}, "a"),
+    ],
+)
+@pytest.mark.parametrize("also", [{}, {"force_hosts": ["a", "ab", "b", "none", "unknown"]}])
+def test_aggregates_may_be_requested_and_forbidden(destination, expected, also):
+    hosts = a_table(
+        *(in_aggregates(each, "" if each == "none" else each) for each in ("a", "ab", "b", "none")),
+        a_host("unknown", aggregates=None),
+    )
+    mask, _ = narrowed(hosts, a_request(requested_destination=Destination(**destination), **also))
+    assert [hosts.get(row, "host") for row in np.flatnonzero(mask)] == expected.split()
+
+
+def test_an_instance_that_is_rebuilt_stays_in_whatever_aggregates_it_is():
+    hosts = a_table(in_aggregates("h1", "a"))
+    away = Destination(aggregates=["b"], forbidden_aggregates={"a"})
+    spec = a_request(requested_destination=away, scheduler_hints=REBUILD, force_hosts=["h1"])
+    assert decide(hosts, Request(spec, ["u"]), Plan()).placements
+
+
 def test_each_rule_that_was_used_is_a_step():
     spec = a_request(
-        requested_destination=Destination(host="h1", cell=CellMapping("c")),
+        requested_destination=Destination(
+            host="h1",
+            cell=CellMapping("c"),
+            aggregates=["a"],
+            forbidden_aggregates={"b"},
+        ),
         ignore_hosts=["h2"],
         force_hosts=["h1"],
         force_nodes=["n1", "n9"],
     )
-    hosts = a_table(a_host("h1", "n1"), a_host("h1", "n2"), a_host("h2", "n1"))
+    aggregates = [Aggregate(uuid="a")]
+    hosts = a_table(
+        a_host("h1", "n1", aggregates=aggregates),
+        a_host("h1", "n2", aggregates=aggregates),
+        a_host("h2", "n1"),
+    )
     steps = decide(hosts, Request(spec, ["u"]), Plan()).placements[0].steps
     assert list(map(str, steps)) == [
         "requested_destination 3->2",
         "requested_cell 2->2",
+        "requested_aggregates 2->2",
+        "forbidden_aggregates 2->2",
         "ignore_hosts 2->2",
         "force_hosts 2->2",
         "force_nodes 2->1",

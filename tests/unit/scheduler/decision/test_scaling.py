@@ -48,6 +48,10 @@ def test_worked_cases(raw, minval, expected):
     assert scaled(np.array(raw, float), minval).tolist() == pytest.approx(expected)
 
 
+def test_numbers_that_are_too_far_apart_for_a_difference():
+    assert scaled(np.array([-1.7e308, 0.0, 1.7e308])).tolist() == [0.0, 0.5, 1.0]
+
+
 @given(st.lists(NUMBERS, min_size=1), ENDS, ENDS)
 def test_equals_the_formula_of_the_reference(raw, minval, maxval):
     if minval is not None and maxval is not None and minval > maxval:

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A weigher for the shape of what is free on a host, compared with what is needed.
+
+Source: the dot-product heuristics for vector bin packing (Panigrahy, Talwar, Uyeda and Wieder,
+"Heuristics for Vector Bin Packing", 2011), here with both vectors at length 1. Nova has none.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from inventory.fits import limit
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.scaling import Weights
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.weighers import BaseHostWeigher
+
+
+class AlignmentWeigher(BaseHostWeigher):
+    """Prefer the hosts whose free vCPUs, memory and disk are shaped as what the instance needs.
+
+    The weight is the cosine between need and free room, each resource as a share of what the host
+    may promise of it. A resource that a host has none of is left out.
+    """
+
+    multiplier = 0.0
+    aggregate_key = "alignment_weight_multiplier"
+    options = (("multiplier", "alignment", "weight_multiplier"),)
+
+    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
+        product, needed_squared, free_squared = np.zeros((3, hosts.size))
+        # Absurd ratios lead to infinities, and these to a weight of 0.
+        with np.errstate(all="ignore"):
+            for capacity, used, need in _resources(hosts, spec):
+                capacity[~(np.isfinite(capacity) & (capacity > 0))] = 0.0
+                share = np.where(capacity, 1 / capacity, 0.0)
+                # In place, since getting memory for results costs more than the arithmetic.
+                free = np.subtract(capacity, used, out=capacity)
+                np.maximum(free, 0.0, out=free)
+                free *= share
+                needed = np.multiply(share, need, out=share)
+                product += needed * free
+                needed_squared += np.square(needed, out=needed)
+                free_squared += np.square(free, out=free)
+            needed_squared *= free_squared
+            product /= np.sqrt(needed_squared, out=needed_squared)
+        product[~np.isfinite(product)] = 0.0
+        return product
+
+
+def _resources(hosts: HostTable, spec: RequestSpec) -> Iterator[tuple[Weights, Weights, int]]:
+    """Yield what hosts may promise of each resource, what is used of it, and what is needed."""
+    yield limit(hosts.vcpus_total, hosts.cpu_allocation_ratio), hosts.vcpus_used, spec.vcpus
+    ram = hosts.total_usable_ram_mb
+    yield limit(ram, hosts.ram_allocation_ratio), ram - hosts.free_ram_mb, spec.memory_mb
+    disk = hosts.total_usable_disk_gb * 1024
+    yield limit(disk, hosts.disk_allocation_ratio), disk - hosts.free_disk_mb, spec.disk_mb

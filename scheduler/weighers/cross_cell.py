@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A weigher for the cell of an instance that moves."""
+
+import numpy as np
+
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.scaling import Weights
+from scheduler.objects.destination import CellMapping
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.weighers import BaseHostWeigher
+
+
+class CrossCellWeigher(BaseHostWeigher):
+    """Prefer the hosts of the cell in which the instance is, where it may move to another one."""
+
+    multiplier = 1000000.0
+    aggregate_key = "cross_cell_move_weight_multiplier"
+    options = (("multiplier", "filter_scheduler", "cross_cell_move_weight_multiplier"),)
+
+    def applies(self, spec: RequestSpec) -> bool:
+        return _preferred(spec) is not None
+
+    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
+        cell = _preferred(spec)
+        if cell is None:
+            return np.zeros(hosts.size)
+        return hosts.derived(
+            "cell_uuid",
+            ("preferred", cell.uuid),
+            lambda uuid: 1.0 if uuid == cell.uuid else -1.0,
+            np.float64,
+        )
+
+
+def _preferred(spec: RequestSpec) -> CellMapping | None:
+    destination = spec.requested_destination
+    if destination is None or not destination.allow_cross_cell_move:
+        return None
+    return destination.cell

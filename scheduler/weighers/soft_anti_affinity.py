@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A weigher for server groups whose members would rather not share a host."""
+
+import numpy as np
+
+from scheduler.decision.group_members import group_with, members
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.scaling import Weights
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.weighers import BaseHostWeigher
+
+
+class ServerGroupSoftAntiAffinityWeigher(BaseHostWeigher):
+    """Prefer the hosts with fewer members of the instance's soft-anti-affinity group."""
+
+    multiplier = 1.0
+    aggregate_key = "soft_anti_affinity_weight_multiplier"
+    options = (("multiplier", "filter_scheduler", "soft_anti_affinity_weight_multiplier"),)
+
+    def applies(self, spec: RequestSpec) -> bool:
+        return group_with("soft-anti-affinity", spec) is not None
+
+    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
+        group = group_with("soft-anti-affinity", spec)
+        return np.zeros(hosts.size) if group is None else -members(hosts, group).astype(np.float64)
