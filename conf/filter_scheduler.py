@@ -67,6 +67,31 @@ DiskFilter are what bounds the memory, vCPUs and disk of a host: a list taken ov
 leaves these to Placement lacks them.
 """,
     ),
+    cfg.BoolOpt(
+        "use_baremetal_filters",
+        mutable=True,
+        default=False,
+        deprecated_opts=_formerly("scheduler_use_baremetal_filters"),
+        help="Use baremetal_enabled_filters instead of enabled_filters.",
+    ),
+    cfg.ListOpt(
+        "baremetal_enabled_filters",
+        mutable=True,
+        default=[
+            "RetryFilter",
+            "AvailabilityZoneFilter",
+            "ComputeFilter",
+            "ComputeCapabilitiesFilter",
+            "ImagePropertiesFilter",
+            "ExactRamFilter",
+            "ExactDiskFilter",
+            "ExactCoreFilter",
+        ],
+        deprecated_opts=_formerly("baremetal_scheduler_default_filters"),
+        help="""
+Filters for a cloud of bare metal, where an instance must fit its node exactly, in this order.
+""",
+    ),
     cfg.ListOpt(
         "weight_classes",
         mutable=True,

@@ -36,9 +36,11 @@ NOVA_DRIVERS = {
     "nova.scheduler.multi.MultiScheduler": "multi",
     "fake_scheduler": "fake",
 }
-
-
-NOVA_COST_FUNCTIONS = "nova.scheduler.least_cost."
+# What stands for all installed filters; the latter is how Essex and Folsom call them.
+ALL_FILTERS = (".all_filters", ".standard_filters")
+# The cost function that Essex and Folsom use if they are not told otherwise.
+FILL_FIRST = "compute_fill_first_cost_fn"
+_BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class PluginError(Exception):
@@ -65,9 +67,10 @@ class Option:
 def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
     """Return the configured driver with the configured filters and weighers."""
     options = conf.filter_scheduler
+    filters = load_filters(conf)
     plan = Plan(
-        filters=load_filters(conf),
-        request_filters=[_make(each, conf) for each in REQUEST_FILTERS],
+        filters=filters,
+        request_filters=_request_filters(conf, filters),
         weighers=load_weighers(conf),
         host_subset_size=max(1, options.host_subset_size),
         shuffle_best=options.shuffle_best_same_weighed_hosts,
@@ -94,28 +97,34 @@ def load_filters(conf: cfg.ConfigOpts) -> list[BaseHostFilter]:
     """Return the enabled filters; a name listed twice stands for one object asked twice."""
     available = _installed(FILTERS)
     for path in conf.filter_scheduler.available_filters:
-        if not path.endswith(".all_filters"):
+        if not path.endswith(ALL_FILTERS):
             option = Option.of(conf, "filter_scheduler", "available_filters")
             found = _find(path, available, option, BaseHostFilter)
             available[found.__name__] = found
-    option = Option.of(conf, "filter_scheduler", "enabled_filters")
-    names = conf.filter_scheduler.enabled_filters
+    is_baremetal = conf.filter_scheduler.use_baremetal_filters
+    name = "baremetal_enabled_filters" if is_baremetal else "enabled_filters"
+    option, names = Option.of(conf, "filter_scheduler", name), conf.filter_scheduler[name]
     classes = [_find(name, available, option, BaseHostFilter) for name in names]
     made = {each: _make(each, conf) for each in classes}
     return [made[each] for each in classes]
 
 
+def _request_filters(
+    conf: cfg.ConfigOpts, filters: Iterable[BaseHostFilter]
+) -> list[BaseHostFilter]:
+    """Return the request filters, without those whose rule a filter that is enabled has as well.
+
+    A nova.conf that enables such a filter is of a release in which forced hosts escape it.
+    """
+    enabled = {type(each) for each in filters}
+    return [_make(each, conf) for each in REQUEST_FILTERS if enabled.isdisjoint(each.__bases__)]
+
+
 def load_weighers(conf: cfg.ConfigOpts) -> list[BaseHostWeigher]:
     """Return the configured weighers, all that are installed where a path says so."""
     available = _installed(WEIGHERS)
-    option = Option.of(conf, "filter_scheduler", "weight_classes")
+    names, option = _weigher_names(conf)
     classes: dict[Any, None] = {}
-    names = conf.filter_scheduler.weight_classes
-    if conf.filter_scheduler.least_cost_functions:
-        # What a nova.conf of Essex or Folsom has, dotted paths of functions that are gone as well.
-        option = Option.of(conf, "filter_scheduler", "least_cost_functions")
-        paths = conf.filter_scheduler.least_cost_functions
-        names = [path.removeprefix(NOVA_COST_FUNCTIONS) for path in paths]
     for name in names:
         if name.endswith(".all_weighers"):
             standard = (available[each] for each in sorted(available) if available[each].in_all)
@@ -123,6 +132,26 @@ def load_weighers(conf: cfg.ConfigOpts) -> list[BaseHostWeigher]:
         else:
             classes[_find(name, available, option, BaseHostWeigher)] = None
     return [_make(each, conf) for each in classes]
+
+
+def _weigher_names(conf: cfg.ConfigOpts) -> tuple[list[str], Option]:
+    """Return what names the weighers, and the option that does.
+
+    In a nova.conf of Essex or Folsom these are cost functions, which have the names of weighers
+    here. Where it has only the weight of the default one, that is meant.
+    """
+    paths = conf.filter_scheduler.least_cost_functions
+    if not paths and _is_given(conf, f"{FILL_FIRST}_weight"):
+        paths = [] if _is_given(conf, "weight_classes") else [FILL_FIRST]
+    option = "least_cost_functions" if paths else "weight_classes"
+    names = paths or conf.filter_scheduler.weight_classes
+    return names, Option.of(conf, "filter_scheduler", option)
+
+
+def _is_given(conf: cfg.ConfigOpts, name: str) -> bool:
+    """Return whether somebody chose the value of an option, be it the default one."""
+    location = conf.get_location(name, "filter_scheduler")
+    return location is not None and location.location not in _BY_DEFAULT
 
 
 def _installed(namespace: str) -> dict[str, Any]:
@@ -138,7 +167,8 @@ def _installed(namespace: str) -> dict[str, Any]:
 
 
 def _find(name: str, available: dict[str, Any], option: Option, base: type) -> Any:
-    found = available.get(name)
+    # A nova.conf may say where Nova keeps what is installed here under the same name.
+    found = available.get(name.rpartition(".")[2] if name.startswith("nova.") else name)
     if found is None and "." in name:
         found = _import(name, option)
     if found is None:
@@ -177,7 +207,7 @@ def warn_of_unbounded_resources(filters: Iterable[Filter]) -> None:
     missing = RESOURCE_FILTERS - {each.name for each in filters}
     if missing:
         LOG.warning(
-            "enabled_filters lacks %s: nothing keeps hosts from being overfilled in that resource."
-            " Nova leaves this to Placement, Berthmaster to these filters.",
+            "The filters in use lack %s: nothing keeps hosts from being overfilled in that"
+            " resource. Nova leaves this to Placement, Berthmaster to these filters.",
             ", ".join(sorted(missing)),
         )

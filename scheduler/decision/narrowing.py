@@ -3,17 +3,21 @@
 """What a request says about hosts by name: the rules that come before the filters.
 
 Source: behaviour reference 3.4. Host names to ignore or to force match in any letter case, those of
-a requested destination and all node names match exactly.
+a requested destination, all node names and the uuids of aggregates match exactly.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
 
+from scheduler.decision.by_value import rows_where
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.outcome import Step
+from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.destination import Destination
 from scheduler.objects.request_spec import RequestSpec
+
+_ANYWHERE = Destination()
 
 
 def narrowed(hosts: HostTable, spec: RequestSpec) -> tuple[Mask, list[Step]]:
@@ -26,11 +30,16 @@ def narrowed(hosts: HostTable, spec: RequestSpec) -> tuple[Mask, list[Step]]:
         np.logical_and(mask, rule, out=mask)
         steps.append(Step(name, before, int(np.count_nonzero(mask))))
 
-    destination = spec.requested_destination
-    if destination is not None and (destination.host or destination.node):
+    destination = spec.requested_destination or _ANYWHERE
+    if destination.host or destination.node:
         apply("requested_destination", _requested(hosts, destination))
-    if destination is not None and destination.cell and not destination.allow_cross_cell_move:
+    if destination.cell and not destination.allow_cross_cell_move:
         apply("requested_cell", _in_cell(hosts, destination.cell.uuid))
+    # An instance that is rebuilt stays, whatever aggregates its host has come into since.
+    if destination.aggregates and not spec.is_rebuild:
+        apply("requested_aggregates", _in_aggregates(hosts, destination.aggregates))
+    if destination.forbidden_aggregates and not spec.is_rebuild:
+        apply("forbidden_aggregates", ~_in_any(hosts, destination.forbidden_aggregates))
     if spec.ignore_hosts:
         apply("ignore_hosts", ~_named(hosts, spec.ignore_hosts))
     if spec.force_hosts:
@@ -61,10 +70,24 @@ def _requested(hosts: HostTable, destination: Destination) -> Mask:
 
 def _in_cell(hosts: HostTable, cell_uuid: str) -> Mask:
     """Return the hosts of a cell; a host whose cell nobody configured may be in any."""
-    codes = hosts.codes("cell_uuid")
-    cells = hosts.distinct("cell_uuid")
-    allowed = np.array([cell is None or cell == cell_uuid for cell in cells], np.bool_)
-    return np.asarray(allowed[codes], np.bool_)
+    return rows_where(hosts, "cell_uuid", lambda cell: cell is None or cell == cell_uuid)
+
+
+def _in_aggregates(hosts: HostTable, wanted: Iterable[str]) -> Mask:
+    """Return the hosts that are, for each of these texts, in one of the aggregates it lists."""
+    mask = np.ones(hosts.size, np.bool_)
+    for alternatives in wanted:
+        mask &= _in_any(hosts, (uuid.strip() for uuid in alternatives.split(",")))
+    return mask
+
+
+def _in_any(hosts: HostTable, uuids: Iterable[str]) -> Mask:
+    wanted = {*uuids}
+
+    def is_in(aggregates: list[Aggregate] | None) -> bool:
+        return any(each.uuid in wanted for each in aggregates or ())
+
+    return rows_where(hosts, "aggregates", is_in)
 
 
 def _named(hosts: HostTable, names: Iterable[str]) -> Mask:
@@ -73,10 +96,8 @@ def _named(hosts: HostTable, names: Iterable[str]) -> Mask:
 
 
 def _on_nodes(hosts: HostTable, nodenames: Iterable[str]) -> Mask:
-    codes = hosts.codes("nodename")
-    names = hosts.distinct("nodename")
-    wanted = set(nodenames)
-    return np.isin(codes, [code for code, name in enumerate(names) if name in wanted])
+    wanted = {*nodenames}
+    return rows_where(hosts, "nodename", lambda name: name in wanted)
 
 
 def _rows(hosts: HostTable, rows: Iterable[int]) -> Mask:

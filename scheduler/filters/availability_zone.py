@@ -2,9 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for availability zones."""
 
+from collections.abc import Iterable
+from typing import ClassVar
+
 from scheduler.decision import aggregate_metadata
+from scheduler.decision.by_value import rows_where
 from scheduler.decision.host_state import HostState
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.settings import Options
 from scheduler.filters import BaseHostFilter
+from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -16,22 +23,20 @@ class AvailabilityZoneFilter(BaseHostFilter):
     """
 
     run_filter_once_per_request = True
-    reads = ("aggregates",)
     default_zone = "nova"
-    options = (("default_zone", "DEFAULT", "default_availability_zone"),)
+    options: ClassVar[Options] = (("default_zone", "DEFAULT", "default_availability_zone"),)
 
     def applies(self, spec: RequestSpec) -> bool:
         return bool(spec.availability_zone)
 
-    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        if not spec_obj.availability_zone:
-            return True
-        return spec_obj.availability_zone in self._zones(host_state)
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        wanted = spec.availability_zone
+        return rows_where(hosts, "aggregates", lambda found: wanted in self._zones(found))
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        zones = ", ".join(sorted(self._zones(host_state)))
+        zones = ", ".join(sorted(self._zones(host_state.aggregates)))
         return f"is in zone {zones}, not in {spec_obj.availability_zone}"
 
-    def _zones(self, host_state: HostState) -> set[str]:
-        zones = aggregate_metadata.split_values(host_state.aggregates, "availability_zone")
+    def _zones(self, aggregates: Iterable[Aggregate] | None) -> set[str]:
+        zones = aggregate_metadata.split_values(aggregates, "availability_zone")
         return zones or {self.default_zone}

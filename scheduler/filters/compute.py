@@ -22,8 +22,12 @@ class ComputeFilter(BaseHostFilter):
     options = (("service_down_time", "DEFAULT", "service_down_time"),)
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        alive = np.abs(hosts.heartbeat_age) <= self.service_down_time
-        return np.asarray(alive & ~(hosts.service_disabled | hosts.forced_down), np.bool_)
+        return self.alive(hosts) & ~np.asarray(hosts.service_disabled, np.bool_)
+
+    def alive(self, hosts: HostTable) -> Mask:
+        """Return for each row whether the service is alive, be it enabled or not."""
+        seen = np.abs(hosts.heartbeat_age) <= self.service_down_time
+        return np.asarray(seen & ~hosts.forced_down, np.bool_)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         if host_state.service_disabled:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inventory import aggregates, services
+from tests.databases import execute
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process
@@ -18,6 +19,8 @@ from tests.unit.scheduler.rpc import wire
 
 HOSTS = ["compute1", "compute2", "compute3", "compute4"]
 IN_AZ1 = ["compute2", "compute3"]
+# What some samples require of their destination.
+AGGREGATE = "00000000-0000-0000-2222-000000000001"
 SELECTS = [name for name in wire.names("call_*select_destinations*") if "novalidhost" not in name]
 # What the scheduler does not serve: methods invented for the capture, and those of other services.
 UNSERVED = {
@@ -64,6 +67,7 @@ def _deployment(directory: Path, guard: Guard, rabbitmq: RabbitMQ, mariadb: Mari
             connection, "az1", IN_AZ1, {"availability_zone": "az1"}
         )
     )
+    execute(database, "UPDATE aggregates SET uuid = :uuid", uuid=AGGREGATE)
     database.close()
     return found
 

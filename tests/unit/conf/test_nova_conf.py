@@ -11,9 +11,13 @@ import pytest
 from conf import compute_agent, libvirt
 from conf.service import liveness_limit
 from scheduler import plugins
+from scheduler.drivers.chance import ChanceScheduler
+from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.drivers.multi import MultiScheduler
+from scheduler.drivers.simple import SimpleScheduler
 
 FILES = Path(__file__).parents[2] / "fixtures" / "nova_conf"
-NEWTON, NEWEST = FILES / "newton.conf", FILES / "2026.2.conf"
+FOLSOM, NEWTON, NEWEST = (FILES / f"{name}.conf" for name in ("folsom", "newton", "2026.2"))
 # Reads everything twice, as a daemon does when it reads its configuration again.
 LOAD = """
 import sys
@@ -26,17 +30,58 @@ for _ in range(2):
     loading.check(conf)
     plugins.load_driver(conf)
 """
+# Options that had a flat name, which was another one or the same.
 FLAT = {
     "scheduler_driver": "driver",
+    "scheduler_driver_task_period": "driver_task_period",
     "scheduler_max_attempts": "max_attempts",
     "scheduler_available_filters": "available_filters",
     "scheduler_default_filters": "enabled_filters",
     "scheduler_weight_classes": "weight_classes",
     "scheduler_host_subset_size": "host_subset_size",
-    "ram_weight_multiplier": "ram_weight_multiplier",
-    "disk_weight_multiplier": "disk_weight_multiplier",
-    "io_ops_weight_multiplier": "io_ops_weight_multiplier",
+    "scheduler_tracks_instance_changes": "track_instance_changes",
+    "scheduler_use_baremetal_filters": "use_baremetal_filters",
+    **{
+        name: name
+        for name in (
+            "ram_weight_multiplier",
+            "disk_weight_multiplier",
+            "io_ops_weight_multiplier",
+            "soft_affinity_weight_multiplier",
+            "soft_anti_affinity_weight_multiplier",
+            "max_io_ops_per_host",
+            "max_instances_per_host",
+            "isolated_images",
+            "isolated_hosts",
+            "restrict_isolated_hosts_to_isolated_images",
+            "aggregate_image_properties_isolation_namespace",
+            "aggregate_image_properties_isolation_separator",
+        )
+    },
 }
+FLAT_IN_FOLSOM = {
+    "scheduler_driver": "driver",
+    "scheduler_available_filters": "available_filters",
+    "scheduler_default_filters": "enabled_filters",
+    **{
+        name: name
+        for name in (
+            "compute_scheduler_driver",
+            "volume_scheduler_driver",
+            "default_scheduler_driver",
+            "least_cost_functions",
+            "compute_fill_first_cost_fn_weight",
+            "noop_cost_fn_weight",
+            "max_cores",
+            "skip_isolated_core_check",
+            "default_schedule_zone",
+            "isolated_images",
+            "isolated_hosts",
+        )
+    },
+}
+ISOLATED_IMAGES = ["00000000-0000-0000-3333-000000000001"]
+ISOLATED_HOSTS = ["compute-8", "compute-9"]
 
 
 @pytest.mark.parametrize("path", [NEWTON, NEWEST], ids=lambda path: path.name)
@@ -66,6 +111,13 @@ def test_newton_s_own(loaded):
         "AvailabilityZoneFilter",
         "RamFilter",
     ]
+    chosen = conf.filter_scheduler
+    assert (chosen.isolated_images, chosen.isolated_hosts) == (ISOLATED_IMAGES, ISOLATED_HOSTS)
+    assert chosen.restrict_isolated_hosts_to_isolated_images is False
+    assert chosen.aggregate_image_properties_isolation_namespace == "image"
+    assert chosen.aggregate_image_properties_isolation_separator == ":"
+    assert chosen.soft_affinity_weight_multiplier == 1.5
+    assert chosen.soft_anti_affinity_weight_multiplier == 2.5
     assert (conf.cpu_allocation_ratio, conf.ram_allocation_ratio) == (0.0, 1.1)
     assert compute_agent.audit_interval(conf) == 60
     assert liveness_limit(conf) == 120
@@ -89,6 +141,38 @@ def test_2026_2_s_own(loaded):
     assert libvirt.uri(conf) == "qemu+tcp://192.0.2.7/system"
 
 
+def test_the_request_filters_of_2026_2(loaded):
+    settings = [vars(each) for each in plugins.load_driver(loaded(NEWEST)).plan.request_filters]
+    assert settings == [
+        {"enabled": True, "required": True},
+        {"enabled": False, "default_zone": "home"},
+        {"enabled": True},
+    ]
+    defaults = [vars(each) for each in plugins.load_driver(loaded(NEWTON)).plan.request_filters]
+    assert defaults == [
+        {"enabled": False, "required": False},
+        {"enabled": False},
+    ]
+
+
+def test_folsom_s_drivers_and_cost_functions(loaded):
+    conf = loaded(FOLSOM)
+    driver = plugins.load_driver(conf)
+    assert type(driver) is MultiScheduler
+    assert type(driver.compute) is FilterScheduler
+    assert type(driver.default) is ChanceScheduler
+    simple = driver.volume
+    assert type(simple) is SimpleScheduler
+    assert (simple.max_cores, simple.skip_isolated_core_check) == (24, False)
+    assert (simple.default_schedule_zone, simple.default_zone) == ("rack1", "nova")
+    assert (simple.isolated_images, simple.isolated_hosts) == (ISOLATED_IMAGES, ISOLATED_HOSTS)
+    assert [each.name for each in driver.plan.filters] == conf.filter_scheduler.enabled_filters
+    assert {each.name: each.multiplier for each in driver.plan.weighers} == {
+        "compute_fill_first_cost_fn": 1.0,
+        "noop_cost_fn": 0.5,
+    }
+
+
 @pytest.mark.parametrize(("path", "filters"), [(NEWTON, 9), (NEWEST, 5)])
 def test_the_plug_ins_they_name_are_ours(loaded, path, filters):
     conf = loaded(path)
@@ -109,13 +193,14 @@ def what_is_logged(path):
     return (done.stdout + done.stderr).splitlines()
 
 
-def test_each_old_name_is_reported_once():
-    lines = [line for line in what_is_logged(NEWTON) if "Deprecated: " in line]
-    for old, new in FLAT.items():
+@pytest.mark.parametrize(("path", "flat"), [(NEWTON, FLAT), (FOLSOM, FLAT_IN_FOLSOM)])
+def test_each_old_name_is_reported_once(path, flat):
+    lines = [line for line in what_is_logged(path) if "Deprecated: " in line]
+    for old, new in flat.items():
         about = [line for line in lines if f'Option "{old}" from group "DEFAULT"' in line]
         assert len(about) == 1, old
         assert f'Use option "{new}"' in about[0]
-    assert len(lines) == len(FLAT)
+    assert len(lines) == len(flat)
 
 
 def test_nothing_of_2026_2_is_called_old():

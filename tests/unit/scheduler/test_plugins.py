@@ -8,12 +8,19 @@ import subprocess
 import sys
 
 import pytest
+from stevedore import ExtensionManager
 
 from scheduler import plugins
+from scheduler.drivers.caching import CachingScheduler
+from scheduler.drivers.chance import ChanceScheduler
+from scheduler.drivers.fake import FakeScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.drivers.multi import MultiScheduler
+from scheduler.drivers.simple import SimpleScheduler
 from scheduler.filters import BaseHostFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.plugins import PluginError, load_driver, load_filters, load_weighers
+from scheduler.request_filters import REQUEST_FILTERS
 from scheduler.weighers import BaseHostWeigher
 from tests.databases import a_conf
 from tests.plugins import Drop, Moody
@@ -24,6 +31,11 @@ def the_conf(**filter_scheduler):
     for name, value in filter_scheduler.items():
         conf.set_override(name, value, group="filter_scheduler")
     return conf
+
+
+def installed(namespace):
+    """Return {name: class} of what is installed under a namespace."""
+    return {each.name: each.plugin for each in ExtensionManager(namespace)}
 
 
 def names(loaded):
@@ -47,13 +59,11 @@ NOT_A_FILTER = 7
 def test_the_defaults():
     plan = load_driver(the_conf()).plan
     assert names(plan.filters) == the_conf().filter_scheduler.enabled_filters
-    assert names(plan.weighers) == [
-        "CPUWeigher",
-        "DiskWeigher",
-        "IoOpsWeigher",
-        "NumInstancesWeigher",
-        "RAMWeigher",
-    ]
+    # The zone is AvailabilityZoneFilter's business where that is enabled.
+    assert names(plan.request_filters) == ["RequireTenantAggregate", "IsolateAggregates"]
+    assert names(plan.weighers) == sorted(
+        name for name, weigher in installed(plugins.WEIGHERS).items() if weigher.in_all
+    )
     assert (plan.host_subset_size, plan.shuffle_best) == (1, False)
 
 
@@ -93,12 +103,57 @@ def test_available_filters_are_known_by_their_class_name():
     assert type(load_filters(conf)[0]) is Drop
 
 
-@pytest.mark.parametrize("all_of_nova", ["nova.scheduler.filters.all_filters", "x.all_filters"])
+@pytest.mark.parametrize(
+    "all_of_nova",
+    [
+        "nova.scheduler.filters.all_filters",
+        "nova.scheduler.filters.standard_filters",
+        "x.all_filters",
+    ],
+)
 def test_all_filters_of_nova_are_all_of_ours(all_of_nova):
     conf = the_conf(available_filters=[all_of_nova], enabled_filters=["RamFilter"])
     assert names(load_filters(conf)) == ["RamFilter"]
     conf = the_conf(weight_classes=["nova.scheduler.weights.all_weighers", "CPUWeigher"])
-    assert len(load_weighers(conf)) == 5
+    assert names(load_weighers(conf)) == names(load_weighers(the_conf()))
+
+
+def test_where_nova_keeps_a_plug_in_is_where_ours_is_found():
+    conf = the_conf(
+        enabled_filters=["nova.scheduler.filters.ram_filter.RamFilter"],
+        weight_classes=["nova.scheduler.weights.cpu.CPUWeigher"],
+    )
+    assert type(load_filters(conf)[0]) is RamFilter
+    assert names(load_weighers(conf)) == ["CPUWeigher"]
+
+
+def test_all_weighers_are_those_that_say_so():
+    every = installed(plugins.WEIGHERS)
+    left_out = {name for name, weigher in every.items() if not weigher.in_all}
+    assert {"compute_fill_first_cost_fn", "noop_cost_fn"} <= left_out
+    assert {*names(load_weighers(the_conf()))} == every.keys() - left_out
+    conf = the_conf(weight_classes=["scheduler.weighers.all_weighers", *sorted(left_out)])
+    assert {*names(load_weighers(conf))} == every.keys()
+
+
+@pytest.mark.parametrize("prefix", ["", "nova.scheduler.least_cost."])
+def test_cost_functions_replace_the_weighers(prefix):
+    conf = the_conf(
+        weight_classes=["RAMWeigher"],
+        least_cost_functions=[f"{prefix}noop_cost_fn", f"{prefix}compute_fill_first_cost_fn"],
+        noop_cost_fn_weight=3.0,
+    )
+    loaded = load_weighers(conf)
+    assert names(loaded) == ["noop_cost_fn", "compute_fill_first_cost_fn"]
+    assert [each.multiplier for each in loaded] == [3.0, -1.0]
+
+
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+def test_the_weight_of_the_default_cost_function_alone_means_that_one(weight):
+    (found,) = load_weighers(the_conf(compute_fill_first_cost_fn_weight=weight))
+    assert (found.name, found.multiplier) == ("compute_fill_first_cost_fn", weight)
+    conf = the_conf(compute_fill_first_cost_fn_weight=weight, weight_classes=["RAMWeigher"])
+    assert names(load_weighers(conf)) == ["RAMWeigher"]
 
 
 def test_plug_ins_get_their_settings():
@@ -125,13 +180,14 @@ def test_multipliers_are_those_of_the_configuration():
 @pytest.mark.parametrize(
     ("option", "name", "why"),
     [
-        ("enabled_filters", "NoFilter", r"unknown; installed are AllHostsFilter, .*dotted path"),
+        ("enabled_filters", "NoFilter", r"unknown; installed are .*AllHostsFilter, .*dotted path"),
         ("enabled_filters", "no.such.Filter", "cannot be imported: No module named 'no'"),
         ("enabled_filters", "tests.plugins.Gone", "cannot be imported: module 'tests.plugins' has"),
         ("enabled_filters", f"{__name__}.NOT_A_FILTER", "is not a subclass of scheduler.filters."),
         ("enabled_filters", "tests.plugins.Favourite", "is not a subclass of scheduler.filters."),
         ("enabled_filters", ".RamFilter", "cannot be imported: Empty module name"),
-        ("weight_classes", "NoWeigher", "unknown; installed are CPUWeigher, "),
+        ("weight_classes", "NoWeigher", "unknown; installed are .*CPUWeigher, "),
+        ("least_cost_functions", "no_cost_fn", "unknown; installed are .*noop_cost_fn, or a"),
         ("weight_classes", "tests.plugins.Drop", "is not a subclass of scheduler.weighers."),
         ("available_filters", "no.such.Filter", "cannot be imported: No module named 'no'"),
         ("available_filters", f"{__name__}.NOT_A_FILTER", "is not a subclass of"),
@@ -146,11 +202,88 @@ def test_a_mistake_is_one_line_with_option_value_and_cure(option, name, why):
     assert caught.value.value == name
 
 
-def test_a_wrong_driver():
+def with_driver(name, **scheduler):
     conf = the_conf()
-    conf.set_override("driver", "nova.scheduler.chance.ChanceScheduler", "scheduler")
-    with pytest.raises(PluginError, match=r"option \[scheduler\] driver = 'nova\.scheduler"):
-        load_driver(conf)
+    for option, value in ({"driver": name} | scheduler).items():
+        conf.set_override(option, value, group="scheduler")
+    return conf
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("no_such_scheduler", "unknown; installed are caching_scheduler, chance_scheduler, fake, "),
+        ("nova.scheduler.ironic.IronicScheduler", "cannot be imported: "),
+        ("scheduler.filters.ram.RamFilter", "is not a subclass of scheduler.drivers.BaseDriver"),
+    ],
+)
+def test_a_wrong_driver(name, why):
+    with pytest.raises(PluginError, match=why) as caught:
+        load_driver(with_driver(name))
+    assert str(caught.value).startswith(f"option [scheduler] driver = {name!r} in ")
+
+
+DRIVERS = {
+    "filter_scheduler": (FilterScheduler, "nova.scheduler.filter_scheduler.FilterScheduler"),
+    "caching_scheduler": (CachingScheduler, "nova.scheduler.caching_scheduler.CachingScheduler"),
+    "chance_scheduler": (ChanceScheduler, "nova.scheduler.chance.ChanceScheduler"),
+    "simple_scheduler": (SimpleScheduler, "nova.scheduler.simple.SimpleScheduler"),
+    "multi": (MultiScheduler, "nova.scheduler.multi.MultiScheduler"),
+    "fake": (FakeScheduler, "fake_scheduler"),
+}
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_every_driver_goes_by_our_name_by_nova_s_and_by_its_path(name):
+    found, of_nova = DRIVERS[name]
+    for each in (name, of_nova, f"{found.__module__}.{found.__name__}"):
+        assert type(load_driver(with_driver(each))) is found
+
+
+def test_these_are_all_drivers():
+    assert installed(plugins.DRIVERS) == {name: found for name, (found, _) in DRIVERS.items()}
+    known_to_nova = {of_nova: name for name, (_, of_nova) in DRIVERS.items()}
+    assert known_to_nova == plugins.NOVA_DRIVERS
+
+
+def test_drivers_get_their_settings():
+    caching = load_driver(with_driver("caching_scheduler", driver_task_period=7))
+    assert caching.view_max_age == 7
+    conf = with_driver("chance_scheduler")
+    conf.set_override("report_interval", 100)
+    assert load_driver(conf).service_down_time == 250
+    conf = with_driver("simple_scheduler", max_cores=3, default_schedule_zone="z1")
+    conf.set_override("isolated_hosts", ["h1"], group="filter_scheduler")
+    conf.set_override("default_availability_zone", "home")
+    simple = load_driver(conf)
+    assert (simple.max_cores, simple.default_schedule_zone) == (3, "z1")
+    assert (simple.isolated_hosts, simple.isolated_images) == (["h1"], [])
+    assert (simple.default_zone, simple.service_down_time) == ("home", 60)
+    assert simple.skip_isolated_core_check is True
+
+
+def test_multi_is_made_of_the_configured_drivers():
+    of_nova = "nova.scheduler.simple.SimpleScheduler"
+    parts = {"volume_scheduler_driver": of_nova, "default_scheduler_driver": "caching_scheduler"}
+    driver = load_driver(with_driver("multi", max_cores=5, driver_task_period=8, **parts))
+    assert type(driver.compute) is FilterScheduler
+    assert driver.compute.plan is driver.plan
+    assert (type(driver.volume), driver.volume.max_cores) == (SimpleScheduler, 5)
+    assert (type(driver.default), driver.default.view_max_age) == (CachingScheduler, 8)
+    assert driver.view_max_age is None
+
+
+@pytest.mark.parametrize("name", ["multi", "nova.scheduler.multi.MultiScheduler"])
+def test_multi_cannot_be_part_of_itself(name):
+    with pytest.raises(PluginError, match="is made of other drivers itself") as caught:
+        load_driver(with_driver("multi", default_scheduler_driver=name))
+    assert "option [scheduler] default_scheduler_driver = " in str(caught.value)
+
+
+def test_a_part_that_is_not_there_is_named():
+    with pytest.raises(PluginError, match="unknown; installed are ") as caught:
+        load_driver(with_driver("multi", compute_scheduler_driver="nope"))
+    assert "option [scheduler] compute_scheduler_driver = 'nope' in " in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "raise RuntimeError('not today')\n", "x = y\n"])
@@ -207,9 +340,22 @@ def test_the_operator_is_told_which_resources_nothing_bounds(caplog):
         plugins.warn_of_unbounded_resources(load_filters(the_conf()))
         assert caplog.text == ""
         plugins.warn_of_unbounded_resources([RamFilter()])
-    assert "enabled_filters lacks CoreFilter, DiskFilter: " in caplog.text
+    assert "The filters in use lack CoreFilter, DiskFilter: " in caplog.text
 
 
 def test_base_classes_are_what_plug_ins_are_checked_against():
     assert all(isinstance(each, BaseHostFilter) for each in load_filters(the_conf()))
     assert all(isinstance(each, BaseHostWeigher) for each in load_weighers(the_conf()))
+
+
+def test_all_request_filters_where_no_enabled_filter_has_their_rule():
+    plan = load_driver(the_conf(enabled_filters=["ComputeFilter"])).plan
+    assert names(plan.request_filters) == [each.__name__ for each in REQUEST_FILTERS]
+
+
+def test_the_filters_for_bare_metal():
+    conf = the_conf(use_baremetal_filters=True)
+    assert names(load_filters(conf)) == conf.filter_scheduler.baremetal_enabled_filters
+    conf = the_conf(use_baremetal_filters=True, baremetal_enabled_filters=["Exact"])
+    with pytest.raises(PluginError, match=r"option \[filter_scheduler\] baremetal_enabled_filters"):
+        load_filters(conf)

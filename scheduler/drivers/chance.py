@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of Essex to Queens that draws lots. Source: behaviour reference 4.2."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from scheduler.decision import pipeline
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Decision
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.drivers import BaseDriver
+from scheduler.drivers.outcomes import placed, placement, refused, step
+from scheduler.filters.compute import ComputeFilter
+
+# They reach tenants.
+NONE_UP = "No compute service is up at the moment."
+ALL_IGNORED = "No compute service is left besides those to be avoided."
+
+
+class ChanceScheduler(BaseDriver):
+    """Decides by chance among the hosts whose compute service is enabled and alive.
+
+    Of the request only the hosts to ignore count, letter case respected. Several instances go to
+    as many hosts where there are so many; otherwise each goes to any.
+    """
+
+    service_down_time = ComputeFilter.service_down_time
+    options = ComputeFilter.options
+
+    def __init__(self, plan: Plan, **settings: Any) -> None:
+        super().__init__(plan, **settings)
+        # The configured filters and weighers have no say, nor do they explain anything.
+        self.plan = Plan((ComputeFilter(service_down_time=self.service_down_time),))
+
+    def decide(self, hosts: HostTable, request: Request) -> Decision:
+        if request.spec.is_rebuild:
+            # The instance is there already; lots would send it elsewhere.
+            return pipeline.decide(hosts, request, self.plan)
+        served = hosts.present & ~hosts.unserved
+        up = served & self.plan.filters[0].mask(hosts, request.spec)
+        left = up.copy()
+        for name in request.spec.ignore_hosts or ():
+            left[list(hosts.rows_of_host(name))] = False
+        steps = (step(self.plan.filters[0].name, served, up), step("ignore_hosts", up, left))
+        if not left.any():
+            return refused(hosts, request, steps, ALL_IGNORED if up.any() else NONE_UP)
+        rows = _drawn(hosts, left, len(request.instance_uuids), Random(request.seed))
+        return placed(
+            hosts,
+            request,
+            [
+                placement(hosts, row, uuid, steps)
+                for row, uuid in zip(rows, request.instance_uuids, strict=True)
+            ],
+        )
+
+
+def _drawn(hosts: HostTable, candidates: Mask, count: int, chance: Random) -> Iterator[int]:
+    """Yield rows that are drawn: a host, whatever number of nodes it has, and one of its nodes."""
+    codes = np.flatnonzero(np.bincount(hosts.codes("host")[candidates])).tolist()
+    enough = count <= len(codes)
+    names = hosts.distinct("host")
+    for code in chance.sample(codes, count) if enough else chance.choices(codes, k=count):
+        yield chance.choice([row for row in hosts.rows_of_host(names[code]) if candidates[row]])

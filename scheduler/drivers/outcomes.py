@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions as drivers make them that choose hosts without weighing them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Candidate, Decision, Placement, Shortage, Step
+from scheduler.decision.pipeline import Request
+
+
+def step(name: str, before: Mask, after: Mask) -> Step:
+    """Return the step that led from these hosts to those."""
+    return Step(name, int(np.count_nonzero(before)), int(np.count_nonzero(after)))
+
+
+def placement(
+    hosts: HostTable, row: int, uuid: str | None, steps: Sequence[Step], weight: float = 0.0
+) -> Placement:
+    """Return that an instance goes to the host of a row, which promises no limits."""
+    host, nodename, node_uuid, cell_uuid = (
+        hosts.get(row, name) for name in ("host", "nodename", "uuid", "cell_uuid")
+    )
+    chosen = Candidate(row, host, nodename, node_uuid, cell_uuid, {}, weight)
+    return Placement(uuid, chosen, tuple(steps), ())
+
+
+def placed(hosts: HostTable, request: Request, placements: Sequence[Placement]) -> Decision:
+    """Return the decision that all instances go somewhere."""
+    warnings = tuple(hosts.warnings)
+    return Decision(tuple(placements), None, warnings, request.seed, len(hosts))
+
+
+def refused(
+    hosts: HostTable, request: Request, steps: Sequence[Step], reason: str, index: int = 0
+) -> Decision:
+    """Return the decision that no host was left for the instance at this place of the request."""
+    shortage = Shortage(index, request.instance_uuids[index], tuple(steps), reason)
+    return Decision((), shortage, tuple(hosts.warnings), request.seed, len(hosts))
