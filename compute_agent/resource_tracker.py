@@ -123,6 +123,7 @@ def _capacity(facts: NodeFacts) -> dict[str, Any]:
 
 
 def _instance(guest: Guest) -> dict[str, Any]:
+    properties = guest.image_properties
     return {
         "uuid": guest.uuid,
         "display_name": guest.name,
@@ -131,6 +132,10 @@ def _instance(guest: Guest) -> dict[str, Any]:
         "memory_mb": guest.memory_mb,
         "root_gb": guest.root_gb,
         "vm_state": guest.vm_state,
+        "flavor_id": guest.flavor_id,
+        "flavor_name": guest.flavor_name,
+        # Equal properties make equal texts, which readers parse once.
+        "image_properties": None if properties is None else json.dumps(properties, sort_keys=True),
     }
 
 

@@ -13,7 +13,17 @@ from inventory.tables import utc_now
 
 # Dead rows are kept for readers that ask what changed; they reload everything more often than this.
 KEPT = timedelta(days=1)
-_FACTS = ("display_name", "project_id", "vcpus", "memory_mb", "root_gb", "vm_state")
+_FACTS = (
+    "display_name",
+    "project_id",
+    "vcpus",
+    "memory_mb",
+    "root_gb",
+    "vm_state",
+    "flavor_id",
+    "flavor_name",
+    "image_properties",
+)
 
 
 def replace(
@@ -22,14 +32,18 @@ def replace(
     """Make the live rows of a node those of the instances seen; return whether any changed.
 
     Each mapping has the keys uuid, display_name, project_id, vcpus, memory_mb (MB), root_gb (GB)
-    and vm_state.
+    and vm_state; flavor_id, flavor_name and image_properties (JSON) may be left out.
     """
     here = sa.and_(table.c.host == host, table.c.node == node)
     rows = {row.uuid: row for row in connection.execute(sa.select(table).where(here))}
-    wanted = {instance["uuid"]: instance for instance in seen}
-    new = [{"host": host, "node": node, **wanted[uuid]} for uuid in wanted.keys() - rows.keys()]
+    # Rows of one statement must all have the same columns.
+    wanted = {each["uuid"]: {name: each.get(name) for name in _FACTS} for each in seen}
+    new = [
+        {"host": host, "node": node, "uuid": uuid, **wanted[uuid]}
+        for uuid in wanted.keys() - rows.keys()
+    ]
     changed = [
-        {"row_id": row.id, **{name: wanted[uuid][name] for name in _FACTS}}
+        {"row_id": row.id, **wanted[uuid]}
         for uuid, row in rows.items()
         if uuid in wanted and (row.deleted or _differs(row, wanted[uuid]))
     ]

@@ -127,6 +127,11 @@ instances = sa.Table(
     _count("memory_mb"),
     _count("root_gb"),
     _name("vm_state", nullable=True),
+    # Nova's instance_type_id, not the flavorid that users see.
+    _count("flavor_id", nullable=True),
+    _name("flavor_name", nullable=True),
+    # A JSON object whose values are texts.
+    sa.Column("image_properties", _TEXT),
     *_timestamps(),
     # An instance that moves is on two hosts for a while.
     sa.UniqueConstraint("uuid", "host", "node", name="uniq_instances_place"),

@@ -8,8 +8,7 @@ decisions took from its host is remembered here.
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
@@ -22,13 +21,14 @@ from scheduler import inventory_changes
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
+from scheduler.host_aggregates import HostAggregates
 from scheduler.host_rows import seconds, write_node
 from scheduler.inventory_changes import Changes
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.promises import Promises
 from scheduler.shared_turn import SharedTurn, TurnTimeout
+from scheduler.whereabouts import Whereabouts
 
 LOG = log.getLogger(__name__)
 # Agents beat every ten seconds; reading the beats more often tells nothing new.
@@ -53,9 +53,12 @@ class HostView:
         self._lock = RLock()
         self._hosts = HostTable()
         self._generations: dict[int, int] = {}
-        self._aggregates: dict[str, list[Aggregate]] = {}
         self._services: dict[str, Any] = {}
-        self._promises = Promises()
+        self._trust: Mapping[str, str] = {}
+        self._aggregates = HostAggregates(self._hosts)
+        self._whereabouts = Whereabouts(self._hosts)
+        # Hosts whose nodes came or went while changes are applied.
+        self._moved: set[str] = set()
         self._last: Changes | None = None
         self._read_at = self._loaded_at = self._services_at = float("-inf")
         self._timeout = timeout
@@ -74,8 +77,32 @@ class HostView:
             except TurnTimeout as error:
                 raise DatabaseUnavailable(str(error)) from error
         with self._lock:
+            self._aggregates.settle()
             self._hosts.fill("heartbeat_age", time.monotonic() - self._hosts.last_seen)
             yield self._hosts
+
+    def nodenames(self, max_age: float | None = None) -> list[str]:
+        """Return the names of all nodes, each once; see current()."""
+        with self.current(max_age) as hosts:
+            return [name for name in hosts.distinct("nodename") if name is not None]
+
+    def set_numa_packing(self, packing: bool) -> None:
+        """Say whether guests fill one NUMA cell after the other; see HostTable."""
+        with self._lock:
+            self._hosts.numa_packing = packing
+
+    def set_trust(self, levels: Mapping[str, str]) -> None:
+        """Take over the levels of trust by node; nodes without one are unknown.
+
+        levels must not change any more.
+        """
+        with self._lock:
+            # As a rule nothing is new since the last request that asked.
+            if levels == self._trust:
+                return
+            self._trust = levels
+            for row in self._hosts.rows():
+                self._write_trust(row)
 
     def refresh(self) -> None:
         """Read what changed and apply it; everything, when the last complete reading is old."""
@@ -102,30 +129,64 @@ class HostView:
                 row = self._hosts.row_of(chosen.host, chosen.nodename)
                 if row is None:
                     continue
+                uuid = placement.instance_uuid
+                known = self._hosts.residents.on(row).get(uuid or "")
                 state = HostState.of(self._hosts, row)
-                state.consume_from_request(spec.for_instance(placement.instance_uuid))
+                state.consume_from_request(spec.for_instance(uuid))
                 self._hosts.set(row, "updated", self._database_time(now))
-                if placement.instance_uuid:
-                    self._promise(placement.instance_uuid, (chosen.host, chosen.nodename), now)
+                if uuid:
+                    self._whereabouts.promise(row, uuid, known, now)
+            # The decision has carried the same warnings already.
+            self._hosts.warnings.clear()
+
+    def update_aggregates(self, aggregates: Sequence[Aggregate]) -> None:
+        """Take aggregates that a service told of, in the place of those that are the same."""
+        with self._lock:
+            self._aggregates.tell(aggregates)
+
+    def delete_aggregate(self, aggregate: Aggregate) -> None:
+        """Forget an aggregate that a service told of."""
+        with self._lock:
+            self._aggregates.tell_gone(aggregate)
+
+    def update_instances(self, host: str, instances: Sequence[Instance]) -> None:
+        """Take instances that a host told of, besides those that it has already."""
+        with self._lock:
+            self._whereabouts.tell(host, instances)
+
+    def delete_instance(self, host: str, uuid: str) -> None:
+        """Take it that a host has lost an instance, until its agent looks and sees it."""
+        with self._lock:
+            self._whereabouts.tell_gone(host, uuid, self._database_time(time.monotonic()))
+
+    def sync_instances(self, host: str, uuids: Sequence[str]) -> None:
+        """Take the uuids of all instances that a host told of."""
+        with self._lock:
+            self._whereabouts.tell_all(host, uuids)
+
+    def forget_instances(self) -> None:
+        """Forget what hosts told of their instances; agents' rows and decisions stay."""
+        with self._lock:
+            self._whereabouts.forget_told()
 
     def _apply(self, changes: Changes, began: float) -> None:
         if changes.complete:
             self._forget_missing(changes)
             self._loaded_at = began
-        if changes.aggregates is not None:
-            self._aggregates = _by_host(changes.aggregates)
         if changes.services is not None:
             self._services = {service.host: service for service in changes.services}
             self._services_at = began
         for node in changes.nodes:
             self._apply_node(node)
         if changes.aggregates is not None:
-            for row in self._hosts.rows():
-                self._write_aggregates(row)
+            self._aggregates.read(changes.aggregates)
+            self._aggregates.settle()
         if changes.services is not None:
             for row in self._hosts.rows():
                 self._write_service(row)
-        self._apply_instances(changes)
+        self._whereabouts.follow(self._moved)
+        self._moved.clear()
+        self._whereabouts.read(changes, time.monotonic())
         self._last, self._read_at = changes, began
 
     def _forget_missing(self, changes: Changes) -> None:
@@ -153,20 +214,23 @@ class HostView:
             return
         if row is None:
             row = self._hosts.add(node.host, node.hypervisor_hostname)
+            self._moved.add(node.host)
             self._hosts.set(row, "cell_uuid", self._cell_uuid)
-            self._write_aggregates(row)
+            self._aggregates.write(row)
             self._write_service(row)
+            self._write_trust(row)
         write_node(self._hosts, row, node)
         self._generations[node.id] = node.generation
 
+    def _write_trust(self, row: int) -> None:
+        level = self._trust.get(self._hosts.get(row, "nodename"))
+        if self._hosts.get(row, "trust_level") != level:
+            self._hosts.set(row, "trust_level", level)
+
     def _remove(self, row: int) -> None:
         self._generations.pop(self._hosts.get(row, "node_id"), None)
+        self._moved.add(self._hosts.get(row, "host"))
         self._hosts.remove(row)
-
-    def _write_aggregates(self, row: int) -> None:
-        found = self._aggregates.get(self._hosts.get(row, "host"), [])
-        # Aggregates are made anew at each reading, so their identity tells one state from another.
-        self._hosts.set(row, "aggregates", found, tuple(id(each) for each in found))
 
     def _write_service(self, row: int) -> None:
         host = self._hosts.get(row, "host")
@@ -182,62 +246,9 @@ class HostView:
         self._hosts.set(row, "forced_down", service.forced_down)
         self._hosts.set(row, "last_seen", self._services_at - services.heartbeat_age(service))
 
-    def _apply_instances(self, changes: Changes) -> None:
-        residents = self._hosts.residents
-        if changes.complete:
-            for row in list(residents.occupied()):
-                residents.replace(row, {})
-        for each in changes.instances:
-            here = self._hosts.row_of(each.host, each.node)
-            if here is not None and each.deleted:
-                residents.discard(here, each.uuid)
-            elif here is not None:
-                self._promises.kept(each.uuid, (each.host, each.node))
-                residents.add(here, each.uuid, _instance(each))
-        for uuid, place in self._promises.expired(time.monotonic()):
-            self._vacate(uuid, place)
-        if changes.complete:
-            for uuid, (host, node) in self._promises:
-                promised = self._hosts.row_of(host, node)
-                if promised is not None:
-                    residents.add(promised, uuid, Instance(uuid=uuid, host=host, node=node))
-
-    def _promise(self, uuid: str, place: tuple[str, str], now: float) -> None:
-        before = (self._place(row) for row in self._hosts.residents.rows_of(uuid))
-        older = self._promises.add(uuid, place, now, before)
-        if older is not None and older != place:
-            self._vacate(uuid, older)
-
-    def _vacate(self, uuid: str, place: tuple[str, str]) -> None:
-        row = self._hosts.row_of(*place)
-        if row is not None:
-            self._hosts.residents.discard(row, uuid)
-
     def _place(self, row: int) -> tuple[str, str]:
         return self._hosts.get(row, "host"), self._hosts.get(row, "nodename")
 
     def _database_time(self, now: float) -> float:
         """Return a moment as the database's clock shows it, in seconds since 1970."""
         return seconds(self._last.now) + now - self._read_at if self._last else 0.0
-
-
-def _by_host(records: list[Any]) -> dict[str, list[Aggregate]]:
-    found: dict[str, list[Aggregate]] = defaultdict(list)
-    for record in records:
-        aggregate = Aggregate(record.id, record.uuid, record.name, record.hosts, record.metadata)
-        for host in record.hosts:
-            found[host].append(aggregate)
-    return dict(found)
-
-
-def _instance(row: Any) -> Instance:
-    return Instance(
-        uuid=row.uuid,
-        host=row.host,
-        node=row.node,
-        project_id=row.project_id,
-        vcpus=row.vcpus,
-        memory_mb=row.memory_mb,
-        root_gb=row.root_gb,
-        vm_state=row.vm_state,
-    )

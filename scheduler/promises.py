@@ -5,6 +5,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from scheduler.objects.instance import Instance
+
 # Longer than a slow build takes.
 KEPT = 900.0
 
@@ -19,6 +21,7 @@ class Promise:
     place: Place
     until: float
     before: frozenset[Place]
+    instance: Instance
 
 
 class Promises:
@@ -31,28 +34,40 @@ class Promises:
         self._promises: dict[str, Promise] = {}
 
     def add(
-        self, uuid: str, place: Place, now: float, before: Iterable[Place] = ()
+        self, instance: Instance, place: Place, now: float, before: Iterable[Place] = ()
     ) -> Place | None:
         """Remember a place, at a moment in seconds; return the older one that it replaces.
 
         before are the places where the instance was reported already: it moves.
         """
-        older = self._promises.pop(uuid, None)
+        older = self._promises.pop(instance.uuid, None)
         promised = {place, older.place} if older else {place}
-        self._promises[uuid] = Promise(place, now + KEPT, frozenset(before) - promised)
+        before = frozenset(before) - promised
+        self._promises[instance.uuid] = Promise(place, now + KEPT, before, instance)
         return older.place if older else None
 
-    def kept(self, uuid: str, place: Place) -> bool:
-        """Forget an instance that an agent has reported; return whether it was promised.
+    def get(self, uuid: str, place: Place) -> Instance | None:
+        """Return what is known of an instance that was promised to a place."""
+        promise = self._promises.get(uuid)
+        return promise.instance if promise and promise.place == place else None
+
+    def kept(self, uuid: str, place: Place) -> Place | None:
+        """Forget an instance that was reported; return where it was promised to, if it was.
 
         A report from where it was before says nothing. One from a third place ends the promise as
         well: callers build on an alternate without asking again.
         """
         promise = self._promises.get(uuid)
         if promise is None or place in promise.before:
-            return False
+            return None
         del self._promises[uuid]
-        return True
+        return promise.place
+
+    def withdraw(self, uuid: str, host: str) -> None:
+        """Forget an instance that is no longer to come to any node of a host."""
+        promise = self._promises.get(uuid)
+        if promise is not None and promise.place[0] == host:
+            del self._promises[uuid]
 
     def expired(self, now: float) -> Iterator[tuple[str, Place]]:
         """Forget and yield (uuid, place) of the instances that never arrived."""

@@ -107,6 +107,9 @@ def an_instance(uuid: str = "u1", **changes: Any) -> Row:
         "memory_mb": 1024,
         "root_gb": 10,
         "vm_state": "active",
+        "flavor_id": None,
+        "flavor_name": None,
+        "image_properties": None,
     }
     return ordinary | changes
 

@@ -12,7 +12,7 @@ Errors that a driver may raise:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,7 +85,11 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """One guest, running or not, with what it may take: memory and swap in MiB, disks in GiB."""
+    """One guest, running or not, with what it may take: memory and swap in MiB, disks in GiB.
+
+    flavor_id is Nova's number of the flavor, not the flavorid that users see. Properties of the
+    image are texts. None stands for what the driver cannot tell.
+    """
 
     uuid: str
     name: str
@@ -96,6 +100,9 @@ class Guest:
     swap_mb: int = 0
     vm_state: str = "active"
     project_id: str | None = None
+    flavor_id: int | None = None
+    flavor_name: str | None = None
+    image_properties: Mapping[str, str] | None = None
 
     @property
     def disk_mb(self) -> int:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods that conductors, compute hosts and operators call on the topic 'scheduler'."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -10,7 +10,10 @@ import oslo_messaging
 from oslo_log import log
 
 from inventory.engine import DatabaseUnavailable
+from scheduler.objects.aggregate import Aggregate
+from scheduler.objects.instance import Instance
 from scheduler.objects.selection import Selection
+from scheduler.rpc import codec
 from scheduler.rpc.codec import SelectArguments, decode_select_arguments, encode_destinations
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
@@ -59,34 +62,103 @@ class SchedulerEndpoint:
         return encode_destinations(destinations, asked)
 
 
+class Tracker(Protocol):
+    """What remembers what hosts and the API told."""
+
+    def update_aggregates(self, aggregates: Sequence[Aggregate]) -> None:
+        """Take aggregates, in the place of those that are the same."""
+
+    def delete_aggregate(self, aggregate: Aggregate) -> None:
+        """Forget an aggregate."""
+
+    def update_instances(self, host: str, instances: Sequence[Instance]) -> None:
+        """Take instances that a host has besides others."""
+
+    def delete_instance(self, host: str, uuid: str) -> None:
+        """Take it that a host has an instance no longer."""
+
+    def sync_instances(self, host: str, uuids: Sequence[str]) -> None:
+        """Take the uuids of all instances that a host has."""
+
+
 class TrackingEndpoint:
     """What compute hosts and the API of Nova tell schedulers about instances and aggregates.
 
-    Berthmaster learns both from its own inventory; these casts are taken and need no answer.
+    tracks_instances says whether what hosts tell of their instances counts. Nobody waits for an
+    answer: what is malformed is refused with a line in the log.
     """
 
     target = oslo_messaging.Target(version="4.5")
 
-    def update_aggregates(self, context: Mapping[str, Any], aggregates: Any) -> None:
-        """Take a changed aggregate; the inventory has it."""
+    def __init__(self, tracker: Tracker, tracks_instances: Callable[[], bool]) -> None:
+        self._tracker = tracker
+        self._tracks_instances = tracks_instances
 
-    def delete_aggregate(self, context: Mapping[str, Any], aggregate: Any) -> None:
-        """Take the end of an aggregate; the inventory has it."""
+    def update_aggregates(
+        self, context: Mapping[str, Any], aggregates: Any = None, **_unknown: Any
+    ) -> None:
+        """Take aggregates that were made or changed."""
+        with _refusals_logged("update_aggregates", context):
+            found = codec.decode_aggregates(aggregates)
+            self._tracker.update_aggregates(found)
+            LOG.debug("Told of %s aggregates", len(found))
+
+    def delete_aggregate(
+        self, context: Mapping[str, Any], aggregate: Any = None, **_unknown: Any
+    ) -> None:
+        """Take the end of an aggregate."""
+        with _refusals_logged("delete_aggregate", context):
+            found = codec.decode_aggregate(aggregate)
+            self._tracker.delete_aggregate(found)
+            LOG.debug("Told of the end of aggregate %s", found.uuid or found.id)
 
     def update_instance_info(
-        self, context: Mapping[str, Any], host_name: Any, instance_info: Any
+        self,
+        context: Mapping[str, Any],
+        host_name: Any = None,
+        instance_info: Any = None,
+        **_unknown: Any,
     ) -> None:
-        """Take new instances of a host; its agent reports them."""
+        """Take instances that a host has now, or knows more about."""
+        if not self._tracks_instances():
+            return
+        with _refusals_logged("update_instance_info", context):
+            host = codec.decode_host_name(host_name)
+            found = codec.decode_instances(instance_info)
+            self._tracker.update_instances(host, found)
+            LOG.debug("Host %s told of %s instances", host, len(found))
 
     def delete_instance_info(
-        self, context: Mapping[str, Any], host_name: Any, instance_uuid: Any
+        self,
+        context: Mapping[str, Any],
+        host_name: Any = None,
+        instance_uuid: Any = None,
+        **_unknown: Any,
     ) -> None:
-        """Take the end of an instance; its agent reports it."""
+        """Take the end of an instance on a host."""
+        if not self._tracks_instances():
+            return
+        with _refusals_logged("delete_instance_info", context):
+            host = codec.decode_host_name(host_name)
+            uuid = codec.decode_instance_uuid(instance_uuid)
+            self._tracker.delete_instance(host, uuid)
+            LOG.debug("Host %s told of the end of instance %s", host, uuid)
 
     def sync_instance_info(
-        self, context: Mapping[str, Any], host_name: Any, instance_uuids: Any
+        self,
+        context: Mapping[str, Any],
+        host_name: Any = None,
+        instance_uuids: Any = None,
+        **_unknown: Any,
     ) -> None:
-        """Take the list of a host's instances; its agent reports them."""
+        """Take the list of all instances of a host."""
+        if not self._tracks_instances():
+            return
+        with _refusals_logged("sync_instance_info", context):
+            host = codec.decode_host_name(host_name)
+            uuids = codec.decode_instance_uuids(instance_uuids)
+            self._tracker.sync_instances(host, uuids)
+            LOG.debug("Host %s told that it has %s instances", host, len(uuids))
 
 
 class BaseEndpoint:
@@ -134,3 +206,14 @@ def _failures_named(caller: RequestContext) -> Iterator[None]:
     except DatabaseUnavailable as error:
         LOG.error("Request failed: %s", error)
         raise ServiceUnavailable("The scheduler's database does not answer.") from error
+
+
+@contextmanager
+def _refusals_logged(cast: str, context: Mapping[str, Any]) -> Iterator[None]:
+    """Drop a cast that cannot be read; there is nobody to answer."""
+    caller = RequestContext.from_dict(context)
+    caller.for_logging()
+    try:
+        yield
+    except InvalidInput as error:
+        LOG.info("Refused a malformed %s of %s: %s", cast, caller.request_id, error.reason)

@@ -19,6 +19,8 @@ NOVA = (
     "http://openstack.org/xmlns/libvirt/nova/1.0",
 )
 KIB_PER_MIB = 1024
+# What Nova allows and the database has room for.
+_LONGEST_NAME = 255
 # By libvirt's number of the state: 0 none, 1 running, 2 blocked, 3 paused, 4 shutting down,
 # 5 shut off, 6 crashed, 7 suspended by its power management. Nova stops what has crashed.
 STATES = ("active", "active", "active", "paused", "stopped", "stopped", "stopped", "suspended")
@@ -66,20 +68,23 @@ def guest(uuid: str, name: str, info: Sequence[int], metadata: str | None) -> Gu
     """Return a guest from info(), [state, KiB at most, KiB now, vCPUs, time], and Nova's metadata.
 
     It counts with the memory it may have, not with what a balloon leaves it at the moment. Without
-    metadata its disks count nothing here: what they take shows in disk_available_least.
+    metadata its disks count nothing here: what they take shows in disk_available_least. Of the
+    flavor Nova tells the name, and newer releases the flavorid, but never the number.
     """
     state, memory_kib, _, vcpus, _ = info
-    disks = _Nova(metadata)
+    nova = _Nova(metadata)
     return Guest(
         uuid=uuid,
-        name=disks.name or name,
+        name=nova.name or name,
         vcpus=vcpus,
         memory_mb=-(-memory_kib // KIB_PER_MIB),
-        root_gb=disks.number("flavor/disk") if disks.has_local_root else 0,
-        ephemeral_gb=disks.number("flavor/ephemeral"),
-        swap_mb=disks.number("flavor/swap"),
+        root_gb=nova.number("flavor/disk") if nova.has_local_root else 0,
+        ephemeral_gb=nova.number("flavor/ephemeral"),
+        swap_mb=nova.number("flavor/swap"),
         vm_state=STATES[state] if 0 <= state < len(STATES) else "active",
-        project_id=disks.project_id,
+        project_id=nova.project_id,
+        flavor_name=nova.flavor_name,
+        image_properties=nova.image_properties,
     )
 
 
@@ -100,6 +105,21 @@ class _Nova:
     def project_id(self) -> str | None:
         owner = self._root.find("{*}owner/{*}project")
         return owner.get("uuid") if owner is not None else None
+
+    @property
+    def flavor_name(self) -> str | None:
+        flavor = self._root.find("{*}flavor")
+        name = flavor.get("name", "") if flavor is not None else ""
+        return name if 0 < len(name) <= _LONGEST_NAME else None
+
+    @property
+    def image_properties(self) -> dict[str, str] | None:
+        """Newer releases tell them, with the image; nothing is known without."""
+        image = self._root.find("{*}image")
+        if image is None:
+            return None
+        found = image.findall("{*}properties/{*}property")
+        return {name: each.text or "" for each in found if (name := each.get("name"))}
 
     @property
     def has_local_root(self) -> bool:

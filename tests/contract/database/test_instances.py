@@ -55,6 +55,35 @@ def test_rows_follow_what_an_agent_sees(database):
     assert live(database) == {}
 
 
+def test_flavor_and_image_properties_are_kept_with_the_instance(database):
+    known = {"flavor_id": 7, "flavor_name": "m1.small", "image_properties": '{"a": "\u00e4"}'}
+    replace(database, an_instance("u1"), an_instance("u2", **known))
+    found = live(database)
+    for name, each in known.items():
+        assert getattr(found["u1", "h1"], name) is None
+        assert getattr(found["u2", "h1"], name) == each
+    age_by(database, 2 * HOUR)
+    assert not replace(database, an_instance("u1"), an_instance("u2", **known))
+    for name, each in known.items():
+        assert replace(database, an_instance("u1", **{name: each}), an_instance("u2", **known))
+        assert getattr(live(database)["u1", "h1"], name) == each
+    assert replace(database, an_instance("u1"))
+    assert live(database)["u1", "h1"].flavor_name is None
+
+
+def test_flavor_and_image_properties_may_be_left_out(database):
+    short = {
+        name: each
+        for name, each in an_instance("u1").items()
+        if name not in ("flavor_id", "flavor_name", "image_properties")
+    }
+    known = an_instance("u2", flavor_name="m1.small")
+    assert replace(database, short, known)
+    assert not replace(database, known, short)
+    found = {uuid: row.flavor_name for (uuid, _), row in live(database).items()}
+    assert found == {"u1": None, "u2": "m1.small"}
+
+
 def test_nothing_is_written_when_nothing_changed(database):
     replace(database, an_instance("u1"), an_instance("u2"))
     age_by(database, 2 * HOUR)

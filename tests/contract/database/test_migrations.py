@@ -7,10 +7,11 @@ import sys
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from inventory import migrations, tables
+from inventory import instances, migrations, tables
 from inventory.migrations import SchemaError
 from tests.databases import a_node, open_at, save
 
@@ -46,17 +47,50 @@ def test_sync_creates_everything_once(fresh):
     assert fresh.read(lambda c: c.scalar(sa.select(tables.compute_nodes.c.host))) == "h1"
 
 
+def differences(connection):
+    """Return what the database has other than the tables of the code."""
+    options = {"version_table": migrations.VERSION_TABLE, "compare_type": True}
+    return compare_metadata(MigrationContext.configure(connection, opts=options), tables.metadata)
+
+
 def test_the_migrations_lead_to_the_tables_of_the_code(fresh):
     migrations.sync(fresh)
-    options = {"version_table": migrations.VERSION_TABLE, "compare_type": True}
-
-    def differences(connection):
-        return compare_metadata(
-            MigrationContext.configure(connection, opts=options), tables.metadata
-        )
-
     assert fresh.read(differences) == []
     assert table_names(fresh) == {*tables.metadata.tables, migrations.VERSION_TABLE}
+
+
+@pytest.fixture
+def first_release(fresh):
+    """Return a database as the first release has left it, with an instance in it."""
+    with migrations._exclusive(fresh) as connection:
+        config = migrations._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    execute(
+        fresh,
+        "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb)"
+        " VALUES ('u1', 'h1', 'n1', 1, 1024, 10)",
+    )
+    return fresh
+
+
+def test_sync_upgrades_a_database_of_the_first_release(first_release):
+    with pytest.raises(SchemaError, match="is at 0001, this release needs"):
+        migrations.check(first_release)
+    before, after = migrations.sync(first_release)
+    assert (before, migrations.revision(first_release)) == ("0001", after)
+    migrations.check(first_release)
+    (row,) = first_release.read(instances.all_live)
+    assert (row.uuid, row.host, row.memory_mb) == ("u1", "h1", 1024)
+    assert (row.flavor_id, row.flavor_name, row.image_properties) == (None, None, None)
+    assert first_release.read(differences) == []
+
+
+def test_an_upgrade_that_was_interrupted_goes_on(first_release):
+    execute(first_release, "ALTER TABLE instances ADD COLUMN flavor_id INTEGER")
+    before, after = migrations.sync(first_release)
+    assert (before, migrations.revision(first_release)) == ("0001", after)
+    assert first_release.read(instances.all_live)[0].flavor_name is None
 
 
 def test_three_processes_that_sync_at_once(new_database):

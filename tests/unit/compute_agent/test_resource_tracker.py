@@ -78,6 +78,22 @@ def test_guests_are_stored_with_their_node(
     assert (guest.project_id, guest.root_gb, guest.vm_state) == ("p1", 10, "active")
 
 
+def test_flavor_and_image_are_stored_as_far_as_they_are_known(
+    tracker: ResourceTracker, database: Database, driver: FakeDriver
+) -> None:
+    properties = {"os_type": "linux", "hw_machine_type": "q35"}
+    driver.add_guest("alpha", a_guest(1))
+    driver.add_guest("alpha", a_guest(2, flavor_id=7, flavor_name="m1.small", image_properties={}))
+    driver.add_guest("alpha", a_guest(3, image_properties=properties))
+    tracker.audit(SERVICE)
+    found = [guests(database)[a_guest(number).uuid] for number in (1, 2, 3)]
+    assert [(row.flavor_id, row.flavor_name, row.image_properties) for row in found] == [
+        (None, None, None),
+        (7, "m1.small", "{}"),
+        (None, None, '{"hw_machine_type": "q35", "os_type": "linux"}'),
+    ]
+
+
 def test_each_audit_starts_from_zero(
     tracker: ResourceTracker, database: Database, driver: FakeDriver
 ) -> None:

@@ -5,14 +5,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.objects.instance import Instance
 from scheduler.promises import KEPT, Promises
 
 A, B, C = ("h1", "n1"), ("h2", "n2"), ("h3", "n3")
+U1 = Instance(uuid="u1")
 
 
 def test_a_promise_lasts_for_a_while():
     promises = Promises()
-    assert promises.add("u1", A, 100.0) is None
+    assert promises.add(U1, A, 100.0) is None
     assert list(promises.expired(100.0 + KEPT - 1)) == []
     assert list(promises) == [("u1", A)]
     assert list(promises.expired(100.0 + KEPT)) == [("u1", A)]
@@ -21,8 +23,8 @@ def test_a_promise_lasts_for_a_while():
 
 def test_a_newer_promise_replaces_the_older_one():
     promises = Promises()
-    promises.add("u1", A, 100.0)
-    assert promises.add("u1", B, 200.0) == A
+    promises.add(U1, A, 100.0)
+    assert promises.add(U1, B, 200.0) == A
     assert list(promises) == [("u1", B)]
     assert list(promises.expired(100.0 + KEPT)) == []
     assert list(promises.expired(200.0 + KEPT)) == [("u1", B)]
@@ -30,31 +32,49 @@ def test_a_newer_promise_replaces_the_older_one():
 
 def test_what_an_agent_has_reported_is_no_promise_any_more():
     promises = Promises()
-    promises.add("u1", A, 100.0)
-    assert promises.kept("u1", A)
-    assert not promises.kept("u1", A)
+    promises.add(U1, A, 100.0)
+    assert promises.kept("u1", A) == A
+    assert promises.kept("u1", A) is None
     assert list(promises) == []
 
 
 def test_an_instance_that_moves_has_not_arrived_while_it_is_seen_where_it_was():
     promises = Promises()
-    promises.add("u1", B, 100.0, before=[A, B])
-    assert not promises.kept("u1", A)
+    promises.add(U1, B, 100.0, before=[A, B])
+    assert promises.kept("u1", A) is None
     assert list(promises) == [("u1", B)]
-    assert promises.kept("u1", B)
+    assert promises.kept("u1", B) == B
 
 
 def test_a_place_that_was_only_promised_before_is_none_where_it_was():
     promises = Promises()
-    promises.add("u1", A, 100.0)
-    promises.add("u1", B, 200.0, before=[A])
-    assert promises.kept("u1", A)
+    promises.add(U1, A, 100.0)
+    promises.add(U1, B, 200.0, before=[A])
+    assert promises.kept("u1", A) == B
 
 
 def test_an_instance_that_was_built_on_an_alternate_has_arrived():
     promises = Promises()
-    promises.add("u1", B, 100.0, before=[A])
-    assert promises.kept("u1", C)
+    promises.add(U1, B, 100.0, before=[A])
+    assert promises.kept("u1", C) == B
+
+
+def test_what_is_known_of_an_instance_is_asked_for_by_its_place():
+    promises = Promises()
+    promises.add(U1, A, 100.0)
+    assert promises.get("u1", A) is U1
+    assert promises.get("u1", B) is None
+    assert promises.get("u2", A) is None
+
+
+def test_a_promise_is_withdrawn_by_its_host_only():
+    promises = Promises()
+    promises.add(U1, A, 100.0)
+    promises.withdraw("u1", "h2")
+    promises.withdraw("u2", "h1")
+    assert list(promises) == [("u1", A)]
+    promises.withdraw("u1", "h1")
+    assert list(promises) == []
 
 
 STEPS = st.lists(
@@ -74,10 +94,10 @@ def test_only_what_is_neither_kept_nor_too_old_is_left(steps):
         now += later
         if verb == "add":
             older = model.pop(uuid, (None, None))[0]
-            assert promises.add(uuid, place, now) == older
+            assert promises.add(Instance(uuid=uuid), place, now) == older
             model[uuid] = (place, now + KEPT)
         elif verb == "kept":
-            assert promises.kept(uuid, place) == (model.pop(uuid, None) is not None)
+            assert promises.kept(uuid, place) == model.pop(uuid, (None, None))[0]
         else:
             gone = {uuid: place for uuid, (place, until) in model.items() if until <= now}
             assert dict(promises.expired(now)) == gone

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.objects import Aggregate
 from scheduler.rpc import codec
+from scheduler.rpc.codec import casts
 from scheduler.rpc.failures import InvalidInput
 from tests.builders import INSTANCE
 from tests.unit.scheduler.rpc import wire
@@ -42,6 +43,66 @@ def test_update_instance_info(name):
     assert (instance.uuid, instance.memory_mb, instance.flavor.vcpus) == (INSTANCE, 2048, 2)
 
 
+@pytest.mark.parametrize("name", ["cast_update_instance_info", "cast_newton_update_instance_info"])
+def test_an_instance_tells_its_flavor_and_the_properties_of_its_image(name):
+    instance, *_ = codec.decode_instances(wire.arguments(name)["instance_info"])
+    assert (instance.instance_type_id, instance.flavor_name) == (1, "m1.small")
+    assert instance.image_properties == {"min_disk": "1"}
+
+
+def an_instance(**changes):
+    """Return what is read of the captured instance with some fields changed or left out."""
+    primitive = wire.primitive("obj_instance")
+    data = primitive["nova_object.data"] | changes
+    primitive["nova_object.data"] = {name: each for name, each in data.items() if each != ABSENT}
+    (instance,) = codec.decode_instances([primitive])
+    return instance
+
+
+ABSENT = object()
+
+
+def test_the_number_of_a_flavor_is_also_in_the_flavor():
+    assert an_instance(instance_type_id=ABSENT).instance_type_id == 1
+    assert an_instance(instance_type_id=5).instance_type_id == 5
+
+
+@pytest.mark.parametrize("absent", [ABSENT, None])
+def test_what_was_not_loaded_is_unknown(absent):
+    instance = an_instance(flavor=absent, instance_type_id=absent, system_metadata=absent)
+    assert (instance.flavor, instance.instance_type_id, instance.flavor_name) == (None,) * 3
+    assert instance.image_properties is None
+
+
+@pytest.mark.parametrize(
+    ("system_metadata", "expected"),
+    [
+        ({}, {}),
+        ({"boot_roles": "member", "owner_user_name": None}, {}),
+        ({"image_os_distro": "debian", "image_os_type": None}, {"os_distro": "debian"}),
+        ({"image_hw_qemu_guest_agent": "yes"}, {"hw_qemu_guest_agent": "True"}),
+        ({"image_hw_qemu_guest_agent": "perhaps"}, {"hw_qemu_guest_agent": "perhaps"}),
+        ({"image_hw_video_ram": "016"}, {"hw_video_ram": "16"}),
+        ({"image_min_ram": 512}, {"min_ram": "512"}),
+        ({"image_architecture": "x86_64"}, {"hw_architecture": "x86_64"}),
+        (
+            {"image_hw_architecture": "aarch64", "image_architecture": "x86_64"},
+            {"hw_architecture": "aarch64"},
+        ),
+        ({"image_of_mine": "yes", "image_": "1"}, {"of_mine": "yes", "": "1"}),
+    ],
+)
+def test_image_properties_are_texts_as_requests_have_them(system_metadata, expected):
+    assert an_instance(system_metadata=system_metadata).image_properties == expected
+
+
+def test_an_instance_is_written_as_it_was_read():
+    read = an_instance(system_metadata={"image_os_distro": "debian", "boot_roles": "member"})
+    written = casts.INSTANCE.write(read)
+    assert written["nova_object.data"]["system_metadata"] == {"image_os_distro": "debian"}
+    assert codec.decode_instances([written]) == [read]
+
+
 def test_update_instance_info_may_be_empty():
     arguments = wire.arguments("cast_update_instance_info_empty_list")
     assert codec.decode_instances(arguments["instance_info"]) == []
@@ -72,3 +133,25 @@ def test_sync_instance_info(name):
 def test_nonsense_is_refused(decode):
     with pytest.raises(InvalidInput):
         decode(None)
+
+
+@pytest.mark.parametrize(
+    ("decode", "value", "reason"),
+    [
+        (codec.decode_host_name, None, "host_name: null is not text"),
+        (codec.decode_instance_uuid, {}, "instance_uuid: a dict is not text"),
+        (codec.decode_instance_uuids, ["a", []], "instance_uuids[1]: a list is not text"),
+        (codec.decode_aggregate, {"name": "a"}, "aggregate.uuid: is missing"),
+        (codec.decode_aggregates, [{"id": 1}, {}], "aggregates[1].uuid: is missing"),
+        (codec.decode_aggregates, None, "aggregates: null is not a list"),
+        (
+            codec.decode_instances,
+            [{"uuid": "u1", "system_metadata": {"image_a": []}}],
+            "instance_info[0].system_metadata.image_a: a list is not text",
+        ),
+    ],
+)
+def test_the_malformed_field_is_named(decode, value, reason):
+    with pytest.raises(InvalidInput) as refused:
+        decode(value)
+    assert refused.value.reason == reason

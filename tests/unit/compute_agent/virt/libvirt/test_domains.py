@@ -110,6 +110,58 @@ def test_nova_tells_name_project_and_disks(namespace: str) -> None:
     assert (guest.vcpus, guest.memory_mb) == (2, 2048)
 
 
+# The form of a newer release: it tells the flavorid, which is not the number, and the image.
+NEWER = """
+<nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
+  <nova:package version="33.1.0"/>
+  <nova:name>web-1</nova:name>
+  <nova:flavor name="m1.medium" id="3">
+    <nova:disk>40</nova:disk>
+    <nova:extraSpecs>
+      <nova:extraSpec name="hw_rng:allowed">True</nova:extraSpec>
+    </nova:extraSpecs>
+  </nova:flavor>
+  <nova:image uuid="i1">
+    <nova:diskFormat>qcow2</nova:diskFormat>
+    <nova:minDisk>40</nova:minDisk>
+    <nova:properties>{properties}</nova:properties>
+  </nova:image>
+</nova:instance>
+"""
+PROPERTIES = """
+<nova:property name="hw_machine_type">q35</nova:property>
+<nova:property name="os_distro"/>
+<nova:property>nameless</nova:property>
+"""
+
+
+def flavor_and_image(metadata: str | None) -> tuple[object, ...]:
+    guest = domains.guest("u", "n", RUNNING, metadata)
+    return guest.flavor_id, guest.flavor_name, guest.image_properties
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (None, (None, None, None)),
+        ("<broken", (None, None, None)),
+        ("<instance><flavor/></instance>", (None, None, None)),
+        (METADATA.format(root=IMAGE), (None, "m1.small", None)),
+        (METADATA.replace("m1.small", "x" * 255), (None, "x" * 255, None)),
+        (METADATA.replace("m1.small", "x" * 256), (None, None, None)),
+        (NEWER.format(properties=""), (None, "m1.medium", {})),
+        (
+            NEWER.format(properties=PROPERTIES),
+            (None, "m1.medium", {"hw_machine_type": "q35", "os_distro": ""}),
+        ),
+    ],
+)
+def test_nova_tells_the_flavor_and_newer_releases_the_image(
+    metadata: str | None, expected: tuple[object, ...]
+) -> None:
+    assert flavor_and_image(metadata) == expected
+
+
 def test_a_guest_that_boots_from_a_volume_has_no_local_root() -> None:
     (guest,) = read(Domain(1, metadata={domains.NOVA[0]: METADATA.format(root="")}))
     assert (guest.root_gb, guest.ephemeral_gb) == (0, 5)

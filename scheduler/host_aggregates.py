@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregates of each host: those of the inventory, and those that Nova's services told of."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from inventory.aggregates import AggregateRecord
+from scheduler.decision.host_table import HostTable
+from scheduler.objects.aggregate import Aggregate
+from scheduler.tracking import ToldAggregates
+
+
+class HostAggregates:
+    """Keeps the aggregates of a table. Not locked: its owner locks it together with the table.
+
+    What was read or told shows in the table after settle(), so that a thousand changes at a time
+    cost as much as one.
+    """
+
+    def __init__(self, hosts: HostTable) -> None:
+        self._hosts = hosts
+        self._inventory: list[Aggregate] = []
+        self._told = ToldAggregates()
+        self._by_host: dict[str, list[Aggregate]] = {}
+        self._settled = True
+
+    def read(self, records: Iterable[AggregateRecord]) -> None:
+        """Take over all aggregates of the inventory."""
+        self._inventory = [
+            Aggregate(each.id, each.uuid, each.name, each.hosts, each.metadata) for each in records
+        ]
+        self._settled = False
+
+    def tell(self, aggregates: Iterable[Aggregate]) -> None:
+        """Take in aggregates that were made or changed."""
+        for aggregate in aggregates:
+            self._told.put(aggregate)
+        self._settled = False
+
+    def tell_gone(self, aggregate: Aggregate) -> None:
+        """Take in that an aggregate was deleted; one of the inventory is the inventory's to end."""
+        self._told.drop(aggregate)
+        self._settled = False
+
+    def settle(self) -> None:
+        """Write what has changed into the table."""
+        if self._settled:
+            return
+        by_host: dict[str, list[Aggregate]] = defaultdict(list)
+        for aggregate in self._told.over(self._inventory):
+            for host in dict.fromkeys(aggregate.hosts):
+                by_host[host].append(aggregate)
+        self._by_host = dict(by_host)
+        for row in self._hosts.rows():
+            self.write(row)
+        self._settled = True
+
+    def write(self, row: int) -> None:
+        """Write the aggregates of one host into its row."""
+        found = self._by_host.get(self._hosts.get(row, "host"), [])
+        # What changes is made anew, so the identity of each tells one state from another.
+        self._hosts.set(row, "aggregates", found, tuple(id(each) for each in found))

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.tracking."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import tracking
+from scheduler.objects.aggregate import Aggregate
+from scheduler.objects.instance import Instance
+from scheduler.tracking import ToldAggregates, ToldInstances
+
+
+def an_instance(uuid, **facts):
+    return Instance(uuid=uuid, **facts)
+
+
+def test_instances_are_kept_by_the_host_that_told_of_them():
+    told = ToldInstances()
+    kept = told.put("h1", an_instance("u1", host="elsewhere", node="n1", vcpus=2))
+    assert (kept.host, kept.node, kept.vcpus) == ("h1", "n1", 2)
+    told.put("h2", an_instance("u1"))
+    assert told.on("h1") == {"u1": kept}
+    assert told.hosts() == ["h1", "h2"]
+    assert told.on("H1") == told.on("h9") == {}
+
+
+def test_what_is_told_again_is_replaced():
+    told = ToldInstances()
+    told.put("h1", an_instance("u1", vcpus=2))
+    told.put("h1", an_instance("u1", memory_mb=5))
+    (instance,) = told.on("h1").values()
+    assert (instance.vcpus, instance.memory_mb) == (None, 5)
+
+
+def test_dropped_and_forgotten_ones_are_gone():
+    told = ToldInstances()
+    for uuid in ("u1", "u2"):
+        told.put("h1", an_instance(uuid))
+    told.put("h2", an_instance("u3"))
+    told.drop("h1", "u1")
+    told.drop("h1", "u9")
+    told.drop("h9", "u2")
+    assert list(told.on("h1")) == ["u2"]
+    told.drop("h1", "u2")
+    assert told.hosts() == ["h2"]
+    told.forget("h2")
+    told.forget("h2")
+    assert told.hosts() == []
+
+
+@pytest.mark.parametrize("bound", ["MOST_INSTANCES", "MOST_ON_A_HOST"])
+def test_no_more_are_kept_than_there_is_room_for(monkeypatch, caplog, bound):
+    monkeypatch.setattr(tracking, bound, 2)
+    told = ToldInstances()
+    assert told.put("h1", an_instance("u1"))
+    assert told.put("h1", an_instance("u2"))
+    assert told.put("h1", an_instance("u3")) is None
+    assert told.put("h1", an_instance("u4")) is None
+    assert told.put("h1", an_instance("u2", vcpus=7)).vcpus == 7
+    assert (told.put("h2", an_instance("u5")) is None) == (bound == "MOST_INSTANCES")
+    assert list(told.on("h1")) == ["u1", "u2"]
+    assert caplog.text.count("no more are remembered") == 1
+    told.forget("h2")
+    told.drop("h1", "u1")
+    assert told.put("h1", an_instance("u6"))
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "drop", "forget"]),
+        st.sampled_from(["h1", "h2"]),
+        st.sampled_from(["u1", "u2", "u3"]),
+    )
+)
+
+
+@given(STEPS)
+def test_the_number_of_instances_is_never_lost(steps):
+    told, model = ToldInstances(), set()
+    for verb, host, uuid in steps:
+        if verb == "put":
+            told.put(host, an_instance(uuid))
+            model.add((host, uuid))
+        elif verb == "drop":
+            told.drop(host, uuid)
+            model.discard((host, uuid))
+        else:
+            told.forget(host)
+            model = {each for each in model if each[0] != host}
+    assert {(host, uuid) for host in told.hosts() for uuid in told.on(host)} == model
+    assert told._count == len(model)
+
+
+def an_aggregate(number, name="a", uuid=None, **changes):
+    return Aggregate(number, uuid, name, **changes)
+
+
+def names(aggregates):
+    return [each.name for each in aggregates]
+
+
+def test_told_aggregates_come_in_the_place_of_those_with_their_uuid():
+    told = ToldAggregates()
+    inventory = [an_aggregate(1, "one", "x1"), an_aggregate(2, "two", "x2")]
+    assert told.over(inventory) == inventory
+    # Of the same number, which says nothing: both sides count on their own.
+    told.put(an_aggregate(2, "other", "x9"))
+    told.put(an_aggregate(7, "one again", "x1"))
+    assert names(told.over(inventory)) == ["one again", "two", "other"]
+
+
+def test_an_aggregate_without_uuid_is_known_by_its_id():
+    told = ToldAggregates()
+    told.put(an_aggregate(2, "two again"))
+    inventory = [an_aggregate(1, "one", "x1"), an_aggregate(2, "two", "x2")]
+    assert names(told.over(inventory)) == ["one", "two again"]
+    told.put(an_aggregate(2, "with uuid", "x3"))
+    assert names(told.over(inventory)) == ["one", "two", "with uuid"]
+    told.drop(an_aggregate(2))
+    assert told.over(inventory) == inventory
+
+
+def test_the_order_of_told_ones_does_not_depend_on_that_of_the_casts():
+    told = ToldAggregates()
+    for each in (3, 1, 2):
+        told.put(an_aggregate(each, f"a{each}", f"x{each}"))
+    told.put(an_aggregate(None, "a0", "x0"))
+    assert names(told.over([])) == ["a0", "a1", "a2", "a3"]
+
+
+def test_a_deleted_aggregate_stays_where_the_inventory_has_it():
+    told = ToldAggregates()
+    for name in ("one", "two"):
+        told.put(an_aggregate(1, name, name))
+    told.drop(an_aggregate(9, "anything", "one"))
+    told.drop(an_aggregate(9, "anything", "unknown"))
+    assert names(told.over([])) == ["two"]
+    told.drop(an_aggregate(1, "two", "two"))
+    assert names(told.over([an_aggregate(1, "of the inventory", "two")])) == ["of the inventory"]
+
+
+def test_no_more_aggregates_are_kept_than_there_is_room_for(monkeypatch, caplog):
+    monkeypatch.setattr(tracking, "MOST_AGGREGATES", 1)
+    told = ToldAggregates()
+    told.put(an_aggregate(1, "one", "x1"))
+    told.put(an_aggregate(2, "two", "x2"))
+    told.put(an_aggregate(1, "one again", "x1"))
+    assert names(told.over([])) == ["one again"]
+    assert "more than 1 aggregates; x2 ignored" in caplog.text

@@ -1,0 +1,439 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.whereabouts: an instance is where anybody says that it is."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import promises
+from scheduler.decision.host_table import HostTable
+from scheduler.inventory_changes import Changes
+from scheduler.objects.instance import Instance
+from scheduler.whereabouts import Whereabouts
+from tests.databases import an_instance
+
+NOW = 1_000_000.0
+
+
+def moment(after):
+    return datetime.fromtimestamp(NOW + after, UTC).replace(tzinfo=None)
+
+
+class Cloud:
+    """A table of nodes with what says where instances are; times are seconds after NOW."""
+
+    def __init__(self, *nodes):
+        self.hosts = HostTable()
+        self.whereabouts = Whereabouts(self.hosts)
+        self.add(*nodes)
+
+    def add(self, *nodes):
+        for host, node in nodes:
+            self.hosts.add(host, node)
+        self.whereabouts.follow({host for host, _ in nodes})
+
+    def remove(self, host, node):
+        self.hosts.remove(self.hosts.row_of(host, node))
+        self.whereabouts.follow([host])
+
+    def audit(self, host, *seen, node=None, at=0, gone=(), rows_at=None, complete=False):
+        """Read what an audit of a node wrote: these instances, given by uuid or as facts."""
+        node = host if node is None else node
+        written = moment(at if rows_at is None else rows_at)
+        facts = [{"uuid": each} if isinstance(each, str) else each for each in seen]
+        rows = [an_instance(**each) | {"deleted": 0} for each in facts]
+        rows += [an_instance(uuid) | {"deleted": 1} for uuid in gone]
+        changes = Changes(moment(at), {}, complete)
+        changes.instances = [
+            SimpleNamespace(host=host, node=node, updated_at=written, **row) for row in rows
+        ]
+        name = SimpleNamespace(
+            host=host, hypervisor_hostname=node, updated_at=moment(at), created_at=None
+        )
+        changes.nodes = [name]
+        self.whereabouts.read(changes, NOW + at)
+
+    def promise(self, host, uuid, node=None, at=0, **facts):
+        row = self.hosts.row_of(host, host if node is None else node)
+        known = self.hosts.residents.on(row).get(uuid)
+        self.hosts.residents.add(row, uuid, Instance(uuid=uuid, **facts))
+        self.whereabouts.promise(row, uuid, known, NOW + at)
+
+    def tell(self, host, *instances):
+        self.whereabouts.tell(
+            host, [Instance(uuid=each) if isinstance(each, str) else each for each in instances]
+        )
+
+    def tell_gone(self, host, uuid, at=0):
+        self.whereabouts.tell_gone(host, uuid, NOW + at)
+
+    def instance(self, host, uuid, node=None):
+        node = host if node is None else node
+        return self.hosts.residents.on(self.hosts.row_of(host, node))[uuid]
+
+    def on(self, host, node=None):
+        return sorted(self.hosts.residents.on(self.hosts.row_of(host, node or host)))
+
+
+@pytest.fixture
+def cloud():
+    return Cloud(("h1", "h1"), ("h2", "h2"))
+
+
+def test_told_and_reported_instances_are_all_there(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell("h1", "u2")
+    cloud.promise("h1", "u3")
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u2", "u3"], [])
+    cloud.audit("h1", "u1", complete=True)
+    assert cloud.on("h1") == ["u1", "u2", "u3"]
+
+
+def test_what_was_told_stays_known_when_an_agent_reports_less(cloud):
+    cloud.tell("h1", Instance(uuid="u1", instance_type_id=7, image_properties={"a": "1"}))
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 3})
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 3}, complete=True)
+    found = cloud.instance("h1", "u1")
+    assert (found.vcpus, found.instance_type_id, found.image_properties) == (3, 7, {"a": "1"})
+    cloud.tell("h1", Instance(uuid="u1"))
+    assert cloud.instance("h1", "u1") == found
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 4})
+    found = cloud.instance("h1", "u1")
+    assert (found.vcpus, found.instance_type_id) == (4, 7)
+
+
+def test_what_a_request_told_stays_known_when_the_instance_has_arrived(cloud):
+    cloud.promise("h1", "u1", instance_type_id=7, flavor_name="m1.small")
+    for complete in (False, True):
+        cloud.audit("h1", {"uuid": "u1", "flavor_name": "m1.small"}, complete=complete)
+        found = cloud.instance("h1", "u1")
+        assert (found.instance_type_id, found.vcpus) == (7, 1)
+
+
+def test_what_was_known_stays_known_when_the_instance_is_sent_to_the_same_host(cloud):
+    cloud.audit("h1", {"uuid": "u1", "project_id": "p9"})
+    cloud.promise("h1", "u1", instance_type_id=7)
+    found = cloud.instance("h1", "u1")
+    assert (found.project_id, found.instance_type_id) == ("p9", 7)
+
+
+def test_a_promise_outlives_its_node_with_all_that_is_known(cloud):
+    cloud.promise("h1", "u1", instance_type_id=7)
+    cloud.remove("h1", "h1")
+    cloud.add(("h1", "h1"))
+    assert cloud.instance("h1", "u1").instance_type_id == 7
+
+
+def test_the_newest_source_counts(cloud):
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 1})
+    cloud.tell("h1", Instance(uuid="u1", vcpus=2))
+    assert cloud.instance("h1", "u1").vcpus == 2
+    # The row is read again, but says nothing new.
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 1}, complete=True)
+    assert cloud.instance("h1", "u1").vcpus == 2
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 3})
+    assert cloud.instance("h1", "u1").vcpus == 3
+
+
+def test_an_instance_that_was_told_and_reported_stays_until_both_have_ended(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell("h1", "u1")
+    cloud.audit("h1", gone=["u1"])
+    assert cloud.on("h1") == ["u1"]
+    cloud.whereabouts.tell_all("h1", [])
+    assert cloud.on("h1") == []
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_told_end_holds_until_the_agent_has_looked_again(cloud, complete):
+    cloud.audit("h1", "u1", "u2", at=0)
+    cloud.tell("h1", "u1")
+    cloud.tell_gone("h1", "u1", at=20)
+    assert cloud.on("h1") == ["u2"]
+    # The same row once more, as an overlapping or a complete reading finds it.
+    cloud.audit("h1", "u1", "u2", at=0, complete=complete)
+    assert cloud.on("h1") == ["u2"]
+    # As close as the clocks can tell, this may have been before.
+    cloud.audit("h1", "u1", "u2", at=21, rows_at=0, complete=complete)
+    assert cloud.on("h1") == ["u2"]
+    cloud.audit("h1", "u1", "u2", at=60, rows_at=0, complete=complete)
+    assert cloud.on("h1") == ["u1", "u2"]
+
+
+def test_a_row_that_was_written_after_a_told_end_counts(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell_gone("h1", "u1", at=20)
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 2}, at=0, rows_at=20)
+    assert cloud.on("h1") == []
+    cloud.audit("h1", {"uuid": "u1", "vcpus": 2}, at=0, rows_at=22)
+    assert cloud.instance("h1", "u1").vcpus == 2
+
+
+def test_an_end_that_the_agent_confirms_is_forgotten_with_the_row(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell_gone("h1", "u1", at=20)
+    cloud.audit("h1", gone=["u1"], at=0)
+    cloud.audit("h1", "u1", at=0)
+    assert cloud.on("h1") == ["u1"]
+
+
+def test_a_complete_reading_shows_what_is_gone(cloud):
+    cloud.audit("h1", "u1", "u2")
+    cloud.audit("h2", "u3", complete=True)
+    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u3"])
+
+
+def test_the_end_of_a_row_that_was_never_read_is_no_error(cloud):
+    cloud.promise("h1", "u1")
+    cloud.audit("h1", gone=["u1", "u9"])
+    assert cloud.on("h1") == ["u1"]
+
+
+def test_an_end_and_a_new_beginning(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell_gone("h1", "u1", at=20)
+    cloud.tell("h1", "u1")
+    assert cloud.on("h1") == ["u1"]
+    cloud.whereabouts.forget_told()
+    assert cloud.on("h1") == ["u1"]
+
+
+def test_the_end_of_an_unknown_instance_is_no_error(cloud):
+    cloud.tell_gone("h1", "u9")
+    cloud.tell_gone("h9", "u1")
+    cloud.audit("h1", "u9", at=10)
+    assert cloud.on("h1") == ["u9"]
+
+
+def test_an_instance_that_was_deleted_while_it_was_built_is_no_longer_expected(cloud):
+    cloud.promise("h1", "u1")
+    cloud.tell_gone("h2", "u1")
+    assert cloud.on("h1") == ["u1"]
+    cloud.tell_gone("h1", "u1")
+    assert cloud.on("h1") == []
+
+
+def test_an_instance_that_was_built_is_promised_no_longer(cloud, monkeypatch):
+    monkeypatch.setattr(promises, "KEPT", 10.0)
+    cloud.promise("h1", "u1", instance_type_id=7)
+    cloud.tell("h1", Instance(uuid="u1", vm_state="active"))
+    cloud.audit("h1", at=100)
+    found = cloud.instance("h1", "u1")
+    assert (found.instance_type_id, found.vm_state) == (7, "active")
+    cloud.tell_gone("h1", "u1")
+    assert cloud.on("h1") == []
+
+
+def test_an_instance_that_was_built_elsewhere_is_expected_there_no_longer(cloud):
+    cloud.promise("h1", "u1")
+    cloud.tell("h2", "u1")
+    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
+    cloud.promise("h1", "u3")
+    cloud.audit("h2", "u3")
+    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1", "u3"])
+
+
+def test_an_instance_that_moves_is_expected_while_its_old_host_tells_of_it(cloud):
+    cloud.tell("h1", "u1")
+    cloud.promise("h2", "u1")
+    cloud.tell("h1", "u1")
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], ["u1"])
+    cloud.tell("h2", "u1")
+    cloud.tell_gone("h1", "u1")
+    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
+
+
+def test_a_promise_that_is_never_kept_runs_out(cloud, monkeypatch):
+    monkeypatch.setattr(promises, "KEPT", 10.0)
+    cloud.promise("h1", "u1")
+    cloud.audit("h2", at=9)
+    assert cloud.on("h1") == ["u1"]
+    cloud.audit("h2", at=10)
+    assert cloud.on("h1") == []
+
+
+def test_the_list_of_a_host_drops_what_was_told_and_adds_what_is_unknown(cloud):
+    cloud.audit("h1", "reported", "denied")
+    cloud.promise("h1", "promised", vcpus=3)
+    cloud.tell("h1", Instance(uuid="told", vcpus=2), "lost")
+    cloud.tell_gone("h1", "denied")
+    cloud.whereabouts.tell_all("h1", ["told", "new", "promised", "denied"])
+    assert cloud.on("h1") == ["denied", "new", "promised", "reported", "told"]
+    assert cloud.instance("h1", "told").vcpus == 2
+    assert cloud.instance("h1", "promised").vcpus == 3
+    assert cloud.instance("h1", "reported").vcpus == 1
+    new = cloud.instance("h1", "new")
+    assert new == Instance(uuid="new", host="h1", node="h1")
+
+
+def test_a_reported_instance_that_a_list_names_ends_with_its_row(cloud):
+    cloud.audit("h1", "u1")
+    cloud.whereabouts.tell_all("h1", ["u1"])
+    cloud.audit("h1", gone=["u1"])
+    assert cloud.on("h1") == []
+
+
+def test_what_an_unknown_host_told_shows_when_the_host_appears(cloud):
+    cloud.tell("h3", Instance(uuid="u1", vcpus=2))
+    cloud.whereabouts.tell_all("h4", ["u2"])
+    cloud.audit("h3", "u3")
+    cloud.add(("h3", "n3"), ("h4", "n4"))
+    assert (cloud.on("h3", "n3"), cloud.on("h4", "n4")) == (["u1"], ["u2"])
+    assert cloud.instance("h3", "u1", "n3").node == "n3"
+    cloud.add(("h3", "h3"))
+    assert cloud.on("h3") == ["u3"]
+
+
+def test_what_a_host_told_is_forgotten_with_its_last_node(cloud):
+    cloud.add(("h1", "n2"))
+    cloud.tell("h1", "u1")
+    assert (cloud.on("h1"), cloud.on("h1", "n2")) == (["u1"], [])
+    cloud.remove("h1", "h1")
+    assert cloud.on("h1", "n2") == ["u1"]
+    cloud.remove("h1", "n2")
+    cloud.add(("h1", "h1"))
+    assert cloud.on("h1") == []
+
+
+def test_the_names_of_hosts_are_told_apart_by_case(cloud):
+    cloud.add(("H1", "H1"))
+    cloud.tell("H1", "u1")
+    assert (cloud.on("h1"), cloud.on("H1")) == ([], ["u1"])
+
+
+def test_an_instance_says_on_which_node_of_its_host_it_is():
+    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
+    cloud.tell("h1", Instance(uuid="u1", node="n2"), Instance(uuid="u2", node="unknown"), "u3")
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u2", "u3"], ["u1"])
+    assert cloud.instance("h1", "u2", "n1").node == "n1"
+
+
+def test_an_instance_that_does_not_say_is_where_an_agent_sees_it():
+    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
+    cloud.audit("h1", "u1", node="n2")
+    cloud.tell("h1", "u1", Instance(uuid="u2", vcpus=9))
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u2"], ["u1"])
+    cloud.audit("h1", "u2", node="n2")
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1", "u2"])
+    cloud.promise("h1", "u3", node="n2")
+    cloud.tell("h1", "u3")
+    assert cloud.on("h1", "n2") == ["u1", "u2", "u3"]
+
+
+def test_nothing_that_was_told_is_left_when_it_is_forgotten(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell("h1", "u1", "u2")
+    cloud.tell("h2", "u3")
+    cloud.whereabouts.forget_told()
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], [])
+
+
+def test_what_there_is_no_room_for_is_not_shown(cloud, monkeypatch):
+    monkeypatch.setattr("scheduler.tracking.MOST_INSTANCES", 1)
+    cloud.tell("h1", "u1", "u2")
+    assert cloud.on("h1") == ["u1"]
+
+
+HOSTS = st.sampled_from(["h1", "h2"])
+UUIDS = st.sampled_from(["u1", "u2", "u3"])
+STEPS = st.lists(
+    st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.booleans())
+    | st.tuples(st.just("tell"), HOSTS, UUIDS, st.none())
+    | st.tuples(st.just("gone"), HOSTS, UUIDS, st.none())
+    | st.tuples(st.just("all"), HOSTS, st.sets(UUIDS), st.none())
+    | st.tuples(st.just("promise"), HOSTS, UUIDS, st.none()),
+    max_size=20,
+)
+
+
+class Model:
+    """The same as sets of (host, uuid)."""
+
+    def __init__(self):
+        self.reported, self.denied, self.told = set(), set(), set()
+        self.promised = {}
+
+    def there(self, host):
+        said = (self.reported - self.denied) | self.told
+        said |= {(place, uuid) for uuid, (place, _) in self.promised.items()}
+        return sorted(uuid for place, uuid in said if place == host)
+
+    def arrive(self, host, uuid):
+        if uuid in self.promised and host not in self.promised[uuid][1]:
+            del self.promised[uuid]
+
+    def tell(self, host, uuid):
+        self.told.add((host, uuid))
+        self.denied.discard((host, uuid))
+        self.arrive(host, uuid)
+
+    def audit(self, host, seen):
+        self.reported = {each for each in self.reported if each[0] != host}
+        self.reported |= {(host, uuid) for uuid in seen}
+        self.denied = {each for each in self.denied if each[0] != host}
+        for uuid in seen:
+            self.arrive(host, uuid)
+
+    def gone(self, host, uuid):
+        self.told.discard((host, uuid))
+        self.denied |= {(host, uuid)} & self.reported
+        if uuid in self.promised and self.promised[uuid][0] == host:
+            del self.promised[uuid]
+
+    def all(self, host, uuids):
+        self.told = {each for each in self.told if each[0] != host or each[1] in uuids}
+        for uuid in uuids:
+            if (host, uuid) not in self.told | (self.reported - self.denied):
+                self.tell(host, uuid)
+
+    def promise(self, host, uuid):
+        before = {place for place in ("h1", "h2") if uuid in self.there(place)}
+        older = {self.promised[uuid][0]} if uuid in self.promised else set()
+        self.promised[uuid] = (host, before - older - {host})
+
+
+@given(STEPS)
+def test_an_instance_is_exactly_where_somebody_says(steps):
+    cloud, model, reported = Cloud(("h1", "h1"), ("h2", "h2")), Model(), {"h1": set(), "h2": set()}
+    for number, (verb, host, what, complete) in enumerate(steps):
+        now = number * 0.001
+        if verb == "audit" and complete:
+            # A complete reading has the rows of all nodes.
+            reported[host] = what
+            _read_everything(cloud, reported, now)
+            for each, seen in reported.items():
+                model.audit(each, seen)
+        elif verb == "audit":
+            gone = reported[host] - what
+            reported[host] = what
+            cloud.audit(host, *what, gone=gone, at=100)
+            model.audit(host, what)
+        elif verb == "tell":
+            cloud.tell(host, what)
+            model.tell(host, what)
+        elif verb == "gone":
+            cloud.tell_gone(host, what, at=now)
+            model.gone(host, what)
+        elif verb == "all":
+            cloud.whereabouts.tell_all(host, what)
+            model.all(host, what)
+        else:
+            cloud.promise(host, what)
+            model.promise(host, what)
+        for each in ("h1", "h2"):
+            assert cloud.on(each) == model.there(each)
+
+
+def _read_everything(cloud, reported, now):
+    changes = Changes(moment(100), {}, True)
+    for host, seen in reported.items():
+        for uuid in seen:
+            row = an_instance(uuid) | {"deleted": 0, "updated_at": moment(0)}
+            changes.instances.append(SimpleNamespace(host=host, node=host, **row))
+        name = {"host": host, "hypervisor_hostname": host, "created_at": None}
+        changes.nodes.append(SimpleNamespace(updated_at=moment(100), **name))
+    cloud.whereabouts.read(changes, NOW + now)
