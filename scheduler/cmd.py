@@ -32,7 +32,7 @@ def _run(backend: str) -> int:
     from conf.systemd import Notifier
     from inventory import migrations
     from inventory.engine import DatabaseUnavailable
-    from scheduler import plugins
+    from scheduler import attestation, plugins
     from scheduler.service import SchedulerService
 
     conf = cfg.CONF
@@ -41,6 +41,7 @@ def _run(backend: str) -> int:
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)
         plugins.load_driver(conf)
+        attestation.load(conf)
         with migrations.checked_database(conf):
             # For this check only: what forks opens a database of its own.
             pass

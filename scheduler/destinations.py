@@ -7,12 +7,14 @@ With claims, which come between deciding and answering, a lost race leads back t
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from oslo_log import log
 
 from inventory import server_groups
 from inventory.engine import Database
+from scheduler.attestation import Attestation, levels_for
 from scheduler.decision import aggregate_metadata, pipeline
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Candidate, Decision, Placement, Refusal, Shortage
@@ -43,8 +45,10 @@ class Destinations:
         driver: BaseDriver,
         max_attempts: int = 3,
         default_zone: str = "nova",
+        attestation: Attestation | None = None,
     ) -> None:
         self.driver = driver
+        self.attestation = attestation
         self._database = database
         self.view = view
         self._max_attempts = max_attempts
@@ -59,7 +63,7 @@ class Destinations:
         """
         began = time.monotonic()
         request = self._request(asked, caller)
-        with self.view.current(self.driver.view_max_age) as hosts:
+        with self._hosts(request.spec) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
             self.view.consume(decision, request.spec)
             selections = [
@@ -80,11 +84,25 @@ class Destinations:
         Nothing is taken. Raises InvalidInput and DatabaseUnavailable.
         """
         request = self._request(asked, caller)
-        with self.view.current(self.driver.view_max_age) as hosts:
+        with self._hosts(request.spec) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
             plan = self.driver.plan
             refusals = pipeline.explain(hosts.working_copy(), request.spec, plan, most)
+        self._warn_once(decision.warnings)
         return decision, refusals
+
+    @contextmanager
+    def _hosts(self, spec: RequestSpec) -> Iterator[HostTable]:
+        """Yield the table, fresh and locked, with the levels of trust if the request needs them."""
+        driver = self.driver
+        # Asked before the table is locked: the service may take its time.
+        levels = levels_for(
+            spec, driver.plan, self.attestation, lambda: self.view.nodenames(driver.view_max_age)
+        )
+        with self.view.current(driver.view_max_age) as hosts:
+            if levels is not None:
+                self.view.set_trust(levels)
+            yield hosts
 
     def _request(self, asked: SelectArguments, caller: RequestContext) -> Request:
         alternates = asked.return_objects and asked.return_alternates
@@ -163,6 +181,9 @@ def _report(decision: Decision, request: Request, milliseconds: float) -> None:
     of = f"{count} instances from {first}" if count > 1 else f"instance {first}"
     if decision.shortage:
         LOG.info("No valid host for %s in %.1f ms: %s", of, milliseconds, _where(decision))
+        return
+    if not decision.placements:
+        LOG.info("Selected nothing for %s in %.1f ms, as the driver does", of, milliseconds)
         return
     places = ", ".join(placement.chosen.host for placement in decision.placements[:10])
     more = ", ..." if count > 10 else ""

@@ -13,7 +13,7 @@ from conf.systemd import Notifier
 from inventory import migrations, services
 from inventory.engine import Database, open_database
 from inventory.heartbeat import Heartbeat
-from scheduler import plugins
+from scheduler import attestation, plugins
 from scheduler.destinations import Destinations
 from scheduler.host_view import HostView
 from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
@@ -32,12 +32,14 @@ def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations
         timeout=conf.scheduler.request_timeout,
         cell_uuid=conf.scheduler.cell_uuid,
     )
+    view.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
     return Destinations(
         database,
         view,
         plugins.load_driver(conf),
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
+        attestation=attestation.load(conf),
     )
 
 
@@ -66,7 +68,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             conf.host,
             [
                 SchedulerEndpoint(self.destinations, Notifications(conf)),
-                TrackingEndpoint(),
+                TrackingEndpoint(
+                    self.destinations.view,
+                    lambda: bool(conf.filter_scheduler.track_instance_changes),
+                ),
                 BaseEndpoint(),
             ],
             conf.scheduler.max_requests_in_flight,
@@ -109,11 +114,16 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifier.reloading()
         mistake = ""
         try:
-            self.destinations.driver = plugins.load_driver(self._conf)
+            driver, attested = plugins.load_driver(self._conf), attestation.load(self._conf)
+            self.destinations.driver, self.destinations.attestation = driver, attested
         except (plugins.PluginError, cfg.Error) as error:
             mistake = str(error)
         if mistake:
             LOG.error("Configuration not taken over, the old one stays: %s", mistake)
         else:
             LOG.info("Configuration read again")
+        if not self._conf.filter_scheduler.track_instance_changes:
+            self.destinations.view.forget_instances()
+        packing = self._conf.compute.packing_host_numa_cells_allocation_strategy
+        self.destinations.view.set_numa_packing(packing)
         self._notifier.ready("serving select_destinations")

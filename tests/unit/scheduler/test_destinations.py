@@ -10,6 +10,7 @@ import pytest
 from inventory import aggregates, instances, server_groups
 from scheduler.decision.pipeline import Plan
 from scheduler.destinations import NO_CELL, Destinations
+from scheduler.drivers.fake import FakeScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
@@ -185,6 +186,14 @@ def test_one_line_says_what_was_decided(cloud, caplog):
     assert "RamFilter 3->3" in chosen
     assert refused.startswith("No valid host for instance u3 in ")
     assert refused.endswith("instance 1 found none of 3 hosts: RamFilter 3->0")
+
+
+def test_a_driver_may_choose_nothing(cloud, caplog):
+    destinations = Destinations(cloud, HostView(cloud), FakeScheduler(PLAN))
+    with caplog.at_level(logging.INFO, logger="scheduler.destinations"):
+        assert ask(destinations, "u1", "u2", alternates=True) == []
+    (line,) = caplog.messages
+    assert line.startswith("Selected nothing for 2 instances from u1 in ")
 
 
 def test_an_empty_cloud_is_explained(database, caplog):
