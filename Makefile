@@ -14,7 +14,7 @@ CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/
 	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 
-.PHONY: help venv system-packages demo test lint types unit functional clean
+.PHONY: help venv system-packages demo test lint types unit functional bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 
 functional: venv ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
+
+bench: venv ## what each filter and weigher costs, and how well fleets are packed
+	$(BIN)/python -m benchmarks.plugins
+	$(BIN)/python -m benchmarks.packing
 
 clean: ## remove .venv and everything else that was made
 	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
