@@ -17,18 +17,17 @@ from oslo_log import log
 
 from inventory import services
 from inventory.engine import Database, DatabaseUnavailable
-from scheduler import inventory_changes
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
-from scheduler.host_aggregates import HostAggregates
-from scheduler.host_rows import seconds, write_node
-from scheduler.inventory_changes import Changes
+from scheduler.host_view.aggregates import HostAggregates
+from scheduler.host_view.changes import OVERLAP, Changes, everything, since
+from scheduler.host_view.rows import seconds, write_node
+from scheduler.host_view.shared_turn import SharedTurn, TurnTimeout
+from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.shared_turn import SharedTurn, TurnTimeout
-from scheduler.whereabouts import Whereabouts
 
 LOG = log.getLogger(__name__)
 # Agents beat every ten seconds; reading the beats more often tells nothing new.
@@ -109,11 +108,11 @@ class HostView:
         began = time.monotonic()
         last = self._last
         if last is None or began - self._loaded_at >= self._reload_interval:
-            changes = self._database.read(inventory_changes.everything)
+            changes = self._database.read(everything)
         else:
             known, heartbeats = self._generations, began - self._services_at >= HEARTBEATS_EVERY
             changes = self._database.read(
-                lambda connection: inventory_changes.since(connection, last, known, heartbeats)
+                lambda connection: since(connection, last, known, heartbeats)
             )
         with self._lock:
             self._apply(changes, began)
@@ -203,7 +202,7 @@ class HostView:
         if self._last is None or self._generations.get(node.id) == node.generation:
             return False
         written = seconds(node.updated_at or node.created_at)
-        return written < seconds(self._last.now - inventory_changes.OVERLAP)
+        return written < seconds(self._last.now - OVERLAP)
 
     def _apply_node(self, node: Any) -> None:
         row = self._hosts.row_of(node.host, node.hypervisor_hostname)

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.promises."""
+"""Tests of scheduler.host_view.promises."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.host_view.promises import KEPT, Promises
 from scheduler.objects.instance import Instance
-from scheduler.promises import KEPT, Promises
 
 A, B, C = ("h1", "n1"), ("h2", "n2"), ("h3", "n3")
 U1 = Instance(uuid="u1")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.attestation and scheduler.attestation_service, on a real HTTPS server."""
+"""Tests of scheduler.attestation and scheduler.attestation.service, on a real HTTPS server."""
 
 import json
 import logging
@@ -10,9 +10,10 @@ from threading import Thread
 import pytest
 
 from inventory import compute_nodes
-from scheduler import attestation, attestation_service
 from scheduler.attestation import Attestation, levels_for
-from scheduler.attestation_service import AttestationService, Settings, seconds
+from scheduler.attestation import levels as attestation
+from scheduler.attestation import service as attestation_service
+from scheduler.attestation.service import AttestationService, Settings, seconds
 from scheduler.decision.pipeline import Plan
 from scheduler.destinations import Destinations
 from scheduler.drivers.filter_scheduler import FilterScheduler

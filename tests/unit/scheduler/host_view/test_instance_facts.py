@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.instance_facts."""
+"""Tests of scheduler.host_view.instance_facts."""
 
 from types import SimpleNamespace
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import instance_facts
-from scheduler.instance_facts import instance_of, merged
+from scheduler.host_view import instance_facts
+from scheduler.host_view.instance_facts import instance_of, merged
 from scheduler.objects.instance import Instance
 from tests.builders import a_flavor
 from tests.databases import an_instance

@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.tracking."""
+"""Tests of scheduler.host_view.tracking."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import tracking
+from scheduler.host_view import tracking
+from scheduler.host_view.tracking import ToldAggregates, ToldInstances
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
-from scheduler.tracking import ToldAggregates, ToldInstances
 
 
 def an_instance(uuid, **facts):

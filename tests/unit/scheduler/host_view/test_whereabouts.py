@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.whereabouts: an instance is where anybody says that it is."""
+"""Tests of scheduler.host_view.whereabouts: an instance is where anybody says that it is."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import promises
 from scheduler.decision.host_table import HostTable
-from scheduler.inventory_changes import Changes
+from scheduler.host_view import promises
+from scheduler.host_view.changes import Changes
+from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.instance import Instance
-from scheduler.whereabouts import Whereabouts
 from tests.databases import an_instance
 
 NOW = 1_000_000.0
@@ -333,7 +333,7 @@ def test_nothing_that_was_told_is_left_when_it_is_forgotten(cloud):
 
 
 def test_what_there_is_no_room_for_is_not_shown(cloud, monkeypatch):
-    monkeypatch.setattr("scheduler.tracking.MOST_INSTANCES", 1)
+    monkeypatch.setattr("scheduler.host_view.tracking.MOST_INSTANCES", 1)
     cloud.tell("h1", "u1", "u2")
     assert cloud.on("h1") == ["u1"]
 

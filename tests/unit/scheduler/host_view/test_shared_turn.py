@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.shared_turn."""
+"""Tests of scheduler.host_view.shared_turn."""
 
 from itertools import count
 from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from scheduler.shared_turn import SharedTurn, TurnTimeout
+from scheduler.host_view.shared_turn import SharedTurn, TurnTimeout
 
 LONG = 30.0
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.host_rows."""
+"""Tests of scheduler.host_view.rows."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
-from scheduler.host_rows import seconds, write_node
+from scheduler.host_view.rows import seconds, write_node
 from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
 from scheduler.objects.numa import NUMATopology
 from tests.databases import a_node

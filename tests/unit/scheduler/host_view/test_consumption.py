@@ -5,9 +5,8 @@
 import pytest
 
 from inventory import compute_nodes, instances
-from scheduler import promises
 from scheduler.decision.pipeline import Plan, Request, decide
-from scheduler.host_view import HostView
+from scheduler.host_view import HostView, promises
 from tests.builders import a_request
 from tests.databases import a_node, an_instance, execute, save, serve
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from inventory.aggregates import AggregateRecord
 from scheduler.decision.host_table import HostTable
+from scheduler.host_view.tracking import ToldAggregates
 from scheduler.objects.aggregate import Aggregate
-from scheduler.tracking import ToldAggregates
 
 
 class HostAggregates:

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from inventory import aggregates, compute_nodes, instances
-from scheduler import instance_facts
 from scheduler.decision.pipeline import Plan, Request, decide
-from scheduler.host_view import HostView
+from scheduler.host_view import HostView, instance_facts
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 from tests.builders import a_flavor, a_request

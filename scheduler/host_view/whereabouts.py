@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from scheduler.decision.host_table import HostTable
-from scheduler.host_rows import seconds
-from scheduler.instance_facts import instance_of, merged
-from scheduler.inventory_changes import Changes
+from scheduler.host_view.changes import Changes
+from scheduler.host_view.instance_facts import instance_of, merged
+from scheduler.host_view.promises import Place, Promises
+from scheduler.host_view.rows import seconds
+from scheduler.host_view.tracking import ToldInstances
 from scheduler.objects.instance import Instance
-from scheduler.promises import Place, Promises
-from scheduler.tracking import ToldInstances
 
 # The database's clock has whole seconds, and its time is known here to about as much.
 _ROUNDING = 1.0

@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log
 
-from scheduler.attestation_service import (
+from scheduler.attestation.service import (
     AttestationError,
     AttestationService,
     Settings,
