@@ -99,7 +99,8 @@ Filters for a cloud of bare metal, where an instance must fit its node exactly, 
         deprecated_opts=_formerly("scheduler_weight_classes"),
         help="""
 Weighers: names in the namespace berthmaster.scheduler.weighers or dotted paths of classes. A path
-that ends in all_weighers (also nova.scheduler.weights.all_weighers) stands for all installed ones.
+that ends in all_weighers (also nova.scheduler.weights.all_weighers) stands for all installed ones
+but the cost functions, which are named in least_cost_functions.
 """,
     ),
     cfg.IntOpt(

@@ -18,6 +18,12 @@ from scheduler.decision.interfaces import Filter
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.core import CoreFilter
+from scheduler.filters.disk import DiskFilter
+from scheduler.filters.exact_core import ExactCoreFilter
+from scheduler.filters.exact_disk import ExactDiskFilter
+from scheduler.filters.exact_ram import ExactRamFilter
+from scheduler.filters.ram import RamFilter
 from scheduler.request_filters import REQUEST_FILTERS
 from scheduler.weighers import BaseHostWeigher
 
@@ -25,8 +31,12 @@ LOG = log.getLogger(__name__)
 FILTERS = "berthmaster.scheduler.filters"
 WEIGHERS = "berthmaster.scheduler.weighers"
 DRIVERS = "berthmaster.scheduler.drivers"
-# What bounds the resources of a host; Nova leaves it to Placement since Pike.
-RESOURCE_FILTERS = {"RamFilter", "CoreFilter", "DiskFilter"}
+# What bounds each resource of a host; Nova leaves it to Placement since Pike.
+BOUNDING = (
+    (RamFilter, ExactRamFilter),
+    (CoreFilter, ExactCoreFilter),
+    (DiskFilter, ExactDiskFilter),
+)
 # What a nova.conf up to Newton may say instead of the name.
 NOVA_DRIVERS = {
     "nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler",
@@ -204,10 +214,15 @@ def _settings(plugin: Any, conf: cfg.ConfigOpts) -> Iterator[tuple[str, Any]]:
 
 def warn_of_unbounded_resources(filters: Iterable[Filter]) -> None:
     """Tell the operator when no filter bounds a resource."""
-    missing = RESOURCE_FILTERS - {each.name for each in filters}
+    in_use = list(filters)
+    missing = [
+        bounding[0].__name__
+        for bounding in BOUNDING
+        if not any(isinstance(each, bounding) for each in in_use)
+    ]
     if missing:
         LOG.warning(
             "The filters in use lack %s: nothing keeps hosts from being overfilled in that"
             " resource. Nova leaves this to Placement, Berthmaster to these filters.",
-            ", ".join(sorted(missing)),
+            ", ".join(missing),
         )

@@ -67,8 +67,9 @@ class HostView:
     def current(self, max_age: float | None = None) -> Iterator[HostTable]:
         """Yield the table, fresh and locked; copy it before consuming from it.
 
-        max_age in seconds replaces the configured one. Raises DatabaseUnavailable when the table is
-        older and cannot be read again.
+        max_age in seconds replaces the configured one; whether services are alive is then what was
+        known when they were read. Raises DatabaseUnavailable when the table is older and cannot be
+        read again.
         """
         if time.monotonic() - self._read_at > (self._max_age if max_age is None else max_age):
             try:
@@ -77,7 +78,9 @@ class HostView:
                 raise DatabaseUnavailable(str(error)) from error
         with self._lock:
             self._aggregates.settle()
-            self._hosts.fill("heartbeat_age", time.monotonic() - self._hosts.last_seen)
+            # Heartbeats would age with a view that is meant to be old, and living hosts look dead.
+            moment = time.monotonic() if max_age is None else self._services_at
+            self._hosts.fill("heartbeat_age", moment - self._hosts.last_seen)
             yield self._hosts
 
     def nodenames(self, max_age: float | None = None) -> list[str]:

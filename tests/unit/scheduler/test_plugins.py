@@ -339,6 +339,10 @@ def test_the_operator_is_told_which_resources_nothing_bounds(caplog):
     with caplog.at_level(logging.WARNING):
         plugins.warn_of_unbounded_resources(load_filters(the_conf()))
         assert caplog.text == ""
+        plugins.warn_of_unbounded_resources(load_filters(the_conf(use_baremetal_filters=True)))
+        aggregates = [f"Aggregate{each}Filter" for each in ("Ram", "Core", "Disk")]
+        plugins.warn_of_unbounded_resources(load_filters(the_conf(enabled_filters=aggregates)))
+        assert caplog.text == ""
         plugins.warn_of_unbounded_resources([RamFilter()])
     assert "The filters in use lack CoreFilter, DiskFilter: " in caplog.text
 

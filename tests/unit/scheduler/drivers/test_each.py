@@ -18,7 +18,8 @@ from scheduler.drivers.simple import SimpleScheduler
 from scheduler.filters.ram import RamFilter
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import IMAGE, a_request
-from tests.contract.drawn import HOSTS, hosts, requests
+from tests.contract.drawn import hosts, requests
+from tests.contract.drawn.drawn_hosts import HOSTS
 from tests.hosts import a_host, a_table
 
 PLAN = Plan([RamFilter()], [RAMWeigher()], host_subset_size=2)

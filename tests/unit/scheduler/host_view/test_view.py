@@ -151,6 +151,15 @@ def test_heartbeats_age_with_the_clock_of_this_process(cloud):
     assert look(view, "h1", "heartbeat_age") > first
 
 
+def test_heartbeats_do_not_age_in_a_view_that_is_meant_to_be_old(cloud):
+    view = HostView(cloud)
+    ages = []
+    for _ in range(2):
+        with view.current(1000.0) as hosts:
+            ages.append(hosts.heartbeat_age.tolist())
+    assert ages[0] == ages[1]
+
+
 def test_a_host_without_compute_service_is_known_and_not_served(database):
     save(database, a_node("h1"))
     view = HostView(database)

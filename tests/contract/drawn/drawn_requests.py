@@ -11,7 +11,7 @@ from scheduler.objects.network import NetworkMetadata
 from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from scheduler.objects.retries import SchedulerRetries, TriedHost
 from tests.builders import a_flavor, a_group, a_request, an_image
-from tests.contract.drawn.hosts import (
+from tests.contract.drawn.drawn_hosts import (
     CELLS,
     HOSTS,
     IMAGE_NAMES,
