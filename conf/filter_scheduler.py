@@ -7,6 +7,44 @@ All of them can be changed while the scheduler runs: it reads them again on SIGH
 
 from oslo_config import cfg
 
+# Every architecture that Nova knows.
+ARCHITECTURES = [
+    "alpha",
+    "armv6",
+    "armv7l",
+    "armv7b",
+    "aarch64",
+    "cris",
+    "i686",
+    "ia64",
+    "lm32",
+    "m68k",
+    "microblaze",
+    "microblazeel",
+    "mips",
+    "mipsel",
+    "mips64",
+    "mips64el",
+    "openrisc",
+    "parisc",
+    "parisc64",
+    "ppc",
+    "ppcle",
+    "ppc64",
+    "ppc64le",
+    "ppcemb",
+    "s390",
+    "s390x",
+    "sh4",
+    "sh4eb",
+    "sparc",
+    "sparc64",
+    "unicore32",
+    "x86_64",
+    "xtensa",
+    "xtensaeb",
+]
+
 
 def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
     """Return the flat name that the option had up to Newton (14)."""
@@ -36,7 +74,8 @@ OPTS = [
         default=["scheduler.filters.all_filters"],
         deprecated_opts=_formerly("scheduler_available_filters"),
         help="""
-Dotted paths of further filter classes that enabled_filters may name by their class name.
+Dotted paths of further filter classes, or of functions that return some, which enabled_filters may
+name by their class name.
 
 All filters that are installed in the namespace berthmaster.scheduler.filters are available anyway;
 a path that ends in all_filters (also nova.scheduler.filters.all_filters) stands for just these.
@@ -125,6 +164,7 @@ same time, at the price of a choice that is not the best.
     cfg.StrOpt(
         "image_properties_default_architecture",
         mutable=True,
+        choices=ARCHITECTURES,
         help="""
 Architecture that an image without the property hw_architecture is taken to need, such as x86_64.
 Unset, such an image may go to a host of any architecture.

@@ -6,6 +6,7 @@ import importlib
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import Any
 
 from oslo_config import cfg
@@ -109,8 +110,7 @@ def load_filters(conf: cfg.ConfigOpts) -> list[BaseHostFilter]:
     for path in conf.filter_scheduler.available_filters:
         if not path.endswith(ALL_FILTERS):
             option = Option.of(conf, "filter_scheduler", "available_filters")
-            found = _find(path, available, option, BaseHostFilter)
-            available[found.__name__] = found
+            available |= {each.__name__: each for each in _offered(path, available, option)}
     is_baremetal = conf.filter_scheduler.use_baremetal_filters
     name = "baremetal_enabled_filters" if is_baremetal else "enabled_filters"
     option, names = Option.of(conf, "filter_scheduler", name), conf.filter_scheduler[name]
@@ -177,6 +177,10 @@ def _installed(namespace: str) -> dict[str, Any]:
 
 
 def _find(name: str, available: dict[str, Any], option: Option, base: type) -> Any:
+    return _checked(_look_up(name, available, option), name, option, base)
+
+
+def _look_up(name: str, available: dict[str, Any], option: Option) -> Any:
     # A nova.conf may say where Nova keeps what is installed here under the same name.
     found = available.get(name.rpartition(".")[2] if name.startswith("nova.") else name)
     if found is None and "." in name:
@@ -184,9 +188,24 @@ def _find(name: str, available: dict[str, Any], option: Option, base: type) -> A
     if found is None:
         choices = ", ".join(sorted(available))
         raise PluginError(option, name, f"unknown; installed are {choices}, or a dotted path")
+    return found
+
+
+def _checked(found: Any, name: str, option: Option, base: type) -> Any:
     if not (isinstance(found, type) and issubclass(found, base)):
         raise PluginError(option, name, f"is not a subclass of {base.__module__}.{base.__name__}")
     return found
+
+
+def _offered(path: str, available: dict[str, Any], option: Option) -> list[Any]:
+    """Return the filter of a path, or those that a function there returns, as Nova has it."""
+    found = _look_up(path, available, option)
+    try:
+        offered = list(found()) if isfunction(found) else [found]
+    # Nor is the function ours.
+    except Exception as error:
+        raise PluginError(option, path, f"does not return filters: {error}") from error
+    return [_checked(each, path, option, BaseHostFilter) for each in offered]
 
 
 def _import(path: str, option: Option) -> Any:

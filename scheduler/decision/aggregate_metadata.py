@@ -14,6 +14,9 @@ from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.objects.aggregate import Aggregate
 
+# More than any ratio, cap or multiplier can mean; sums and products of so much are still numbers.
+_MOST = 1e100
+
 
 def values(aggregates: Iterable[Aggregate] | None, key: str) -> set[str]:
     """Return the distinct texts that the aggregates have under a key, as they are."""
@@ -45,7 +48,7 @@ def smallest(
 ) -> float:
     """Return the smallest number under a key, or default where there is none.
 
-    A text that is no finite number, or not one that cast takes, is passed over with a warning;
+    A text that is no number, an absurd one, or none that cast takes is passed over with a warning;
     those beside it still count.
     """
     numbers = []
@@ -55,7 +58,7 @@ def smallest(
         # int() of thousands of digits is too much for a float.
         except (ValueError, OverflowError):
             number = float("nan")
-        if not math.isfinite(number):
+        if not abs(number) <= _MOST:
             warn(f"aggregate metadata {key} = {text!r} is not a number and is ignored")
         else:
             numbers.append(number)

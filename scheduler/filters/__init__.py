@@ -19,7 +19,8 @@ class BaseHostFilter:
     Column form: override mask(), which judges all hosts at once; host_passes() follows from it.
     Value form: override host_passes(), which judges one host, and name in reads the attributes it
     looks at: it is then asked once for each distinct combination of their values. A filter written
-    for Nova overrides host_passes() and has no reads: it is asked for every host that is left.
+    for Nova overrides host_passes() and has no reads: it is asked for every host that is left. One
+    that overrides filter_all() is given all of these at once.
 
     Settings are class attributes with their defaults; options says where in the configuration
     their values are found, as (attribute, group, option) each.
@@ -47,10 +48,12 @@ class BaseHostFilter:
 
         It may assign columns of hosts.limits and must change nothing else.
         """
+        rows = np.flatnonzero(hosts.candidates)
+        if type(self).filter_all is not BaseHostFilter.filter_all:
+            return self._asked_at_once(hosts, spec, rows)
         if type(self).host_passes is BaseHostFilter.host_passes:
             raise NotImplementedError(f"{self.name} overrides neither mask() nor host_passes()")
         names = self.columns_read(spec)
-        rows = np.flatnonzero(hosts.candidates)
         if names is None or not len(rows):
             return self._asked(hosts, spec, rows)
         return self._asked_by_value(hosts, spec, rows, names)
@@ -83,6 +86,18 @@ class BaseHostFilter:
         mask = np.zeros(hosts.size, np.bool_)
         for row in rows.tolist():
             mask[row] = self._verdict(hosts, spec, row)
+        return mask
+
+    def _asked_at_once(self, hosts: HostTable, spec: RequestSpec, rows: Codes) -> Mask:
+        mask = np.zeros(hosts.size, np.bool_)
+        states = [HostState.of(hosts, row) for row in rows.tolist()]
+        try:
+            # Nova takes None for no hosts at all.
+            mask[[state.row for state in self.filter_all(states, spec) or ()]] = True
+        except Exception as error:
+            hosts.warn(
+                f"{self.name} refuses all hosts since it failed: {type(error).__name__}: {error}"
+            )
         return mask
 
     def _asked_by_value(

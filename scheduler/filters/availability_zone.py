@@ -34,7 +34,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
         return rows_where(hosts, "aggregates", lambda found: wanted in self._zones(found))
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        zones = ", ".join(sorted(self._zones(host_state.aggregates)))
+        zones = ", ".join(zone or "''" for zone in sorted(self._zones(host_state.aggregates)))
         return f"is in zone {zones}, not in {spec_obj.availability_zone}"
 
     def _zones(self, aggregates: Iterable[Aggregate] | None) -> set[str]:

@@ -19,13 +19,27 @@ SCOPE = "capabilities"
 # Attributes of a host that are made for each host, other than the columns of the table.
 UNCOLUMNED = frozenset({"instances", "limits", "service"})
 ATTRIBUTES = UNCOLUMNED | NUMBERS | frozenset(OBJECTS)
+# Nova's hosts have none of these, so without the scope such a key is somebody else's.
+_SCOPED_ONLY = frozenset(
+    {
+        "disabled_reason",
+        "forced_down",
+        "generation",
+        "heartbeat_age",
+        "last_seen",
+        "node_id",
+        "service_disabled",
+        "trust_level",
+        "unserved",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
     """What to find under an attribute of the host or, where it is None, one of its statistics.
 
-    path are the names from there on. An optional one need not be met by a host without it.
+    path are the names from there on. An optional one is a statistic, which need not be there.
     """
 
     key: str
@@ -33,6 +47,11 @@ class Capability:
     path: tuple[str, ...]
     requirement: str
     optional: bool = False
+
+    @property
+    def is_attribute(self) -> bool:
+        """Whether hosts have an attribute to look under."""
+        return self.first in ATTRIBUTES and not self.optional
 
     def is_met_by(self, value: Any) -> bool:
         """Return whether an attribute has what is required."""
@@ -66,7 +85,7 @@ class Capability:
             return None
 
     def _attribute(self, host: HostState) -> Any:
-        return getattr(host, self.first) if self.first in ATTRIBUTES else None
+        return getattr(host, self.first) if self.is_attribute else None
 
 
 def capabilities(spec: RequestSpec) -> Iterator[Capability]:
@@ -75,7 +94,8 @@ def capabilities(spec: RequestSpec) -> Iterator[Capability]:
         first, *path = key.split(":")
         requirement = str(value)
         if not path:
-            yield Capability(key, first, (), requirement, first not in ATTRIBUTES)
+            is_statistic = first not in ATTRIBUTES or first in _SCOPED_ONLY
+            yield Capability(key, first, (), requirement, optional=is_statistic)
         elif first == SCOPE:
             yield Capability(key, path[0], tuple(path[1:]), requirement)
         elif key == "hw:maxphysaddr_bits":

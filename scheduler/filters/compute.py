@@ -34,6 +34,8 @@ class ComputeFilter(BaseHostFilter):
             return f"compute service disabled: {host_state.disabled_reason or 'no reason given'}"
         if host_state.forced_down:
             return "compute service forced down"
-        age = host_state.heartbeat_age
-        seen = "never" if age is None else f"{age:.0f} s ago"
+        seen, age = "never", host_state.heartbeat_age
+        if age is not None and np.isfinite(age):
+            # Rounded up, so that an age beyond the limit never looks like one within it.
+            seen = f"{np.ceil(abs(age)):.0f} s {'ago' if age >= 0 else 'in the future'}"
         return f"compute service last seen {seen}, {self.service_down_time} s allowed"

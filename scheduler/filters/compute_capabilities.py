@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import NUMBERS, HostTable, Mask
 from scheduler.filters import BaseHostFilter
-from scheduler.filters.capability import ATTRIBUTES, UNCOLUMNED, Capability, capabilities
+from scheduler.filters.capability import UNCOLUMNED, Capability, capabilities
 from scheduler.filters.extra_specs_ops import all_matching
 from scheduler.objects.request_spec import RequestSpec
 
@@ -19,7 +19,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     """Keep the hosts whose attributes and statistics meet the extra specs of the flavor.
 
     Read are keys of the scope 'capabilities' (capabilities:cpu_info:vendor) and unscoped keys that
-    are an attribute of the host or one of its statistics; other scopes are somebody else's.
+    are an attribute of Nova's hosts or one of the statistics; other scopes are somebody else's.
     """
 
     run_filter_once_per_request = True
@@ -50,7 +50,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         def derived(name: str, question: str, answer: Callable[[Any], bool]) -> Mask:
             return hosts.derived(name, (self.name, question, asked), answer, bool)
 
-        if asked.first not in ATTRIBUTES:
+        if not asked.is_attribute:
             return derived("stats", "statistic", asked.is_met_in)
         if asked.first in NUMBERS:
             column = getattr(hosts, asked.first)

@@ -63,22 +63,35 @@ class ImagePropertiesFilter(BaseHostFilter):
     def _unmet(self, host: HostState, spec: RequestSpec) -> list[str]:
         unmet = []
         wanted = self._wanted(spec)
-        supported = host.supported_instances or []
-        if wanted and not any(set(wanted) <= set(entry) for entry in supported):
+        supported = _supported(host)
+        if wanted and not any(all(name in entry for name in wanted) for entry in supported):
             offers = ", ".join("/".join(map(str, entry)) for entry in supported) or "nothing"
             unmet.append(f"needs {'/'.join(wanted)}, the host supports {offers}")
-        version = _whole(host.hypervisor_version)
-        if version and _version(spec) and not version_predicate.holds(_version(spec), version):
-            found = version_predicate.dotted(version)
-            unmet.append(f"needs hypervisor version {_version(spec)}, the host has {found}")
-        needed, offered = _address_bits(spec), _host_address_bits(host)
-        if needed and offered and offered < needed:
+        asked, version = _version(spec), _whole(host.hypervisor_version)
+        if version and asked and not version_predicate.holds(asked, version):
+            unmet.append(_other_version(asked, version))
+        needed = _address_bits(spec)
+        offered = _host_address_bits(host) if needed else 0
+        if offered and offered < needed:
             unmet.append(f"needs {needed} bits of physical addresses, the host has {offered}")
         return unmet
 
 
+def _supported(host: HostState) -> list[Any]:
+    """Return the entries of what a host supports; what is no list of lists says nothing."""
+    reported = host.supported_instances
+    entries = reported if isinstance(reported, list) else []
+    return [each for each in entries if isinstance(each, list)]
+
+
 def _version(spec: RequestSpec) -> str:
     return str((spec.image and spec.image.properties.get("img_hv_requested_version")) or "")
+
+
+def _other_version(asked: str, version: int) -> str:
+    if not version_predicate.is_valid(asked):
+        return f"needs hypervisor version {asked!r}, which is no condition such as '>=6.0'"
+    return f"needs hypervisor version {asked}, the host has {version_predicate.dotted(version)}"
 
 
 def _address_bits(spec: RequestSpec) -> int:
@@ -89,7 +102,7 @@ def _address_bits(spec: RequestSpec) -> int:
 def _host_address_bits(host: HostState) -> int:
     try:
         return _whole(json.loads(host.cpu_info)["maxphysaddr"]["bits"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         # Not every driver reports it; a host that says nothing is not refused.
         return 0
 

@@ -48,7 +48,8 @@ class IsolatedHostsFilter(BaseHostFilter):
         image = spec_obj.image.id if spec_obj.image else None
         if self._is_isolated(spec_obj):
             return f"image {image!r} is isolated, the host is none of {len(self._hosts)} isolated"
-        return f"is kept for {len(self._images)} isolated images, {image!r} is none of them"
+        other = "the request names none" if image is None else f"{image!r} is none of them"
+        return f"is kept for {len(self._images)} isolated images, {other}"
 
     def _is_isolated(self, spec: RequestSpec) -> bool:
         return spec.image is not None and spec.image.id in self._images

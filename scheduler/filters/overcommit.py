@@ -28,6 +28,7 @@ def shortage(total: int, used: int, ratio: float, requested: int, unit: str) -> 
     """Say why requested more does not fit; the ratio is NaN where nobody has reported it."""
     if requested > total:
         return f"needs {requested} {unit}, the host has only {total}"
-    known = None if np.isnan(ratio) else float(ratio)
-    left = limit(total, known or 0.0) - used
-    return f"needs {requested} {unit}, {left:.15g} left of {total} x {known}"
+    if np.isnan(ratio):
+        return f"needs {requested} {unit}, no allocation ratio of the host is known"
+    left = limit(total, float(ratio)) - used
+    return f"needs {requested} {unit}, {left:.15g} left of {total} x {float(ratio)}"

@@ -26,4 +26,4 @@ class RetryFilter(BaseHostFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         attempts = spec_obj.retry.num_attempts if spec_obj.retry else 0
-        return f"was tried before, in {attempts} attempts"
+        return f"was tried before, this is attempt {attempts}"

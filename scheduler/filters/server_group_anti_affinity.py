@@ -38,4 +38,4 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         return f"has {count} of the anti-affinity group, {self._most(group)} allowed"
 
     def _most(self, group: InstanceGroup) -> int:
-        return int(group.rules.get("max_server_per_host", 1))
+        return int(group.rules.get("max_server_per_host") or 1)

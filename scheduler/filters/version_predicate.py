@@ -31,6 +31,11 @@ def holds(predicate: str, version: int) -> bool:
     return True
 
 
+def is_valid(predicate: str) -> bool:
+    """Return whether a predicate is a list of conditions."""
+    return all(map(_CONDITION.fullmatch, predicate.split(",")))
+
+
 def dotted(version: int) -> str:
     """Return a coded version as text: 6002000 as 6.2.0, 5000 as 5.0."""
     parts = []

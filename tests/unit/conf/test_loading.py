@@ -22,6 +22,8 @@ FLOAT = "could not convert string to float: "
         ("scheduler", "request_timeout", "never", NUMBER + "'never'"),
         ("filter_scheduler", "ram_weight_multiplier", "x", FLOAT + "'x'"),
         ("filter_scheduler", "host_subset_size", "-1", "Should be greater than or equal to 0"),
+        ("filter_scheduler", "max_io_ops_per_host", "-1", "Should be greater than or equal to 0"),
+        ("filter_scheduler", "max_instances_per_host", "0", "Should be greater than or equal to 1"),
         (
             "filter_scheduler",
             "shuffle_best_same_weighed_hosts",

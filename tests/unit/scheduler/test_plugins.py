@@ -56,6 +56,23 @@ class ANumber(BaseHostFilter):
 NOT_A_FILTER = 7
 
 
+def our_site():
+    """Return filters, as a function that available_filters names."""
+    return [Drop, ANumber]
+
+
+def half_a_site():
+    return [Drop, NOT_A_FILTER]
+
+
+def no_site():
+    raise RuntimeError("not today")
+
+
+def nothing():
+    return None
+
+
 def test_the_defaults():
     plan = load_driver(the_conf()).plan
     assert names(plan.filters) == the_conf().filter_scheduler.enabled_filters
@@ -101,6 +118,13 @@ def test_available_filters_are_known_by_their_class_name():
         enabled_filters=["Drop", "RamFilter"],
     )
     assert type(load_filters(conf)[0]) is Drop
+
+
+def test_available_filters_may_be_a_function_that_returns_them():
+    conf = the_conf(
+        available_filters=[f"{__name__}.our_site"], enabled_filters=["Drop", "ANumber", "RamFilter"]
+    )
+    assert [type(each) for each in load_filters(conf)] == [Drop, ANumber, RamFilter]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +215,10 @@ def test_multipliers_are_those_of_the_configuration():
         ("weight_classes", "tests.plugins.Drop", "is not a subclass of scheduler.weighers."),
         ("available_filters", "no.such.Filter", "cannot be imported: No module named 'no'"),
         ("available_filters", f"{__name__}.NOT_A_FILTER", "is not a subclass of"),
+        ("available_filters", f"{__name__}.half_a_site", "is not a subclass of"),
+        ("available_filters", f"{__name__}.no_site", "does not return filters: not today"),
+        ("available_filters", f"{__name__}.nothing", "does not return filters: 'NoneType' object"),
+        ("available_filters", "NoSuchFilter", "unknown; installed are "),
     ],
 )
 def test_a_mistake_is_one_line_with_option_value_and_cure(option, name, why):

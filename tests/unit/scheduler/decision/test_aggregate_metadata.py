@@ -62,6 +62,9 @@ def test_texts_are_quoted_in_their_order():
         (["10", "9"], 9.0),
         ([" 12 "], 12.0),
         (["-2"], -2.0),
+        # As Python reads numbers.
+        (["1_0"], 10.0),
+        (["1e1"], 10.0),
     ],
 )
 def test_smallest_number_or_the_default(texts, number):
@@ -77,9 +80,18 @@ def test_a_bad_value_is_named_and_the_default_serves(bad):
     assert warnings == [f"aggregate metadata k = {bad!r} is not a number and is ignored"]
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("1_0", 10), (" 12 ", 12), ("1e1", 7), ("4.5", 7), ("4,20", 7), ("", 7)]
+)
+def test_smallest_whole_number_or_the_default(text, number):
+    assert smallest(in_aggregates("k", [text]), "k", 7, lambda _: None, int) == number
+
+
 def test_unlike_nova_only_the_bad_value_is_ignored():
     # Nova falls back to the default for the whole host: one typing error undoes all aggregates.
     warnings = []
+    assert smallest(in_aggregates("k", ["x", "20"]), "k", 8, warnings.append, int) == 20
+    warnings.clear()
     assert smallest(in_aggregates("k", ["abc", "3"]), "k", 1.5, warnings.append) == 3.0
     assert len(warnings) == 1
 

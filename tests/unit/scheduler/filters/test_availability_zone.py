@@ -20,8 +20,11 @@ from tests.hosts import a_host, in_aggregates
         ("nova", [], None),
         ("z1", [], "is in zone nova, not in z1"),
         ("nova", ["z1"], "is in zone z1, not in nova"),
+        ("Z1", ["z1"], "is in zone z1, not in Z1"),
         ("Z1", ["z2", "z1"], "is in zone z1, z2, not in Z1"),
         ("z1", ["z1z"], "is in zone z1z, not in z1"),
+        # An empty value is a zone without a name, and so not the default one.
+        ("nova", [""], "is in zone '', not in nova"),
     ],
 )
 def test_worked_cases(asked, zones, reason):

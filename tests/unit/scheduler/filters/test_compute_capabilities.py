@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.decision.host_table import NUMBERS, OBJECTS
 from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from tests.builders import a_request
 from tests.hosts import a_host, a_table, in_aggregates
@@ -107,6 +108,60 @@ def test_names_of_methods_are_no_attributes(method):
     assert verdict(the_host(), {method: "x"}) is None
 
 
+OF_NOVA = [
+    "host",
+    "nodename",
+    "limits",
+    "instances",
+    "aggregates",
+    "metrics",
+    "updated",
+    "stats",
+    "service",
+    "cell_uuid",
+    "uuid",
+    "total_usable_ram_mb",
+    "free_ram_mb",
+    "total_usable_disk_gb",
+    "free_disk_mb",
+    "disk_mb_used",
+    "vcpus_total",
+    "vcpus_used",
+    "num_instances",
+    "num_io_ops",
+    "failed_builds",
+    "host_ip",
+    "hypervisor_type",
+    "hypervisor_version",
+    "hypervisor_hostname",
+    "cpu_info",
+    "supported_instances",
+    "numa_topology",
+    "pci_stats",
+    "cpu_allocation_ratio",
+    "ram_allocation_ratio",
+    "disk_allocation_ratio",
+]
+
+
+@pytest.mark.parametrize("name", OF_NOVA)
+def test_without_a_scope_the_attributes_of_nova_s_hosts_count(name):
+    found = verdict(the_host(), {name: "no such value"})
+    assert found.startswith(f"{name} must be 'no such value' and is ")
+
+
+@pytest.mark.parametrize(
+    "name", sorted((NUMBERS | frozenset(OBJECTS) | {"limits", "instances", "service"}) - {*OF_NOVA})
+)
+def test_without_a_scope_other_attributes_are_somebody_else_s_keys(name):
+    # In Nova a flavor may have them for AggregateInstanceExtraSpecsFilter.
+    assert verdict(the_host(), {name: "no such value"}) is None
+    assert verdict(the_host(stats={name: "2"}), {name: "2"}) is None
+    assert verdict(the_host(stats={name: "2"}), {name: "3"}) == f"{name} must be '3' and is '2'"
+    key = f"capabilities:{name}"
+    assert verdict(the_host(), {key: "no such value"}).startswith(f"{key} must be 'no such value'")
+
+
 @pytest.mark.parametrize("cpu_info", ["", "no JSON", None, "[1]", "7", '"text"'])
 def test_cpu_info_that_cannot_be_read_meets_nothing(cpu_info):
     host = the_host(cpu_info=cpu_info)
@@ -180,15 +235,16 @@ def test_statistics_may_hold_numbers_mappings_and_nonsense(stats, key, passes):
 
 
 def test_what_an_attribute_does_not_have_is_looked_for_in_the_statistics():
-    aged = {"heartbeat_age": "30", "uuid": {"a": "30"}}
-    for name, age, reason in (
-        ("heartbeat_age", 30.0, None),
-        ("heartbeat_age", None, None),
-        ("heartbeat_age", 29.0, "heartbeat_age must be '>= 30' and is '29.0'"),
-        ("uuid:a", None, None),
+    aged = {"heartbeat_age": "30", "uuid": {"a": "30"}, "host_ip": "30"}
+    of_age = "capabilities:heartbeat_age"
+    for key, age, reason in (
+        (of_age, 30.0, None),
+        (of_age, None, None),
+        (of_age, 29.0, f"{of_age} must be '>= 30' and is '29.0'"),
+        ("capabilities:uuid:a", None, None),
+        ("host_ip", None, None),
     ):
         host = the_host(stats=aged, heartbeat_age=age)
-        key = name if name in aged else f"capabilities:{name}"
         assert verdict(host, {key: ">= 30"}) == reason
     # A number has no parts, whether or not there is one.
     for age in (None, 30.0):

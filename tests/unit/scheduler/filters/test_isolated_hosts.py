@@ -10,6 +10,7 @@ from tests.hosts import a_host, a_table
 
 ISOLATED = "image 'A' is isolated, the host is none of {} isolated"
 KEPT = "is kept for {} isolated images, {!r} is none of them"
+NO_IMAGE = "is kept for {} isolated images, the request names none"
 
 
 def rule(images, hosts, restrict=True):
@@ -24,7 +25,7 @@ def a_request_for(image):
     ("images", "hosts", "restrict", "host", "image", "reason"),
     [
         (["A"], ["iso1"], True, "ISO1", "A", ISOLATED.format(1)),
-        (["A"], ["iso1"], True, "iso1", None, KEPT.format(1, None)),
+        (["A"], ["iso1"], True, "iso1", None, NO_IMAGE.format(1)),
         ([], ["iso1"], True, "iso1", "A", KEPT.format(0, "A")),
         ([], ["iso1"], False, "iso1", "A", None),
         (["A"], [], True, "h", "A", ISOLATED.format(0)),
@@ -41,6 +42,9 @@ def a_request_for(image):
         (["A"], ["iso1"], False, "h", "B", None),
         (["A", "B"], ["iso1", "iso2"], True, "h", "A", ISOLATED.format(2)),
         (["A"], ["iso1"], True, "iso1", "a", KEPT.format(1, "a")),
+        (["A"], ["iso1"], True, "h", None, None),
+        (["A"], ["iso1"], False, "iso1", None, None),
+        (["A"], ["iso1"], False, "h", None, None),
     ],
 )
 def test_worked_cases(images, hosts, restrict, host, image, reason):
@@ -55,6 +59,7 @@ def test_worked_cases(images, hosts, restrict, host, image, reason):
 def test_the_image_of_a_volume_has_no_id_and_is_not_isolated():
     spec = a_request(image=an_image(id=None))
     assert not rule(["A"], ["iso1"]).host_passes(a_host("iso1"), spec)
+    assert rule(["A"], ["iso1"]).reason(a_host("iso1"), spec) == NO_IMAGE.format(1)
     assert rule(["A"], ["iso1"]).host_passes(a_host("h"), spec)
 
 

@@ -74,6 +74,11 @@ def passes(query, host=None):
         (["=", "$stats.num_instances", "3"], None),
         (["=", 1, True], None),
         (["=", "$........", 1], 'does not meet ["=", "$........", 1]: $........ is unknown'),
+        # Operators without arguments, however deep.
+        (
+            ["or", ["and", ["or", ["and", ["not"], ["in"]]]]],
+            'does not meet ["or", ["and", ["or", ["and", ["not"], ["in"]]]]]',
+        ),
     ],
 )
 def test_worked_cases(query, reason):
@@ -93,6 +98,7 @@ def test_worked_cases(query, reason):
         (["not", ["not", "$unknown"]], 'does not meet ["not", ["not", "$unknown"]]: $unknown is'),
         (["=", "$unknown", 5, 5], 'does not meet ["=", "$unknown", 5, 5]: $unknown is unknown'),
         (["=", "$........", 1, 1], 'does not meet ["=", "$........", 1, 1]: $........ is'),
+        (["=", "$foo", 2, 2], 'does not meet ["=", "$foo", 2, 2]: $foo is unknown'),
         (["not", ["=", "$unknown", 5]], None),
         (["and", "$unknown", True], 'does not meet "$unknown": $unknown is unknown'),
         ([">=", "$free_ram_mb", "1024"], 'does not meet [">=", "$free_ram_mb", "1024"]: $free'),

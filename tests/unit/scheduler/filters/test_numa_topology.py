@@ -146,6 +146,12 @@ def test_worked_cases(host, spec, refused):
     assert not table.warnings
 
 
+def test_unlike_nova_no_candidates_of_placement_are_needed():
+    # Nova fits a guest for each of them and refuses every host where there are none; here there is
+    # no Placement, and the request has no place for any.
+    assert RULE.host_passes(numa_host(a_cell()), asked(a_guest_cell()))
+
+
 @pytest.mark.parametrize(
     ("spec", "applies"),
     [

@@ -19,7 +19,7 @@ PF = {"dev_type": "type-PF"}
 @pytest.mark.parametrize(
     ("pools", "requests", "reason"),
     [
-        # Behaviour reference 1.10. No candidates of Placement's are needed here.
+        # Behaviour reference 1.10.
         ([a_pool(2)], [wanted(2)], None),
         ([a_pool(2)], [wanted(3)], "needs 3 of vendor_id=8086, 2 free"),
         ([a_pool(2)], [wanted(1), wanted(1, PRODUCT)], None),
@@ -29,10 +29,18 @@ PF = {"dev_type": "type-PF"}
             "needs 1 of product_id=1520, 0 left by the requests before it",
         ),
         ([a_pool(1), a_pool(1)], [wanted(2)], None),
-        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),
         ([a_pool(**PF)], [wanted(1, {"vendor_id": "8086"} | PF)], None),
-        ([a_pool(dev_type="vdpa")], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
-        ([a_pool(remote_managed="true")], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        (
+            [a_pool(dev_type="vdpa")],
+            [wanted(1)],
+            "needs 1 of vendor_id=8086, 0 free besides dev_type=vdpa",
+        ),
+        (
+            [a_pool(remote_managed="true")],
+            [wanted(1)],
+            "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
+        ),
         ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
         # Cells of the host are another filter's business.
         ([a_pool(1, 0), a_pool(1, 1)], [wanted(2, policy="required")], None),
@@ -45,6 +53,13 @@ def test_a_host_needs_the_devices(pools, requests, reason):
     assert RULE.host_passes(host, spec) == (reason is None)
     if reason:
         assert RULE.reason(host, spec) == reason
+
+
+def test_unlike_nova_no_candidates_of_placement_are_needed():
+    # Nova looks at each of them and refuses every host where there are none; here there is no
+    # Placement, and the request has no place for any.
+    spec = a_request(pci_requests=all_of(wanted(1)))
+    assert RULE.host_passes(a_host(pci_stats=devices(a_pool(1))), spec)
 
 
 def test_a_host_that_has_not_reported_has_none_to_give():

@@ -33,6 +33,13 @@ def a_member_s_request(**group):
         ({"policy": "soft-anti-affinity", "members": ["a"]}, ["a"], None),
         ({"policy": "affinity", "members": ["a"]}, ["a"], None),
         ({"policy": None, "members": ["a"]}, ["a"], None),
+        # A rule that says nothing is none.
+        (
+            {"members": ["a"], "rules": {"max_server_per_host": 0}},
+            ["a"],
+            "has 1 of the anti-affinity group, 1 allowed",
+        ),
+        ({"members": ["a"], "rules": {"max_server_per_host": None}}, [], None),
         # A member that is listed twice is still one.
         ({"members": ["a", "a"], "rules": {"max_server_per_host": 2}}, ["a"], None),
         # Newton's callers send the hosts of the group; no agent need have reported the members.

@@ -4,6 +4,7 @@
 
 import pytest
 
+from scheduler.decision.host_state import HostState
 from scheduler.filters.all_hosts import AllHostsFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.retry import RetryFilter
@@ -28,18 +29,26 @@ def test_all_hosts_keeps_everybody(state):
     assert not rule.run_filter_for_index(1)
 
 
+def test_all_hosts_keeps_a_host_of_which_nothing_is_known():
+    assert AllHostsFilter().host_passes(HostState("h1", "n1"), a_request())
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
         ({"heartbeat_age": 0.0}, None),
         ({"heartbeat_age": 55.0}, None),
         ({"heartbeat_age": 60.0}, None),
-        ({"heartbeat_age": 60.1}, "compute service last seen 60 s ago, 60 s allowed"),
+        ({"heartbeat_age": 60.1}, "compute service last seen 61 s ago, 60 s allowed"),
         ({"heartbeat_age": 75.0}, "compute service last seen 75 s ago, 60 s allowed"),
         # A clock so far ahead cannot be trusted; that of a minute can.
         ({"heartbeat_age": -45.0}, None),
-        ({"heartbeat_age": -75.0}, "compute service last seen -75 s ago, 60 s allowed"),
-        ({"heartbeat_age": float("inf")}, "compute service last seen inf s ago, 60 s allowed"),
+        (
+            {"heartbeat_age": -75.0},
+            "compute service last seen 75 s in the future, 60 s allowed",
+        ),
+        # A row that tells neither when it was seen nor when it was created.
+        ({"heartbeat_age": float("inf")}, "compute service last seen never, 60 s allowed"),
         # Nova raises for a host whose service it does not know.
         ({"heartbeat_age": None}, "compute service last seen never, 60 s allowed"),
         ({"forced_down": True}, "compute service forced down"),
@@ -83,10 +92,11 @@ def test_retry_worked_cases(tried, passes):
     spec = a_request(retry=retry)
     host = a_host("h1", "n1")
     assert RetryFilter().host_passes(host, spec) == passes
+    assert passes or RetryFilter().reason(host, spec) == "was tried before, this is attempt 3"
     assert RetryFilter().mask(a_table(a_host("h1", "n2"), host), spec)[1] == passes
 
 
 def test_retry_s_reason_counts_the_attempts():
     spec = a_request(retry=SchedulerRetries(2, [TriedHost("h1", "h1")]))
-    assert RetryFilter().reason(a_host(), spec) == "was tried before, in 2 attempts"
-    assert RetryFilter().reason(a_host(), a_request()) == "was tried before, in 0 attempts"
+    assert RetryFilter().reason(a_host(), spec) == "was tried before, this is attempt 2"
+    assert RetryFilter().reason(a_host(), a_request()) == "was tried before, this is attempt 0"

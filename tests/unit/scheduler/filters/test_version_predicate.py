@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.filters.version_predicate import dotted, holds
+from scheduler.filters.version_predicate import dotted, holds, is_valid
 
 PARTS = st.integers(0, 999)
 OPERATORS = {
@@ -44,6 +44,7 @@ def test_coded_versions_as_text(version, text):
 )
 def test_conditions_must_all_hold(predicate, version, met):
     assert holds(predicate, version) is met
+    assert is_valid(predicate)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,7 @@ def test_conditions_must_all_hold(predicate, version, met):
 )
 def test_what_is_no_condition_is_met_by_no_version(predicate):
     assert not holds(predicate, 6002000)
+    assert not is_valid(predicate)
 
 
 @given(

@@ -97,6 +97,7 @@ def test_a_node_that_never_reported_its_disk_is_not_finished():
     # What does not change with use is there.
     assert (state.node_id, state.hypervisor_type) == (7, "QEMU")
     assert (state.pci_stats, state.numa_topology) == (None, None)
+    assert (state.metrics, state.supported_instances, state.updated) == (None, None, None)
 
 
 @pytest.mark.parametrize(("later", "applied"), [(-1, False), (0, True), (1, True)])
@@ -186,11 +187,13 @@ def test_a_row_with_an_unreadable_text_is_written_nevertheless():
         (10**30, 0),
     ],
 )
-def test_a_statistic_that_is_no_number_is_0(value, count):
+def test_a_statistic_that_is_no_number_is_0(value, count, caplog):
     # In Nova it fails the whole refresh.
     stats = {"num_instances": value, "io_workload": value, "failed_builds": value}
     host = written(stats=json.dumps(stats))
     assert (host.num_instances, host.num_io_ops, host.failed_builds) == (count, count, count)
+    warned = "Statistic io_workload of h1 is " in caplog.text
+    assert warned == (count == 0 and bool(value))
 
 
 def test_equal_texts_are_parsed_once_and_share_what_they_mean():

@@ -56,6 +56,39 @@ def an_aggregate(number, *hosts, name="told", **metadata):
     return Aggregate(number, f"x{number}", name, list(hosts), metadata)
 
 
+U1, U2 = Instance(uuid="u1", vcpus=1), Instance(uuid="u2")
+BOTH = ("update_instances", [U1, U2])
+
+
+@pytest.mark.parametrize("host", ["h1", "h3"], ids=["known", "unknown"])
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([BOTH], ["u1", "u2"]),
+        ([("update_instances", [U1])], ["u1"]),
+        ([("update_instances", [])], []),
+        ([("update_instances", [Instance(uuid="u1", vcpus=7)]), BOTH], ["u1", "u2"]),
+        ([BOTH, ("delete_instance", "u2")], ["u1"]),
+        ([("delete_instance", "u1")], []),
+        ([BOTH, ("sync_instances", ["u2", "u1"])], ["u1", "u2"]),
+        ([BOTH, ("sync_instances", ["u1", "u3"])], ["u1", "u3"]),
+        ([("sync_instances", ["u1"])], ["u1"]),
+        ([BOTH, ("sync_instances", [])], []),
+    ],
+)
+def test_worked_cases_of_what_is_told(cloud, view, host, events, expected):
+    # Behaviour reference 3.9. Of a host that is not known, or whose list differs, Nova reads the
+    # instances from the database, and again for each request. Here what was told is remembered.
+    for name, what in events:
+        getattr(view, name)(host, what)
+    if host not in look(view):
+        save(cloud, a_node(host))
+    found = look(view)[host]
+    assert sorted(found) == expected
+    if BOTH in events and "u1" in found:
+        assert found["u1"].vcpus == 1
+
+
 def test_a_row_tells_flavor_and_image(cloud, view):
     properties = json.dumps({"os_distro": "debian"})
     report(cloud, "h1", an_instance("u1", flavor_id=7, image_properties=properties))

@@ -184,6 +184,9 @@ def test_aggregates_are_seen_at_once(cloud):
     cloud.write(lambda c: aggregates.create(c, "b", ["h1"], {}))
     assert [each.name for each in look(view, "h1", "aggregates")] == ["a", "b"]
     assert look(view, "h2", "aggregates") == []
+    cloud.write(lambda c: aggregates.create(c, "c", ["H2"], {}))
+    # Letter case counts.
+    assert look(view, "h2", "aggregates") == []
     with view.current() as hosts:
         # Equal sets of aggregates are one value to filters.
         assert len(set(hosts.codes("aggregates").tolist())) == 2
