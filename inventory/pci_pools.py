@@ -86,6 +86,9 @@ class PciPools:
             nodes = ", ".join(str(cell.id) for cell in cells)
             wanted += f" for NUMA cells {nodes} (policy {request.numa_policy or 'legacy'})"
         rest = "left by the requests before it" if position else "free"
+        kinds = {_unasked(pool, request.spec) for pool in self if _matches(pool, request.spec)}
+        besides = " or ".join(sorted(kind for kind in kinds if kind is not None))
+        rest += f" besides {besides}" if besides else ""
         return " ".join(f"{wanted}, {found} {rest}".split())
 
     def free(self) -> int:
@@ -131,7 +134,7 @@ class PciPools:
         matching = [index for index, pool in enumerate(self.pools) if _matches(pool, request.spec)]
         if place.cells:
             matching = self._near(matching, left, request, place)
-        return [index for index in matching if _is_meant(self.pools[index], request.spec)]
+        return [index for index in matching if _unasked(self.pools[index], request.spec) is None]
 
     def _near(
         self, matching: list[int], left: list[int], request: InstancePCIRequest, place: "_Place"
@@ -187,7 +190,7 @@ def described(alternatives: Alternatives) -> str:
 
 
 def _serves(pool: PciDevicePool, alternatives: Alternatives) -> bool:
-    return _matches(pool, alternatives) and _is_meant(pool, alternatives)
+    return _matches(pool, alternatives) and _unasked(pool, alternatives) is None
 
 
 def _matches(pool: PciDevicePool, alternatives: Alternatives) -> bool:
@@ -206,16 +209,18 @@ def _has(pool: PciDevicePool, properties: Mapping[str, object]) -> bool:
     return True
 
 
-def _is_meant(pool: PciDevicePool, alternatives: Alternatives) -> bool:
-    """Return whether a pool is of a common kind, or of one that some alternative names."""
+def _unasked(pool: PciDevicePool, alternatives: Alternatives) -> str | None:
+    """Return of what special kind a pool is if no alternative names that kind, else None."""
     kind = _folded(pool.tags.get("dev_type"))
     if kind in _ONLY_IF_ASKED_FOR and not any(
         _folded(each.get("dev_type")) == kind for each in alternatives
     ):
-        return False
-    return not _true(pool.tags.get("remote_managed")) or any(
+        return f"dev_type={pool.tags['dev_type']}"
+    if _true(pool.tags.get("remote_managed")) and not any(
         _true(each.get("remote_managed")) for each in alternatives
-    )
+    ):
+        return "remote_managed=true"
+    return None
 
 
 def _agree(found: object, wanted: object) -> bool:

@@ -61,10 +61,10 @@ def _shortage_of_threads(cell: NUMACell, guest: InstanceNUMACell) -> str | None:
     cores = _free_cores(cell)
     if _packed(cores, len(guest.pcpuset), least=2) is not None:
         return None
-    paired = [len(core) for core in cores if len(core) > 1]
+    free = (len(_even(cores, threads)) for threads in range(2, max(map(len, cores), default=0) + 1))
     return (
         f"needs {len(guest.pcpuset)} CPUs on threads of the same cores,"
-        f" {sum(paired)} such threads free"
+        f" {max(free, default=0)} free in equal parts"
     )
 
 
@@ -106,10 +106,15 @@ def _packed(cores: list[list[int]], count: int, least: int = 1) -> list[int] | N
     would not find must not be promised.
     """
     for threads in range(max(map(len, cores), default=0), least - 1, -1):
-        usable = [core[:threads] for core in cores if len(core) >= threads]
-        if threads * len(usable) >= count:
-            return list(chain.from_iterable(usable))
+        usable = _even(cores, threads)
+        if len(usable) >= count:
+            return usable
     return None
+
+
+def _even(cores: list[list[int]], threads: int) -> list[int]:
+    """Return so many CPUs of each core that has them."""
+    return list(chain.from_iterable(core[:threads] for core in cores if len(core) >= threads))
 
 
 def _crumbs(cores: list[list[int]], taken: set[int]) -> list[int]:

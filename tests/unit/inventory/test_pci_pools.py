@@ -33,16 +33,36 @@ def counts(pools):
             "needs 1 of product_id=1520, 0 left by the requests before it",
         ),
         ([a_pool(1), a_pool(1)], [wanted(2)], None),
-        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),
         ([a_pool(**PF)], [wanted(1, VENDOR | PF)], None),
-        ([a_pool(**VDPA)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
-        ([a_pool(**REMOTE)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        ([a_pool(**VDPA)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=vdpa"),
+        (
+            [a_pool(**REMOTE)],
+            [wanted(1)],
+            "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
+        ),
         ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
         # And what follows from its rules.
         ([a_pool(**VDPA)], [wanted(1, VENDOR, VDPA)], None),
         ([a_pool(**REMOTE)], [wanted(1, REMOTE)], None),
-        ([a_pool(remote_managed="True")], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        (
+            [a_pool(remote_managed="True")],
+            [wanted(1)],
+            "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
+        ),
         ([a_pool(remote_managed="false")], [wanted(1)], None),
+        # What is not given away unasked does not count as free, but is told of.
+        (
+            [a_pool(1), a_pool(5, **PF), a_pool(3, **REMOTE)],
+            [wanted(1), wanted(2)],
+            "needs 2 of vendor_id=8086, 0 left by the requests before it"
+            " besides dev_type=type-PF or remote_managed=true",
+        ),
+        (
+            [a_pool(**PF)],
+            [wanted(1, PRODUCT | VDPA)],
+            "needs 1 of product_id=1520 dev_type=vdpa, 0 free",
+        ),
         ([a_pool()], [], None),
         ([], [wanted(0)], None),
         ([a_pool()], [InstancePCIRequest(1)], "needs 1 of no device, 0 free"),

@@ -45,7 +45,7 @@ def test_where_the_thread_policies_put_a_guest(policy, cpus, chosen):
     [
         ("prefer", 6, 0, "needs 6 CPUs to pin, 5 free of 8"),
         ("prefer", 5, 1, "needs 6 CPUs to pin, 5 free of 8"),
-        ("require", 5, 0, "needs 5 CPUs on threads of the same cores, 4 such threads free"),
+        ("require", 5, 0, "needs 5 CPUs on threads of the same cores, 4 free in equal parts"),
         ("isolate", 3, 0, "needs 3 cores of its own, 2 free"),
         ("isolate", 2, 1, "needs 3 cores of its own, 2 free"),
     ],
@@ -77,7 +77,7 @@ def test_all_cores_give_the_same_number_of_threads_as_on_the_compute_host():
     cell = a_cell(siblings=[{0, 1, 2, 3}, {4, 5, 6, 7}], pinned_cpus={6, 7})
     guest = a_pinned_cell(cpus=6, cpu_thread_policy="require")
     assert numa_pinning.shortage(cell, guest, 0) == (
-        "needs 6 CPUs on threads of the same cores, 6 such threads free"
+        "needs 6 CPUs on threads of the same cores, 4 free in equal parts"
     )
     four = a_pinned_cell(cpus=4, cpu_thread_policy="require")
     assert sorted(pinned(cell, four).cpus.values()) == [0, 1, 2, 3]
@@ -107,6 +107,14 @@ def test_isolation_is_refused_on_threads_of_separate_sets():
     )
     cell.siblings = []
     assert pinned(cell, guest).cpus == {0: 1, 1: 2}
+
+
+def test_single_threads_of_many_cores_are_none_of_the_same_core():
+    cell = a_cell_with_threads(pinned_cpus={4, 5, 6, 7})
+    guest = a_pinned_cell(cpu_thread_policy="require")
+    assert numa_pinning.shortage(cell, guest, 0) == (
+        "needs 2 CPUs on threads of the same cores, 0 free in equal parts"
+    )
 
 
 def test_a_core_that_is_reported_twice_is_one_core():
