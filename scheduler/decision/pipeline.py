@@ -6,8 +6,9 @@ Source: behaviour reference 3.2 to 3.8.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from scheduler.objects.request_spec import RequestSpec
 NOT_ENOUGH = "There are not enough hosts available."
 # Of how many of the best hosts a decision keeps the weights.
 EXPLAINED = 5
+# How much of a reason is told.
+MOST_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,15 @@ class Request:
     by_admin: bool = False
 
 
+class _Ranking(NamedTuple):
+    """The hosts that are left: their rows with the total weight of each and the shares in it."""
+
+    candidates: Mask
+    rows: Rows
+    totals: Weights
+    shares: dict[str, Weights]
+
+
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     """Return where all instances of a request go, or the shortage that prevents it.
 
@@ -73,6 +85,7 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     chance = Random(request.seed)
     candidates, narrowing = allowed(hosts, request.spec, plan)
     placements: list[Placement] = []
+    ranking: _Ranking | None = None
     for index, uuid in enumerate(request.instance_uuids):
         spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
         candidates, steps = filtered(hosts, spec, plan.filters, candidates, index)
@@ -80,8 +93,9 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
         if not candidates.any():
             reason = no_such_host(hosts, spec) or NOT_ENOUGH
             return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
-        placements.append(_placed(hosts, spec, plan, candidates, steps, chance))
-    return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, candidates))
+        ranking = _ranked(hosts, spec, plan, candidates)
+        placements.append(_placed(hosts, spec, plan, ranking, steps, chance))
+    return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, ranking))
 
 
 def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tuple[Step, ...]]:
@@ -98,21 +112,24 @@ def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tupl
     return candidates, (*narrowing, *told)
 
 
+def _ranked(hosts: HostTable, spec: RequestSpec, plan: Plan, candidates: Mask) -> _Ranking:
+    rows = np.flatnonzero(candidates)
+    return _Ranking(candidates, rows, *weighed(hosts, spec, plan.weighers, rows))
+
+
 def _placed(
     hosts: HostTable,
     spec: RequestSpec,
     plan: Plan,
-    candidates: Mask,
+    ranking: _Ranking,
     steps: tuple[Step, ...],
     chance: Random,
 ) -> Placement:
-    """Choose among the candidates and take what the instance needs from the chosen one."""
-    rows = np.flatnonzero(candidates)
-    totals, shares = weighed(hosts, spec, plan.weighers, rows)
-    position = picker.pick(totals, plan.host_subset_size, plan.shuffle_best, chance)
-    state = HostState.of(hosts, int(rows[position]))
-    chosen = _candidate(state, float(totals[position]))
-    explained = _explained(hosts, rows, totals, shares)
+    """Choose among the hosts that are left and take what the instance needs from that one."""
+    position = picker.pick(ranking.totals, plan.host_subset_size, plan.shuffle_best, chance)
+    state = HostState.of(hosts, int(ranking.rows[position]))
+    chosen = _candidate(state, float(ranking.totals[position]))
+    explained = _explained(hosts, ranking)
     if not spec.is_rebuild:
         state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, steps, explained)
@@ -163,11 +180,16 @@ def explain(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int) -> list[
     for row in sorted(hosts.rows())[:most]:
         state = HostState.of(hosts, row)
         refusals += [
-            Refusal(state.host, state.nodename, each.name, each.reason(state, spec))
+            Refusal(state.host, state.nodename, each.name, _in_one_line(each.reason(state, spec)))
             for each, mask in masks
             if not mask[row]
         ]
     return refusals
+
+
+def _in_one_line(reason: str) -> str:
+    """Return a reason that fits into a log, whatever a tenant has put into names and hints."""
+    return " ".join(reason.split())[:MOST_CHARACTERS]
 
 
 def _with_alternates(
@@ -175,42 +197,43 @@ def _with_alternates(
     request: Request,
     plan: Plan,
     placements: list[Placement],
-    candidates: Mask,
+    ranking: _Ranking | None,
 ) -> tuple[Placement, ...]:
     """Give each placement further hosts of its cell on which a failed build may be tried again.
 
-    They are found for one more instance after the last, and hosts that were chosen do not count.
+    A single instance has the best of those among which it was chosen. For several, hosts are
+    filtered and weighed once more. Hosts that were chosen do not count.
     """
-    if not request.alternates or request.spec.is_rebuild:
+    if ranking is None or not request.alternates or request.spec.is_rebuild:
         return tuple(placements)
-    last = len(request.instance_uuids) - 1
-    spec = request.spec.for_instance(request.instance_uuids[last])
-    candidates = candidates.copy()
-    candidates[[placement.chosen.row for placement in placements]] = False
+    last = len(placements) - 1
     if last:
-        candidates, _ = filtered(hosts, spec, plan.filters, candidates, last)
-    rows = np.flatnonzero(candidates)
-    if not len(rows):
-        return tuple(placements)
-    totals, _ = weighed(hosts, spec, plan.weighers, rows)
-    cells = {placement.chosen.cell_uuid for placement in placements}
-    # All hosts are of one cell as a rule; with several, more are looked at to fill each's share.
-    wanted = request.alternates if len(cells) == 1 else len(rows)
-    pool = [
-        _candidate(HostState.of(hosts, int(rows[position])), float(totals[position]))
-        for position in picker.best_first(totals, wanted)
-    ]
+        taken = (each.chosen.host for each in placements)
+        spec = request.spec.for_instance(placements[last].instance_uuid, taken)
+        left, _ = filtered(hosts, spec, plan.filters, ranking.candidates, last)
+        ranking = _ranked(hosts, spec, plan, left)
+    rows = [each.chosen.row for each in placements]
+    cells = hosts.codes("cell_uuid")
+    spare = {
+        cell: _best_of_cell(hosts, ranking, cell, rows, request.alternates)
+        for cell in {*cells[rows].tolist()}
+    }
+    return tuple(replace(each, alternates=spare[cells[each.chosen.row]]) for each in placements)
+
+
+def _best_of_cell(
+    hosts: HostTable, ranking: _Ranking, cell: int, chosen: list[int], count: int
+) -> tuple[Candidate, ...]:
+    """Return so many of the best hosts of a cell, given by its code, but for those chosen."""
+    spare = hosts.codes("cell_uuid") == cell
+    spare[chosen] = False
+    positions = np.flatnonzero(spare[ranking.rows])
+    best = positions[picker.best_first(ranking.totals[positions], count)]
     return tuple(
-        Placement(
-            placement.instance_uuid,
-            placement.chosen,
-            placement.steps,
-            placement.weighed,
-            tuple(each for each in pool if each.cell_uuid == placement.chosen.cell_uuid)[
-                : request.alternates
-            ],
+        _candidate(
+            HostState.of(hosts, int(ranking.rows[position])), float(ranking.totals[position])
         )
-        for placement in placements
+        for position in best
     )
 
 
@@ -235,18 +258,13 @@ def _candidate(state: HostState, weight: float) -> Candidate:
     )
 
 
-def _explained(
-    hosts: HostTable,
-    rows: Rows,
-    totals: Weights,
-    shares: dict[str, Weights],
-) -> tuple[WeighedHost, ...]:
+def _explained(hosts: HostTable, ranking: _Ranking) -> tuple[WeighedHost, ...]:
     return tuple(
         WeighedHost(
-            hosts.get(int(rows[position]), "host"),
-            hosts.get(int(rows[position]), "nodename"),
-            float(totals[position]),
-            {name: float(share[position]) for name, share in shares.items()},
+            hosts.get(int(ranking.rows[position]), "host"),
+            hosts.get(int(ranking.rows[position]), "nodename"),
+            float(ranking.totals[position]),
+            {name: float(share[position]) for name, share in ranking.shares.items()},
         )
-        for position in picker.best_first(totals, EXPLAINED)
+        for position in picker.best_first(ranking.totals, EXPLAINED)
     )

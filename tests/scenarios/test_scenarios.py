@@ -122,5 +122,5 @@ def limits(selection: Selection) -> dict[str, Any]:
 
 def test_there_is_a_scenario_for_each_kind_of_request() -> None:
     kinds = "boot multi-create soft-groups hard-groups resize cold-migrate live-migrate evacuate"
-    kinds += " rebuild forced-host zone isolated-images numa-pinning huge-pages pci retry"
+    kinds += " rebuild unshelve forced-host zone isolated-images numa-pinning huge-pages pci retry"
     assert set(kinds.split()) <= {path.stem for path in FILES}

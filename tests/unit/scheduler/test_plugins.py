@@ -160,6 +160,11 @@ def test_all_weighers_are_those_that_say_so():
     assert {*names(load_weighers(conf))} == every.keys()
 
 
+@pytest.mark.parametrize(("configured", "size"), [(0, 1), (1, 1), (3, 3)])
+def test_a_choice_among_none_of_the_best_hosts_is_one_among_one(configured, size):
+    assert load_driver(the_conf(host_subset_size=configured)).plan.host_subset_size == size
+
+
 @pytest.mark.parametrize("prefix", ["", "nova.scheduler.least_cost."])
 def test_cost_functions_replace_the_weighers(prefix):
     conf = the_conf(

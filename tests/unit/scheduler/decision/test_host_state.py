@@ -70,8 +70,16 @@ def test_service_is_what_nova_s_filters_read():
     }
 
 
-def test_consumption_worked_case_with_swap():
-    # Behaviour reference 3.6, but swap counts here as it does in the filter: 2 GB less than Nova.
+@pytest.mark.parametrize(
+    ("swap", "left"),
+    [
+        (0, 87040),
+        # Swap counts here as it does in the filter: Nova leaves 87040 then too.
+        (2048, 84992),
+    ],
+)
+def test_consumption_worked_case(swap, left):
+    # Behaviour reference 3.6.
     state = a_host(
         free_ram_mb=4096,
         free_disk_mb=102400,
@@ -79,12 +87,23 @@ def test_consumption_worked_case_with_swap():
         num_instances=2,
         num_io_ops=1,
         disk_mb_used=9,
+        failed_builds=3,
+        stats={"num_instances": "2"},
     )
-    spec = a_request(vcpus=2, memory_mb=1024, root_gb=10, ephemeral_gb=5, swap=2048)
+    state.limits = {"vcpu": 16.0}
+    names = NUMBERS | {*OBJECTS}
+    before = {name: state.table.get(0, name) for name in names}
+    spec = a_request(vcpus=2, memory_mb=1024, root_gb=10, ephemeral_gb=5, swap=swap)
     state.consume_from_request(spec)
-    assert (state.free_ram_mb, state.free_disk_mb) == (3072, 87040 - 2048)
-    assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (3, 3, 2)
-    assert state.disk_mb_used == 9
+    after = {name: state.table.get(0, name) for name in names}
+    assert {name: after[name] for name in names if after[name] != before[name]} == {
+        "free_ram_mb": 3072,
+        "free_disk_mb": left,
+        "vcpus_used": 3,
+        "num_instances": 3,
+        "num_io_ops": 2,
+    }
+    assert dict(state.limits) == {"vcpu": 16.0}
     assert list(state.instances) == [INSTANCE]
 
 

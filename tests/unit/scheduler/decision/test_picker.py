@@ -36,6 +36,7 @@ def test_best_first_sorts_and_keeps_the_order_of_equals(totals, count):
         (2, False, {0, 1}),
         (2, True, {0, 1}),
         (3, False, {0, 1, 2}),
+        (3, True, {0, 1, 2}),
     ],
 )
 def test_worked_cases_a2_b2_c1(subset_size, shuffle, possible):

@@ -12,10 +12,11 @@ from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from scheduler.weighers.cpu import CPUWeigher
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_group, a_request
 from tests.hosts import a_host, a_table, hosts_with
-from tests.plugins import Favourite
+from tests.plugins import DropOnce
 
 BY_RAM = Plan([RamFilter()], [RAMWeigher()])
 SPEC = a_request(memory_mb=2048)
@@ -49,8 +50,15 @@ def test_several_instances_worked_cases(free, count, expected):
     assert place(free, count) == expected
 
 
-def test_without_weights_the_first_host_gets_all():
-    assert place(dict.fromkeys("ABC", 8192), 3, plan=Plan()) == ["A", "A", "A"]
+@pytest.mark.parametrize("weighers", [[], [RAMWeigher(multiplier=0.0)]])
+def test_without_weights_the_first_host_gets_all(weighers):
+    free = dict.fromkeys("ABC", 8192)
+    assert place(free, 3, plan=Plan((), weighers)) == ["A", "A", "A"]
+
+
+def test_ties_go_to_the_first_host_of_the_table_also_for_later_instances():
+    # Of Nova's equals the one chosen last comes first: B again.
+    assert place({"A": 6144, "B": 8192}, 2, plan=Plan((), [RAMWeigher()])) == ["B", "A"]
 
 
 @pytest.mark.parametrize(
@@ -58,6 +66,7 @@ def test_without_weights_the_first_host_gets_all():
     [
         ({"A": 8192, "B": 6144, "C": 4096}, 1, ["ABC"]),
         ({"A": 3072, "B": 3072, "C": 3072, "D": 3072, "E": 2048}, 1, ["ABC"]),
+        # Hosts that took an instance are weighed, but are no alternates.
         ({"A": 8192, "B": 6144, "C": 4096}, 3, ["AC", "AC", "BC"]),
         ({"A": 8192, "B": 1024}, 1, ["A"]),
         ({"A": 8192}, 2, ["A", "A"]),
@@ -67,22 +76,37 @@ def test_alternates_worked_cases(free, count, expected):
     assert place(free, count, alternates=2) == expected
 
 
-def test_alternates_are_of_the_cell_of_the_chosen_host():
-    hosts = a_table(
-        a_host("A", free_ram_mb=8192, cell_uuid="c1"),
-        a_host("B", free_ram_mb=6144, cell_uuid="c2"),
-        a_host("C", free_ram_mb=4096, cell_uuid="c1"),
-        a_host("D", free_ram_mb=3072, cell_uuid="c2"),
-        a_host("E", free_ram_mb=2048, cell_uuid="c2"),
+def in_cells(**cells):
+    """Return hosts of these cells, each with less memory than the one before."""
+    return a_table(
+        *(
+            a_host(host, free_ram_mb=9000 - 1000 * position, cell_uuid=cell)
+            for position, (host, cell) in enumerate(cells.items())
+        )
     )
-    one = Request(SPEC, ["u"], 2)
-    assert names(decide(hosts.working_copy(), one, BY_RAM)) == ["AC"]
-    # One each on A and B, so that both cells have a share of their own to fill.
-    two = Request(SPEC, ["u1", "u2"], 2)
-    plan = Plan([RamFilter()], [Favourite(A=9, B=8, C=7, D=6, E=5)])
-    assert names(decide(hosts.working_copy(), two, plan)) == ["AC", "AC"]
-    hosts.set(0, "free_ram_mb", 2048)
-    assert names(decide(hosts.working_copy(), two, plan)) == ["AC", "BDE"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"A": "c1", "B": "c2", "C": "c1"}, ["AC"]),
+        # Better hosts of another cell do not stand in the way, and as many are found as asked for.
+        ({"A": "c1", "B": "c2", "C": "c2", "D": "c1", "E": "c2", "F": "c1", "G": "c1"}, ["ADF"]),
+        ({"A": "c1", "B": "c2", "C": "c2"}, ["A"]),
+        ({"A": None, "B": "c2", "C": None, "D": None}, ["ACD"]),
+        ({"A": "c1", "B": None, "C": "c1"}, ["AC"]),
+    ],
+)
+def test_alternates_are_of_the_cell_of_the_chosen_host(cells, expected):
+    assert names(decide(in_cells(**cells), Request(SPEC, ["u"], 2), BY_RAM)) == expected
+
+
+def test_each_instance_has_the_alternates_of_its_own_cell():
+    plan = Plan([ServerGroupAntiAffinityFilter()], [RAMWeigher()])
+    spec = a_request(memory_mb=1, instance_group=a_group("anti-affinity"))
+    hosts = in_cells(A="c1", B="c2", C="c3", D="c2", E="c1", F="c2", G="c2", H="c1", I="c1")
+    request = Request(spec, ["u1", "u2", "u3"], 2)
+    assert names(decide(hosts, request, plan)) == ["AEH", "BDF", "C"]
 
 
 def test_alternates_have_room_for_one_more_instance():
@@ -94,9 +118,45 @@ def test_alternates_have_room_for_one_more_instance():
 def test_alternates_tell_limits_and_weights_of_their_own():
     hosts = hosts_with("free_ram_mb", {"A": 8192, "B": 4096, "C": 2048})
     alternates = decide(hosts, Request(SPEC, ["u"], 2), BY_RAM).placements[0].alternates
-    # Weighed among themselves: a host that was chosen no longer counts.
-    assert [(each.host, each.weight) for each in alternates] == [("B", 1.0), ("C", 0.5)]
+    # Of the list in which A was the best.
+    assert [(each.host, each.weight) for each in alternates] == [("B", 0.5), ("C", 0.25)]
     assert [each.limits for each in alternates] == [{"memory_mb": 65536.0}] * 2
+
+
+def test_alternates_keep_their_order_beside_the_chosen_host():
+    # Without A, which has the most memory by far, C would come before B.
+    hosts = a_table(
+        a_host("A", free_ram_mb=60000, vcpus_used=2),
+        a_host("B", free_ram_mb=4000, vcpus_used=4),
+        a_host("C", free_ram_mb=6000, vcpus_used=7),
+    )
+    plan = Plan((), [RAMWeigher(), CPUWeigher()])
+    assert names(decide(hosts.working_copy(), Request(SPEC, ["u"], 2), plan)) == ["ABC"]
+    without = Request(a_request(memory_mb=2048, ignore_hosts=["A"]), ["u"], 2)
+    assert names(decide(hosts, without, plan)) == ["CB"]
+
+
+def test_for_several_instances_alternates_are_weighed_once_more():
+    # With one instance each, A and B weigh what is left of them: C, then D.
+    once = DropOnce()
+    plan = Plan([once, RamFilter()], [RAMWeigher()])
+    free = {"A": 9000, "B": 8000, "C": 5000, "D": 6000}
+    assert place(free, 2, alternates=1, plan=plan) == ["AD", "BD"]
+    # Asked for the first instance only: not for the second, and not for the one after it.
+    assert [uuid for _, uuid in once.asked] == ["u0"] * 4
+
+
+def test_alternates_keep_away_from_the_hosts_of_all_instances_of_an_anti_affinity_group():
+    hosts = a_table(
+        a_host("A", free_ram_mb=9000),
+        a_host("B", "n1", free_ram_mb=8000),
+        a_host("B", "n2", free_ram_mb=7000),
+        a_host("C", free_ram_mb=6000),
+    )
+    spec = a_request(instance_group=a_group("anti-affinity"))
+    plan = Plan([ServerGroupAntiAffinityFilter()], [RAMWeigher()])
+    # The other node of B would do for the second instance, but not for the first.
+    assert names(decide(hosts, Request(spec, ["u1", "u2"], 1), plan)) == ["AC", "BC"]
 
 
 def test_a_shortage_names_the_instance_and_where_the_hosts_went():

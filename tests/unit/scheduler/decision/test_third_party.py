@@ -36,6 +36,43 @@ class ZoneFilter(BaseHostFilter):
         return host_state.hypervisor_type == "kvm"
 
 
+class Largest(BaseHostFilter):
+    """What a site may have written to compare hosts with each other."""
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        hosts = list(filter_obj_list)
+        most = max(each.free_ram_mb for each in hosts)
+        if most == 4096:
+            return None
+        if most == 2048:
+            raise KeyError("too small")
+        return [each for each in hosts if each.free_ram_mb == most]
+
+
+@pytest.mark.parametrize(
+    ("refused", "passing", "warnings"),
+    [
+        ([], ["h2"], []),
+        # In Nova None ends the chain, and an error the request.
+        (["h2"], [], []),
+        (["h1", "h2"], [], ["Largest refuses all hosts since it failed: KeyError: 'too small'"]),
+    ],
+)
+def test_a_filter_that_overrides_filter_all_is_given_the_hosts_that_are_left(
+    refused, passing, warnings
+):
+    hosts = hosts_with("free_ram_mb", THREE)
+    plan = Plan([Drop(*refused), Largest()])
+    decision = decide(hosts, Request(a_request(), ["u"]), plan)
+    assert [each.chosen.host for each in decision.placements] == passing
+    assert list(decision.warnings) == warnings
+
+
+def test_such_a_filter_may_be_asked_about_one_host_as_well():
+    assert Largest().host_passes(a_host(free_ram_mb=1), a_request())
+    assert not Largest().host_passes(a_host(free_ram_mb=4096), a_request())
+
+
 def test_a_nova_style_filter_is_asked_once_for_each_host_that_is_left():
     mine = Drop("h2")
     hosts = hosts_with("free_ram_mb", THREE)
@@ -83,6 +120,16 @@ def test_a_filter_without_reason_still_explains():
     hosts = hosts_with("free_ram_mb", THREE)
     refusals = explain(hosts, a_request(), Plan([RoomyFilter()]), most=3)
     assert refusals == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
+
+
+def test_a_reason_is_told_in_one_line_of_bounded_length():
+    class Talkative(RoomyFilter):
+        def reason(self, host_state, spec_obj):
+            return "line\n\tby line " * 1000
+
+    (refusal,) = explain(hosts_with("free_ram_mb", {"h": 0}), a_request(), Plan([Talkative()]), 1)
+    assert refusal.reason.startswith("line by line line by line")
+    assert len(refusal.reason) == 1000
 
 
 def test_a_nova_style_weigher_is_asked_for_the_hosts_that_are_left():

@@ -29,6 +29,8 @@ def test_every_former_name_has_a_current_one():
         ({"hw_architecture": "i686", "architecture": "arm"}, {"hw_architecture": "i686"}),
         ({"hw_architecture": None, "architecture": "arm"}, {"hw_architecture": "arm"}),
         ({"hypervisor_type": "kvm", "vm_mode": None}, {"img_hv_type": "kvm"}),
+        ({"vm_mode": "pv"}, {"hw_vm_mode": "pv"}),
+        ({"hypervisor_version_requires": ">=6.0"}, {"img_hv_requested_version": ">=6.0"}),
         ({"hw_cpu_cores": "2"}, {"hw_cpu_cores": 2}),
         ({"hw_qemu_guest_agent": "yes"}, {"hw_qemu_guest_agent": True}),
         ({"favourite_colour": "blue"}, {}),

@@ -35,9 +35,12 @@ def ram_hosts(*multipliers):
     [
         ([], [0.25, 1.0, 0.5]),
         (["5", "3"], [0.75, 1.0, 0.5]),
+        (["2", "1.5"], [0.375, 1.0, 0.5]),
+        # What options do not admit, metadata may.
         (["-2"], [-0.5, 1.0, 0.5]),
         (["0"], [0.0, 1.0, 0.5]),
         (["abc"], [0.25, 1.0, 0.5]),
+        (["-1,2"], [0.25, 1.0, 0.5]),
         # Nova lets one bad value undo all of a host's aggregates.
         (["abc", "3"], [0.75, 1.0, 0.5]),
     ],
@@ -47,7 +50,10 @@ def test_aggregates_change_the_multiplier_of_their_hosts(multipliers, expected):
     totals, shares = weigh(table, RAMWeigher())
     assert totals == pytest.approx(expected)
     assert shares == {"RAMWeigher": totals}
-    assert bool(table.warnings) == ("abc" in multipliers)
+    bad = [text for text in multipliers if text in ("abc", "-1,2")]
+    assert list(table.warnings) == [
+        f"aggregate metadata {KEY} = {text!r} is not a number and is ignored" for text in bad
+    ]
 
 
 def test_the_multiplier_of_one_host_is_the_same_by_itself():
@@ -96,6 +102,18 @@ def test_a_weigher_keeps_no_memory_of_earlier_requests():
     assert weigh(table, weigher)[0] == [1.0, 0.5, 0.0]
     weigher.weights = {"h1": 2, "h2": 1, "h3": 0}
     assert weigh(table, weigher)[0] == [1.0, 0.5, 0.0]
+
+
+def test_a_weigher_with_a_fixed_end_keeps_no_memory_of_earlier_requests():
+    # In Newton the lower end moves to -1024 with the first request and stays there: the figures
+    # are 0, 0.5, 1 and then 0.375, 0.5, 0.375.
+    weigher = RAMWeigher()
+    for free, expected in (
+        ([-1024, 1024, 3072], [0.0, 1 / 3, 1.0]),
+        ([512, 1024, 512], [0.5, 1.0, 0.5]),
+    ):
+        table = hosts_with("free_ram_mb", {f"h{i}": each for i, each in enumerate(free)})
+        assert weigh(table, weigher)[0] == pytest.approx(expected)
 
 
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=2, max_size=6), FLOATS, FLOATS)

@@ -7,9 +7,13 @@ import pytest
 
 from scheduler.decision.weighing import weighed
 from scheduler.weighers.cpu import CPUWeigher
+from scheduler.weighers.cross_cell import CrossCellWeigher
 from scheduler.weighers.disk import DiskWeigher
+from scheduler.weighers.hypervisor_version import HypervisorVersionWeigher
+from scheduler.weighers.image_properties import ImagePropertiesWeigher
 from scheduler.weighers.io_ops import IoOpsWeigher
 from scheduler.weighers.num_instances import NumInstancesWeigher
+from scheduler.weighers.pci import PCIWeigher
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
@@ -49,20 +53,27 @@ def test_cpus_count_with_their_over_commit():
         # A host that has not reported its ratio is no better than a full one.
         {"vcpus_total": 99, "cpu_allocation_ratio": None, "vcpus_used": 0},
     ]
+    table = a_table(*(a_host(f"h{i}", **attributes) for i, attributes in enumerate(hosts)))
+    assert CPUWeigher().weigh(table, a_request())[:3].tolist() == [12, 12, -2]
     assert totals(CPUWeigher(), *hosts) == [1, 1, 0, 0]
 
 
+# Behaviour reference 2.2; the weighers that are missing here have tests of their own.
 @pytest.mark.parametrize(
-    ("weigher", "multiplier", "key"),
+    ("weigher", "least", "multiplier", "key"),
     [
-        (RAMWeigher(), 1.0, "ram_weight_multiplier"),
-        (CPUWeigher(), 1.0, "cpu_weight_multiplier"),
-        (DiskWeigher(), 1.0, "disk_weight_multiplier"),
-        (IoOpsWeigher(), -1.0, "io_ops_weight_multiplier"),
-        (NumInstancesWeigher(), 0.0, "num_instances_weight_multiplier"),
+        (RAMWeigher(), 0, 1.0, "ram_weight_multiplier"),
+        (CPUWeigher(), 0, 1.0, "cpu_weight_multiplier"),
+        (DiskWeigher(), 0, 1.0, "disk_weight_multiplier"),
+        (IoOpsWeigher(), 0, -1.0, "io_ops_weight_multiplier"),
+        (NumInstancesWeigher(), None, 0.0, "num_instances_weight_multiplier"),
+        (PCIWeigher(), None, 1.0, "pci_weight_multiplier"),
+        (CrossCellWeigher(), None, 1000000.0, "cross_cell_move_weight_multiplier"),
+        (HypervisorVersionWeigher(), None, 1.0, "hypervisor_version_weight_multiplier"),
+        (ImagePropertiesWeigher(), None, 0.0, "image_props_weight_multiplier"),
     ],
 )
-def test_defaults_and_the_key_by_which_aggregates_change_them(weigher, multiplier, key):
-    assert weigher.multiplier == multiplier
+def test_defaults_and_the_key_by_which_aggregates_change_them(weigher, least, multiplier, key):
+    assert (weigher.minval, weigher.maxval, weigher.multiplier) == (least, None, multiplier)
     assert weigher.aggregate_key == key
-    assert weigher.options == (("multiplier", "filter_scheduler", key),)
+    assert weigher.options[0] == ("multiplier", "filter_scheduler", key)

@@ -42,7 +42,9 @@ def totals(table, weigher, spec=None):
         ([], 1.0, [3, 1, 0], [1, 1 / 3, 0]),
         (["os_distro=2", "hw_machine_type=-1"], 1.0, [3, -1, 0], [1, 0, 0.25]),
         ([], -1.0, [3, 1, 0], [-1, -1 / 3, 0]),
+        # Nova does not even count then; here an aggregate may switch it on, as a test below shows.
         ([], 0.0, [3, 1, 0], [0, 0, 0]),
+        (["os_distro=2", "hw_machine_type=-1"], 0.0, [3, -1, 0], [0, 0, 0]),
         # The later of two counts, and properties that are not listed do not.
         (["os_distro=5", "os_distro=1"], 1.0, [2, 0, 0], [1, 0, 0]),
         (["os_version=1"], 1.0, [0, 0, 0], [0, 0, 0]),

@@ -58,9 +58,9 @@ def test_hosts_that_this_request_has_taken_count():
 
 
 def test_another_group_finds_the_same_weigher_unchanged():
-    for _ in range(2):
-        spec = a_member_s_request("soft-affinity", members=["a"])
-        assert weighed(the_hosts(), spec, [TOGETHER], np.arange(3))[0].tolist() == [1, 0, 0]
+    for members, expected in ((["a"], [1, 0, 0]), (["b", "c"], [0, 1, 0]), (["y"], [0, 0, 1])):
+        spec = a_member_s_request("soft-affinity", members=members)
+        assert weighed(the_hosts(), spec, [TOGETHER], np.arange(3))[0].tolist() == expected
 
 
 @pytest.mark.parametrize(
