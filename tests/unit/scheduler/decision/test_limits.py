@@ -95,3 +95,22 @@ def test_a_limit_that_is_not_set_is_no_key():
         _ = limits["vcpu"]
     limits["vcpu"] = 4
     assert repr(limits) == "{'vcpu': 4.0}"
+
+
+def test_a_limit_that_is_no_number_is_made_when_it_is_asked_for():
+    limits, where, asked = Limits(3), np.array([True, True, False]), []
+
+    def made(row):
+        asked.append(row)
+        return f"limit of {row}"
+
+    limits.make("numa_topology", where, made)
+    assert asked == []
+    assert dict(limits.of(0)) == {"numa_topology": "limit of 0"}
+    assert dict(limits.of(2)) == {}
+    del limits.of(0)["numa_topology"]
+    assert dict(limits.of(0)) == {}
+    assert where.tolist() == [True, True, False]
+    limits.of(1)["numa_topology"] = "another"
+    assert dict(limits.of(1)) == {"numa_topology": "another"}
+    assert set(asked) == {0}

@@ -104,6 +104,26 @@ def test_a_filter_that_names_what_it_reads_is_asked_once_for_each_value():
     assert sorted(kind for _, kind in mine.asked) == ["kvm", "lxc"]
 
 
+class PickyFilter(BaseHostFilter):
+    """Looks at three columns, which may have many values each."""
+
+    reads = ("free_ram_mb", "free_disk_mb", "vcpus_used")
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.free_ram_mb + host_state.free_disk_mb + host_state.vcpus_used > 250
+
+
+def test_columns_of_which_every_host_has_its_own_values():
+    hosts = [
+        a_host(f"h{i}", free_ram_mb=i, free_disk_mb=i * i % 211, vcpus_used=i * 7 % 101)
+        for i in range(100)
+    ]
+    expected = [PickyFilter().host_passes(each, a_request()) for each in hosts]
+    assert PickyFilter().mask(a_table(*hosts), a_request()).tolist() == expected
+    assert True in expected
+    assert False in expected
+
+
 def test_a_filter_without_a_rule_says_so():
     with pytest.raises(NotImplementedError, match="neither mask\\(\\) nor host_passes\\(\\)"):
         BaseHostFilter().host_passes(a_host(), a_request())
