@@ -7,6 +7,8 @@ All of them can be changed while the scheduler runs: it reads them again on SIGH
 
 from oslo_config import cfg
 
+from conf.former_names import formerly
+
 # Every architecture that Nova knows.
 ARCHITECTURES = [
     "alpha",
@@ -46,18 +48,13 @@ ARCHITECTURES = [
 ]
 
 
-def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
-    """Return the flat name that the option had up to Newton (14)."""
-    return [cfg.DeprecatedOpt(name, group="DEFAULT")]
-
-
 def _multiplier(name: str, default: float, what: str, least: float | None = None) -> cfg.FloatOpt:
     return cfg.FloatOpt(
         name,
         mutable=True,
         default=default,
         min=least,
-        deprecated_opts=_formerly(name),
+        deprecated_opts=formerly(name),
         help=f"""
 Weight of {what}.
 
@@ -72,7 +69,7 @@ OPTS = [
         "available_filters",
         mutable=True,
         default=["scheduler.filters.all_filters"],
-        deprecated_opts=_formerly("scheduler_available_filters"),
+        deprecated_opts=formerly("scheduler_available_filters"),
         help="""
 Dotted paths of further filter classes, or of functions that return some, which enabled_filters may
 name by their class name.
@@ -96,7 +93,7 @@ a path that ends in all_filters (also nova.scheduler.filters.all_filters) stands
             "ServerGroupAntiAffinityFilter",
             "ServerGroupAffinityFilter",
         ],
-        deprecated_opts=_formerly("scheduler_default_filters"),
+        deprecated_opts=formerly("scheduler_default_filters"),
         help="""
 Filters that a host must pass, in this order: names in the namespace
 berthmaster.scheduler.filters, class names from available_filters, or dotted paths of classes.
@@ -110,7 +107,7 @@ leaves these to Placement lacks them.
         "use_baremetal_filters",
         mutable=True,
         default=False,
-        deprecated_opts=_formerly("scheduler_use_baremetal_filters"),
+        deprecated_opts=formerly("scheduler_use_baremetal_filters"),
         help="Use baremetal_enabled_filters instead of enabled_filters.",
     ),
     cfg.ListOpt(
@@ -126,7 +123,7 @@ leaves these to Placement lacks them.
             "ExactDiskFilter",
             "ExactCoreFilter",
         ],
-        deprecated_opts=_formerly("baremetal_scheduler_default_filters"),
+        deprecated_opts=formerly("baremetal_scheduler_default_filters"),
         help="""
 Filters for a cloud of bare metal, where an instance must fit its node exactly, in this order.
 """,
@@ -135,7 +132,7 @@ Filters for a cloud of bare metal, where an instance must fit its node exactly, 
         "weight_classes",
         mutable=True,
         default=["scheduler.weighers.all_weighers"],
-        deprecated_opts=_formerly("scheduler_weight_classes"),
+        deprecated_opts=formerly("scheduler_weight_classes"),
         help="""
 Weighers: names in the namespace berthmaster.scheduler.weighers or dotted paths of classes. A path
 that ends in all_weighers (also nova.scheduler.weights.all_weighers) stands for all installed ones
@@ -147,7 +144,7 @@ but the cost functions, which are named in least_cost_functions.
         mutable=True,
         default=1,
         min=0,
-        deprecated_opts=_formerly("scheduler_host_subset_size"),
+        deprecated_opts=formerly("scheduler_host_subset_size"),
         help="""
 Choose at random among this many of the best hosts. 0 counts as 1, as up to Newton.
 
@@ -224,7 +221,7 @@ properties count with a ratio of 1; with some, the others do not count.
         mutable=True,
         default=8,
         min=0,
-        deprecated_opts=_formerly("max_io_ops_per_host"),
+        deprecated_opts=formerly("max_io_ops_per_host"),
         help="""
 Instances that may be busy with input and output on a host (being built, resized, migrated, saved
 as an image, rescued or unshelved) for IoOpsFilter and AggregateIoOpsFilter to let one more in. The
@@ -236,7 +233,7 @@ metadata key of the same name on an aggregate overrides it for the latter.
         mutable=True,
         default=50,
         min=1,
-        deprecated_opts=_formerly("max_instances_per_host"),
+        deprecated_opts=formerly("max_instances_per_host"),
         help="""
 Instances that a host may have for NumInstancesFilter and AggregateNumInstancesFilter, those that
 are stopped included. The metadata key of the same name on an aggregate overrides it for the latter.
@@ -246,27 +243,27 @@ are stopped included. The metadata key of the same name on an aggregate override
         "isolated_images",
         mutable=True,
         default=[],
-        deprecated_opts=_formerly("isolated_images"),
+        deprecated_opts=formerly("isolated_images"),
         help="UUIDs of images that may run on isolated_hosts only, for IsolatedHostsFilter.",
     ),
     cfg.ListOpt(
         "isolated_hosts",
         mutable=True,
         default=[],
-        deprecated_opts=_formerly("isolated_hosts"),
+        deprecated_opts=formerly("isolated_hosts"),
         help="Names of the hosts that are kept for isolated_images, for IsolatedHostsFilter.",
     ),
     cfg.BoolOpt(
         "restrict_isolated_hosts_to_isolated_images",
         mutable=True,
         default=True,
-        deprecated_opts=_formerly("restrict_isolated_hosts_to_isolated_images"),
+        deprecated_opts=formerly("restrict_isolated_hosts_to_isolated_images"),
         help="Keep other images away from isolated_hosts.",
     ),
     cfg.StrOpt(
         "aggregate_image_properties_isolation_namespace",
         mutable=True,
-        deprecated_opts=_formerly("aggregate_image_properties_isolation_namespace"),
+        deprecated_opts=formerly("aggregate_image_properties_isolation_namespace"),
         help="""
 Look only at aggregate metadata whose key begins with this and the separator, in
 AggregateImagePropertiesIsolation. The rest of the key names the image property.
@@ -276,14 +273,14 @@ AggregateImagePropertiesIsolation. The rest of the key names the image property.
         "aggregate_image_properties_isolation_separator",
         mutable=True,
         default=".",
-        deprecated_opts=_formerly("aggregate_image_properties_isolation_separator"),
+        deprecated_opts=formerly("aggregate_image_properties_isolation_separator"),
         help="What separates aggregate_image_properties_isolation_namespace from the property.",
     ),
     cfg.BoolOpt(
         "track_instance_changes",
         mutable=True,
         default=True,
-        deprecated_opts=_formerly("scheduler_tracks_instance_changes"),
+        deprecated_opts=formerly("scheduler_tracks_instance_changes"),
         help="""
 Take in what Nova's compute services tell about the instances of their hosts. Where the hosts run
 berthmaster-agent alone nobody tells anything, and it makes no difference.
@@ -293,7 +290,7 @@ berthmaster-agent alone nobody tells anything, and it makes no difference.
         "least_cost_functions",
         mutable=True,
         default=[],
-        deprecated_opts=_formerly("least_cost_functions"),
+        deprecated_opts=formerly("least_cost_functions"),
         help="""
 Cost functions of Essex and Folsom to decide by instead of weight_classes:
 compute_fill_first_cost_fn, noop_cost_fn.
@@ -303,7 +300,7 @@ compute_fill_first_cost_fn, noop_cost_fn.
         "compute_fill_first_cost_fn_weight",
         mutable=True,
         default=-1.0,
-        deprecated_opts=_formerly("compute_fill_first_cost_fn_weight"),
+        deprecated_opts=formerly("compute_fill_first_cost_fn_weight"),
         help="""
 Cost of a MB of free memory, for compute_fill_first_cost_fn. The host of least cost is chosen:
 negative spreads instances over the hosts, positive fills one host after the other.
@@ -313,7 +310,7 @@ negative spreads instances over the hosts, positive fills one host after the oth
         "noop_cost_fn_weight",
         mutable=True,
         default=1.0,
-        deprecated_opts=_formerly("noop_cost_fn_weight"),
+        deprecated_opts=formerly("noop_cost_fn_weight"),
         help="Cost of any host, for noop_cost_fn.",
     ),
 ]

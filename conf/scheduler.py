@@ -4,17 +4,13 @@
 
 from oslo_config import cfg
 
-
-def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
-    """Return the flat name that the option had in Essex, Folsom or up to Newton (14)."""
-    return [cfg.DeprecatedOpt(name, group="DEFAULT")]
-
+from conf.former_names import formerly
 
 OPTS = [
     cfg.StrOpt(
         "driver",
         default="filter_scheduler",
-        deprecated_opts=[cfg.DeprecatedOpt("scheduler_driver", group="DEFAULT")],
+        deprecated_opts=formerly("scheduler_driver"),
         help="""
 How a host is chosen: the name of a driver in the namespace berthmaster.scheduler.drivers, or the
 dotted path of a class.
@@ -29,21 +25,21 @@ fake answers every request with no host at all.
         "compute_scheduler_driver",
         mutable=True,
         default="filter_scheduler",
-        deprecated_opts=_formerly("compute_scheduler_driver"),
+        deprecated_opts=formerly("compute_scheduler_driver"),
         help="Driver to which multi leaves requests for instances: for vCPUs or memory.",
     ),
     cfg.StrOpt(
         "volume_scheduler_driver",
         mutable=True,
         default="chance_scheduler",
-        deprecated_opts=_formerly("volume_scheduler_driver"),
+        deprecated_opts=formerly("volume_scheduler_driver"),
         help="Driver to which multi leaves requests for volumes: for disk and nothing else.",
     ),
     cfg.StrOpt(
         "default_scheduler_driver",
         mutable=True,
         default="chance_scheduler",
-        deprecated_opts=_formerly("default_scheduler_driver"),
+        deprecated_opts=formerly("default_scheduler_driver"),
         help="Driver to which multi leaves requests that ask for nothing.",
     ),
     cfg.IntOpt(
@@ -51,7 +47,7 @@ fake answers every request with no host at all.
         mutable=True,
         default=60,
         min=1,
-        deprecated_opts=_formerly("scheduler_driver_task_period"),
+        deprecated_opts=formerly("scheduler_driver_task_period"),
         help="Age in seconds up to which caching_scheduler uses its view of the hosts.",
     ),
     cfg.IntOpt(
@@ -59,20 +55,20 @@ fake answers every request with no host at all.
         mutable=True,
         default=16,
         min=1,
-        deprecated_opts=_formerly("max_cores"),
+        deprecated_opts=formerly("max_cores"),
         help="Most vCPUs that simple_scheduler puts on a host, whatever CPUs it has.",
     ),
     cfg.BoolOpt(
         "skip_isolated_core_check",
         mutable=True,
         default=True,
-        deprecated_opts=_formerly("skip_isolated_core_check"),
+        deprecated_opts=formerly("skip_isolated_core_check"),
         help="Let simple_scheduler exceed max_cores with images of isolated_images.",
     ),
     cfg.StrOpt(
         "default_schedule_zone",
         mutable=True,
-        deprecated_opts=_formerly("default_schedule_zone"),
+        deprecated_opts=formerly("default_schedule_zone"),
         help="Zone in which simple_scheduler places instances that ask for none; unset, any.",
     ),
     cfg.BoolOpt(
@@ -126,7 +122,7 @@ of them spread the load of many callers over the cores.
         "max_attempts",
         default=3,
         min=1,
-        deprecated_opts=[cfg.DeprecatedOpt("scheduler_max_attempts", group="DEFAULT")],
+        deprecated_opts=formerly("scheduler_max_attempts"),
         help="""
 How many hosts an instance may be tried on, the first included.
 

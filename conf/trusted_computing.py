@@ -4,42 +4,38 @@
 
 from oslo_config import cfg
 
-
-def _formerly(name: str) -> list[cfg.DeprecatedOpt]:
-    """Return the name that the option had in Folsom, in the same group."""
-    return [cfg.DeprecatedOpt(name, group="trusted_computing")]
-
+from conf.former_names import formerly
 
 OPTS = [
     cfg.StrOpt(
         "attestation_server",
         mutable=True,
-        deprecated_opts=_formerly("server"),
+        deprecated_opts=formerly("server", "trusted_computing"),
         help="Host name of the attestation service.",
     ),
     cfg.StrOpt(
         "attestation_server_ca_file",
-        deprecated_opts=_formerly("server_ca_file"),
+        deprecated_opts=formerly("server_ca_file", "trusted_computing"),
         mutable=True,
         help="PEM file of the authority that signed its certificate; unset, those of the system.",
     ),
     cfg.PortOpt(
         "attestation_port",
-        deprecated_opts=_formerly("port"),
+        deprecated_opts=formerly("port", "trusted_computing"),
         mutable=True,
         default=8443,
         help="Port of the service.",
     ),
     cfg.StrOpt(
         "attestation_api_url",
-        deprecated_opts=_formerly("api_url"),
+        deprecated_opts=formerly("api_url", "trusted_computing"),
         mutable=True,
         default="/OpenAttestationWebServices/V1.0",
         help="Path of the service.",
     ),
     cfg.StrOpt(
         "attestation_auth_blob",
-        deprecated_opts=_formerly("auth_blob"),
+        deprecated_opts=formerly("auth_blob", "trusted_computing"),
         mutable=True,
         secret=True,
         help="What authenticates us to the service, sent with each request.",
