@@ -79,3 +79,11 @@ def column(
     found = hosts.derived("aggregates", ("smallest", key, cast), of_host, float)
     none = np.isnan(found)
     return None if none.all() else np.where(none, default, found)
+
+
+def overridden(
+    hosts: HostTable, key: str, own: Weights, cast: Callable[[str], float] = float
+) -> Weights:
+    """Return smallest() for each row, and what the row has of its own where there is none."""
+    found = column(hosts, key, own, cast)
+    return own if found is None else found

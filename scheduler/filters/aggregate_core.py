@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for vCPUs where aggregates say how far they are over-committed."""
 
-from scheduler.decision import aggregate_metadata
+from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.core import CoreFilter
@@ -15,6 +15,4 @@ class AggregateCoreFilter(CoreFilter):
     """
 
     def ratios(self, hosts: HostTable) -> Weights:
-        own = super().ratios(hosts)
-        found = aggregate_metadata.column(hosts, "cpu_allocation_ratio", own)
-        return own if found is None else found
+        return overridden(hosts, "cpu_allocation_ratio", super().ratios(hosts))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for input and output where aggregates say how much is allowed."""
 
-from scheduler.decision import aggregate_metadata
+from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.io_ops import IoOpsFilter
@@ -15,6 +15,4 @@ class AggregateIoOpsFilter(IoOpsFilter):
     """
 
     def allowed(self, hosts: HostTable) -> Weights:
-        option = super().allowed(hosts)
-        found = aggregate_metadata.column(hosts, "max_io_ops_per_host", option, int)
-        return option if found is None else found
+        return overridden(hosts, "max_io_ops_per_host", super().allowed(hosts), int)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for the number of instances where aggregates say how many are allowed."""
 
-from scheduler.decision import aggregate_metadata
+from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.num_instances import NumInstancesFilter
@@ -15,6 +15,4 @@ class AggregateNumInstancesFilter(NumInstancesFilter):
     """
 
     def allowed(self, hosts: HostTable) -> Weights:
-        option = super().allowed(hosts)
-        found = aggregate_metadata.column(hosts, "max_instances_per_host", option, int)
-        return option if found is None else found
+        return overridden(hosts, "max_instances_per_host", super().allowed(hosts), int)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for memory where aggregates say how far it is over-committed."""
 
-from scheduler.decision import aggregate_metadata
+from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.ram import RamFilter
@@ -15,6 +15,4 @@ class AggregateRamFilter(RamFilter):
     """
 
     def ratios(self, hosts: HostTable) -> Weights:
-        own = super().ratios(hosts)
-        found = aggregate_metadata.column(hosts, "ram_allocation_ratio", own)
-        return own if found is None else found
+        return overridden(hosts, "ram_allocation_ratio", super().ratios(hosts))

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from scheduler.decision import aggregate_metadata
 from scheduler.decision.by_value import rows_where
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.aggregate_multitenancy_isolation import PREFIX
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.request_spec import RequestSpec
-
-# Several keys, so that an aggregate can be for several projects.
-_KEY = "filter_tenant_id"
 
 
 class RequireTenantAggregate(BaseHostFilter):
@@ -44,8 +43,5 @@ class RequireTenantAggregate(BaseHostFilter):
 
 
 def _for_project(aggregates: Iterable[Aggregate] | None, project_id: str | None) -> bool:
-    return any(
-        key.startswith(_KEY) and value == project_id
-        for each in aggregates or ()
-        for key, value in each.metadata.items()
-    )
+    keys = aggregate_metadata.keys(aggregates, PREFIX)
+    return any(project_id in aggregate_metadata.values(aggregates, key) for key in keys)
