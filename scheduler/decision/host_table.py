@@ -112,6 +112,11 @@ class HostTable:
         """Which rows are hosts."""
         return self._present[: self.size]
 
+    @property
+    def served(self) -> Mask:
+        """Which rows are hosts with a compute service, which could build an instance."""
+        return np.asarray(self.present & ~self.unserved, np.bool_)
+
     def rows(self) -> Iterable[int]:
         """Return the rows of all hosts, in no order to rely on."""
         return self._row_of.values()

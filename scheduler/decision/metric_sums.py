@@ -6,7 +6,7 @@ Source: behaviour reference 2.3 (MetricsWeigher).
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,20 +19,24 @@ from scheduler.decision.host_table import HostTable
 Ratios = Iterable[tuple[str, float]]
 
 
+def reported(metrics: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, value) of a host's list of metrics; what is not such a list has none.
+
+    A NUMA metric is there without a value, since it has one for each cell.
+    """
+    for each in metrics if isinstance(metrics, list | tuple) else ():
+        name = each.get("name") if isinstance(each, Mapping) else None
+        if isinstance(name, str):
+            yield name, each.get("value")
+
+
 def measured(metrics: Any) -> dict[str, float]:
     """Return {name: figure} of a host's list of metrics; what has no plain figure is left out.
 
-    A NUMA metric is of that kind, since it has one value for each cell. Of metrics of the same
-    name the last one counts.
+    Of metrics of the same name the last one with a figure counts.
     """
-    if not isinstance(metrics, list | tuple):
-        return {}
-    found = (
-        (each.get("name"), figure(each.get("value")))
-        for each in metrics
-        if isinstance(each, Mapping)
-    )
-    return {name: value for name, value in found if isinstance(name, str) and value == value}
+    found = ((name, figure(value)) for name, value in reported(metrics))
+    return {name: value for name, value in found if value == value}
 
 
 def sum_of(ratios: Ratios, metrics: Any) -> float:

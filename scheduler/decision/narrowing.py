@@ -22,7 +22,7 @@ _ANYWHERE = Destination()
 
 def narrowed(hosts: HostTable, spec: RequestSpec) -> tuple[Mask, list[Step]]:
     """Return the hosts that the request allows by name, and a step for each rule that was used."""
-    mask = hosts.present & ~hosts.unserved
+    mask = hosts.served
     steps: list[Step] = []
 
     def apply(name: str, rule: Mask) -> None:

@@ -40,7 +40,7 @@ class ChanceScheduler(BaseDriver):
         if request.spec.is_rebuild:
             # The instance is there already; lots would send it elsewhere.
             return pipeline.decide(hosts, request, self.plan)
-        served = hosts.present & ~hosts.unserved
+        served = hosts.served
         up = served & self.plan.filters[0].mask(hosts, request.spec)
         left = up.copy()
         for name in request.spec.ignore_hosts or ():

@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.metric_sums import reported
 from scheduler.decision.name_ratios import name_ratios
 from scheduler.filters import BaseHostFilter
 from scheduler.objects.request_spec import RequestSpec
@@ -41,13 +42,5 @@ class MetricsFilter(BaseHostFilter):
         return f"reports no {', '.join(self._missing(host_state.metrics))} among its metrics"
 
     def _missing(self, metrics: Any) -> list[str]:
-        present = _names(metrics)
+        present = {name for name, _ in reported(metrics)}
         return [name for name in self._wanted if name not in present]
-
-
-def _names(metrics: Any) -> set[str]:
-    """Return the names of the metrics; what is not a list of them has none."""
-    if not isinstance(metrics, list | tuple):
-        return set()
-    names = (each.get("name") for each in metrics if isinstance(each, dict))
-    return {name for name in names if isinstance(name, str)}
