@@ -32,7 +32,7 @@ def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations
         timeout=conf.scheduler.request_timeout,
         cell_uuid=conf.scheduler.cell_uuid,
     )
-    view.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
+    _settle(view, conf)
     return Destinations(
         database,
         view,
@@ -41,6 +41,13 @@ def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations
         default_zone=conf.default_availability_zone,
         attestation=attestation.load(conf),
     )
+
+
+def _settle(view: HostView, conf: cfg.ConfigOpts) -> None:
+    """Give the view what may change in its configuration while it is used."""
+    view.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
+    if not conf.filter_scheduler.track_instance_changes:
+        view.forget_instances()
 
 
 class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo has no types
@@ -122,8 +129,5 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             LOG.error("Configuration not taken over, the old one stays: %s", mistake)
         else:
             LOG.info("Configuration read again")
-        if not self._conf.filter_scheduler.track_instance_changes:
-            self.destinations.view.forget_instances()
-        packing = self._conf.compute.packing_host_numa_cells_allocation_strategy
-        self.destinations.view.set_numa_packing(packing)
+        _settle(self.destinations.view, self._conf)
         self._notifier.ready("serving select_destinations")
