@@ -36,3 +36,31 @@ def all_of(*requests: InstancePCIRequest) -> InstancePCIRequests:
 def host_cells(*sockets: int | None) -> list[NUMACell]:
     """Return the cells of a host, 0 and on, that are on these sockets."""
     return [NUMACell(position, 8192, socket=socket) for position, socket in enumerate(sockets)]
+
+
+_PRODUCT, _PF = {"product_id": "1520"}, {"dev_type": "type-PF"}
+# Pools, requests, and why these cannot be served from those: behaviour reference 1.10.
+WORKED_CASES = [
+    ([a_pool(2)], [wanted(2)], None),
+    ([a_pool(2)], [wanted(3)], "needs 3 of vendor_id=8086, 2 free"),
+    ([a_pool(2)], [wanted(1), wanted(1, _PRODUCT)], None),
+    (
+        [a_pool(2)],
+        [wanted(2), wanted(1, _PRODUCT)],
+        "needs 1 of product_id=1520, 0 left by the requests before it",
+    ),
+    ([a_pool(1), a_pool(1)], [wanted(2)], None),
+    ([a_pool(**_PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),
+    ([a_pool(**_PF)], [wanted(1, {"vendor_id": "8086", **_PF})], None),
+    (
+        [a_pool(dev_type="vdpa")],
+        [wanted(1)],
+        "needs 1 of vendor_id=8086, 0 free besides dev_type=vdpa",
+    ),
+    (
+        [a_pool(remote_managed="true")],
+        [wanted(1)],
+        "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
+    ),
+    ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+]

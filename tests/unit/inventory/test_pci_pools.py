@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inventory.pci_pools import PciPools
 from scheduler.objects.pci import InstancePCIRequest
-from tests.devices import a_pool, devices, host_cells, wanted
+from tests.devices import WORKED_CASES, a_pool, devices, host_cells, wanted
 
 VENDOR, PRODUCT = {"vendor_id": "8086"}, {"product_id": "1520"}
 PF, VDPA, REMOTE = {"dev_type": "type-PF"}, {"dev_type": "vdpa"}, {"remote_managed": "true"}
@@ -23,25 +23,7 @@ def counts(pools):
 @pytest.mark.parametrize(
     ("pools", "requests", "refusal"),
     [
-        # Behaviour reference 1.10.
-        ([a_pool(2)], [wanted(2)], None),
-        ([a_pool(2)], [wanted(3)], "needs 3 of vendor_id=8086, 2 free"),
-        ([a_pool(2)], [wanted(1), wanted(1, PRODUCT)], None),
-        (
-            [a_pool(2)],
-            [wanted(2), wanted(1, PRODUCT)],
-            "needs 1 of product_id=1520, 0 left by the requests before it",
-        ),
-        ([a_pool(1), a_pool(1)], [wanted(2)], None),
-        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),
-        ([a_pool(**PF)], [wanted(1, VENDOR | PF)], None),
-        ([a_pool(**VDPA)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=vdpa"),
-        (
-            [a_pool(**REMOTE)],
-            [wanted(1)],
-            "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
-        ),
-        ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        *WORKED_CASES,
         # And what follows from its rules.
         ([a_pool(**VDPA)], [wanted(1, VENDOR, VDPA)], None),
         ([a_pool(**REMOTE)], [wanted(1, REMOTE)], None),

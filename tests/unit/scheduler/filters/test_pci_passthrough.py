@@ -8,40 +8,16 @@ from inventory.pci_pools import PciPools
 from scheduler.filters.pci_passthrough import PciPassthroughFilter
 from scheduler.objects.pci import InstancePCIRequest
 from tests.builders import a_request
-from tests.devices import a_pool, all_of, devices, wanted
+from tests.devices import WORKED_CASES, a_pool, all_of, devices, wanted
 from tests.hosts import a_host, hosts_with
 
 RULE = PciPassthroughFilter()
-PRODUCT = {"product_id": "1520"}
-PF = {"dev_type": "type-PF"}
 
 
 @pytest.mark.parametrize(
     ("pools", "requests", "reason"),
     [
-        # Behaviour reference 1.10.
-        ([a_pool(2)], [wanted(2)], None),
-        ([a_pool(2)], [wanted(3)], "needs 3 of vendor_id=8086, 2 free"),
-        ([a_pool(2)], [wanted(1), wanted(1, PRODUCT)], None),
-        (
-            [a_pool(2)],
-            [wanted(2), wanted(1, PRODUCT)],
-            "needs 1 of product_id=1520, 0 left by the requests before it",
-        ),
-        ([a_pool(1), a_pool(1)], [wanted(2)], None),
-        ([a_pool(**PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),
-        ([a_pool(**PF)], [wanted(1, {"vendor_id": "8086"} | PF)], None),
-        (
-            [a_pool(dev_type="vdpa")],
-            [wanted(1)],
-            "needs 1 of vendor_id=8086, 0 free besides dev_type=vdpa",
-        ),
-        (
-            [a_pool(remote_managed="true")],
-            [wanted(1)],
-            "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
-        ),
-        ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+        *WORKED_CASES,
         # Cells of the host are another filter's business.
         ([a_pool(1, 0), a_pool(1, 1)], [wanted(2, policy="required")], None),
     ],
