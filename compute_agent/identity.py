@@ -7,6 +7,7 @@ restarts and reinstallations of the agent and shows when a second machine claims
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -68,6 +69,18 @@ def confirm(conf: cfg.ConfigOpts, database: Database, name: NodeName) -> str:
                 f"{row.hypervisor_hostname} so far: give the machine its old name back"
             )
     return known
+
+
+def refuse_renamed(database: Database, names: Mapping[str, NodeName]) -> None:
+    """Raise IdentityError if a uuid was another node's so far; names are new ones by uuid."""
+    for row in database.read(lambda each: compute_nodes.with_uuids(each, names)):
+        name = names[row.uuid]
+        if (row.host, row.hypervisor_hostname) != (name.host, name.node):
+            raise IdentityError(
+                f"node {name.node} of host {name.host} has the uuid {row.uuid}, which is that of "
+                f"node {row.hypervisor_hostname} of host {row.host}: give it its old names back, "
+                "or a uuid of its own if it is another machine"
+            )
 
 
 def distinct(names: list[NodeName]) -> list[NodeName]:

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two timers of the agent: a heartbeat that waits for nothing else, and the audits.
 
-Nothing that fails ends them. A failure is logged when it begins and when it is over; meanwhile the
-agent tries again, at first soon and then at longer intervals, its host takes no new instances, and
-the row keeps the last facts.
+All nodes are audited at each interval; those of which the driver hears that something changed are
+audited at once. Nothing that fails ends the timers. A failure is logged when it begins and when it
+is over; meanwhile the agent tries again, at first soon and then at longer intervals, its host takes
+no new instances, and the row keeps the last facts.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from threading import Event, Thread
 
 from oslo_config import cfg
@@ -15,7 +17,7 @@ from oslo_log import log
 
 from compute_agent.identity import IdentityError
 from compute_agent.resource_tracker import ResourceTracker
-from compute_agent.virt.driver import Driver, DriverError
+from compute_agent.virt.driver import Driver, DriverError, NodeName
 from conf.compute_agent import audit_interval
 from inventory import services
 from inventory.engine import Database, DatabaseUnavailable
@@ -27,6 +29,8 @@ EXPLAINED = (DriverError, DatabaseUnavailable, IdentityError)
 LONGEST_PAUSE = 60.0
 # How long a stop waits for an audit that is writing.
 PATIENCE = 10.0
+# One action of an operator makes several events, which share an audit.
+SETTLE = 0.05
 
 
 class Manager:
@@ -37,6 +41,7 @@ class Manager:
         conf: cfg.ConfigOpts,
         database: Database,
         driver: Driver,
+        tracker: ResourceTracker,
         on_registered: Callable[[], None],
     ) -> None:
         self._conf = conf
@@ -46,8 +51,10 @@ class Manager:
         self._heartbeat = Heartbeat(
             database, driver.hosts(), services.COMPUTE, conf.report_interval
         )
-        self._tracker = ResourceTracker(conf, database, driver)
+        self._tracker = tracker
         self._registered = False
+        # At first, too: the hosts may have been taken out by an earlier run of the agent.
+        self._out = True
         self._failure = ""
         self._pause = 0.0
         self._stopped = Event()
@@ -72,13 +79,24 @@ class Manager:
         return self._thread.is_alive()
 
     def _run(self) -> None:
+        due, changed = time.monotonic(), frozenset[NodeName]()
+        pause: float | None = None
         while not self._stopped.is_set():
-            self._stopped.wait(self._attempt())
+            began = time.monotonic()
+            # After a failure nobody knows what was missed.
+            whole = began >= due or bool(self._failure)
+            if whole or changed:
+                pause = self._attempt(None if whole else changed)
+            if whole or self._failure:
+                due = began + (float("inf") if pause is None else pause)
+                self._say_if_late(due)
+            left = due - time.monotonic()
+            changed = self._driver.changes.wait(None if pause is None else left, SETTLE)
 
-    def _attempt(self) -> float | None:
-        """Make an audit and return the seconds until the next one, None for never."""
+    def _attempt(self, only: Collection[NodeName] | None = None) -> float | None:
+        """Audit some nodes, or all; return the seconds until the next audit, None for never."""
         try:
-            self._round()
+            self._round(only)
         # A thread that ends would leave the host without audits for good.
         except Exception as error:
             failure = error
@@ -87,15 +105,24 @@ class Manager:
         # Not up there: oslo.log adds the error to whatever is logged while one is handled.
         return self._failed(failure)
 
-    def _round(self) -> None:
+    def _round(self, only: Collection[NodeName] | None) -> None:
         if not self._registered:
             self._heartbeat.start()
             self._registered = True
             self._on_registered()
         ids = dict(zip(self._driver.hosts(), self._heartbeat.ids, strict=True))
-        self._tracker.audit(ids)
-        # Every time: the reason may be one of an earlier run of the agent.
-        self._database.write(lambda each: services.enable_automatically(each, list(ids.values())))
+        self._tracker.audit(ids, only)
+        if self._out:
+            own = self._heartbeat.ids
+            self._database.write(lambda each: services.enable_automatically(each, own))
+            self._out = False
+
+    def _say_if_late(self, due: float) -> None:
+        late = time.monotonic() - due
+        if late > 0 and not self._failure:
+            LOG.warning(
+                "An audit of all nodes took %.1f s longer than update_resources_interval", late
+            )
 
     def _succeeded(self) -> float | None:
         if self._failure:
@@ -127,6 +154,7 @@ class Manager:
 
     def _take_out(self, reason: str) -> None:
         """Let the scheduler pass over the hosts; their rows keep what was last seen."""
+        self._out = True
         try:
             self._database.write(
                 lambda each: services.disable_automatically(each, self._heartbeat.ids, reason)

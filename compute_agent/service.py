@@ -13,6 +13,7 @@ from oslo_log import log
 from oslo_service.service import ServiceBase
 
 from compute_agent.manager import Manager
+from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver
 from conf.systemd import Notifier
 from inventory.engine import Database, open_database
@@ -34,7 +35,8 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
     def start(self) -> None:
         """Begin with the work; systemd hears of it once the services are registered."""
         self._database = open_database(self._conf)
-        self._manager = Manager(self._conf, self._database, self._driver, self._ready)
+        tracker = ResourceTracker(self._conf, self._database, self._driver)
+        self._manager = Manager(self._conf, self._database, self._driver, tracker, self._ready)
         self._manager.start()
         self._notifier.watch(self._manager.alive)
 

@@ -77,6 +77,32 @@ local disk.
 ]
 
 
+AGENT_OPTS = [
+    cfg.IntOpt(
+        "refresh_interval",
+        default=300,
+        min=1,
+        mutable=True,
+        help="""
+Seconds after which an audit writes the row of a node although nothing has changed.
+
+It shows readers that the row is still true, and lets schedulers without claims give up what they
+took for instances that never came. Audits in between write nothing.
+""",
+    ),
+    cfg.BoolOpt(
+        "allow_host_power_actions",
+        default=False,
+        mutable=True,
+        help="""
+Let operators start, reboot and shut down hosts through the agent, where its driver can do that.
+
+Whoever may send messages to the broker may do so then; guests of such a host end with it.
+""",
+    ),
+]
+
+
 def audit_interval(conf: cfg.ConfigOpts) -> int | None:
     """Return the seconds between two audits, None for never."""
     if conf.update_resources_interval < 0:
@@ -86,7 +112,8 @@ def audit_interval(conf: cfg.ConfigOpts) -> int | None:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
+    conf.register_opts(AGENT_OPTS, group="compute_agent")
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("DEFAULT", OPTS)]
+    return [("DEFAULT", OPTS), ("compute_agent", AGENT_OPTS)]

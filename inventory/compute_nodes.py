@@ -3,7 +3,8 @@
 """Rows of compute_nodes: one per schedulable unit of capacity, written by its agent's audit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,46 @@ from inventory.tables import utc_now
 RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 # SQL statements grow with the number of ids in them; this many at a time suits both databases.
 CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """In which state a row is: two readings with equal generations have found the same."""
+
+    id: int
+    generation: int
+    age: timedelta
+
+
+def marks(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], Mark]:
+    """Return {(host, node): mark} of the live rows of these hosts."""
+    columns = (table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.generation)
+    written = sa.func.coalesce(table.c.updated_at, table.c.created_at).label("written")
+    found: dict[tuple[str, str], Mark] = {}
+    for some in _chunks(sorted(hosts)):
+        query = sa.select(*columns, written, utc_now().label("now")).where(
+            table.c.deleted == 0, table.c.host.in_(some)
+        )
+        for row in connection.execute(query):
+            place = (row.host, row.hypervisor_hostname)
+            found[place] = Mark(row.id, row.generation, row.now - row.written)
+    return found
+
+
+def differing(
+    connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return those of the nodes, given as for save(), that save() would change something of."""
+    rows = {
+        (row.host, row.hypervisor_hostname): row._mapping
+        for row in of_hosts(connection, {node["host"] for node in nodes})
+    }
+
+    def differs(node: Mapping[str, Any]) -> bool:
+        row = rows.get((node["host"], node["hypervisor_hostname"]))
+        return row is None or any(row[name] != each for name, each in _next_values(node).items())
+
+    return [node for node in nodes if differs(node)]
 
 
 def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -63,6 +104,14 @@ def claiming(connection: sa.Connection, host: str, uuid: str | None) -> list[sa.
     """Return the whole rows that have this uuid, dead ones included, or are a host's live ones."""
     here = sa.and_(table.c.host == host, table.c.deleted == 0)
     return list(connection.execute(sa.select(table).where(sa.or_(table.c.uuid == uuid, here))))
+
+
+def with_uuids(connection: sa.Connection, uuids: Iterable[str]) -> list[sa.Row[Any]]:
+    """Return the whole rows that have these uuids, dead ones included."""
+    rows: list[sa.Row[Any]] = []
+    for some in _chunks(list(uuids)):
+        rows += connection.execute(sa.select(table).where(table.c.uuid.in_(some)))
+    return rows
 
 
 def all_live(connection: sa.Connection) -> list[sa.Row[Any]]:

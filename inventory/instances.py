@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of instances: the guests that each agent saw on its node at its last audit."""
+"""Rows of instances: the guests that each agent saw on its node, and those that others manage.
+
+Whoever builds instances may keep rows of its own here, marked as managed: agents count these, and
+write rows only for guests that have none.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,21 +27,33 @@ _FACTS = (
     "flavor_id",
     "flavor_name",
     "image_properties",
+    "task_state",
+    "os_type",
+    "ephemeral_gb",
+    "swap_mb",
 )
+# Not NULL, where a mapping says nothing.
+_ZERO = {"ephemeral_gb": 0, "swap_mb": 0}
 
 
 def replace(
     connection: sa.Connection, host: str, node: str, seen: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Make the live rows of a node those of the instances seen; return whether any changed.
+) -> set[str]:
+    """Make the rows of a node that are nobody's own those of the instances seen.
 
-    Each mapping has the keys uuid, display_name, project_id, vcpus, memory_mb (MB), root_gb (GB)
-    and vm_state; flavor_id, flavor_name and image_properties (JSON) may be left out.
+    Return the uuids of those that changed. Each mapping has the keys uuid, display_name,
+    project_id, vcpus, memory_mb (MB), root_gb (GB) and vm_state; the other facts may be left out.
     """
     here = sa.and_(table.c.host == host, table.c.node == node)
-    rows = {row.uuid: row for row in connection.execute(sa.select(table).where(here))}
+    found = connection.execute(sa.select(table).where(here)).all()
+    kept = {row.uuid for row in found if row.managed and not row.deleted}
+    rows = {row.uuid: row for row in found if row.uuid not in kept}
     # Rows of one statement must all have the same columns.
-    wanted = {each["uuid"]: {name: each.get(name) for name in _FACTS} for each in seen}
+    wanted = {
+        each["uuid"]: {name: each.get(name, _ZERO.get(name)) for name in _FACTS}
+        for each in seen
+        if each["uuid"] not in kept
+    }
     new = [
         {"host": host, "node": node, "uuid": uuid, **wanted[uuid]}
         for uuid in wanted.keys() - rows.keys()
@@ -47,7 +63,7 @@ def replace(
         for uuid, row in rows.items()
         if uuid in wanted and (row.deleted or _differs(row, wanted[uuid]))
     ]
-    gone = [row.id for uuid, row in rows.items() if uuid not in wanted and not row.deleted]
+    gone = {uuid: row.id for uuid, row in rows.items() if uuid not in wanted and not row.deleted}
     if new:
         stamps = {"created_at": utc_now(), "updated_at": utc_now()}
         connection.execute(sa.insert(table).values(**stamps), new)
@@ -56,17 +72,37 @@ def replace(
         connection.execute(
             sa.update(table)
             .where(table.c.id == sa.bindparam("row_id"))
-            .values(deleted=0, deleted_at=None, updated_at=utc_now(), **values),
+            .values(deleted=0, deleted_at=None, managed=False, updated_at=utc_now(), **values),
             changed,
         )
     if gone:
         connection.execute(
             sa.update(table)
-            .where(table.c.id.in_(gone))
+            .where(table.c.id.in_(gone.values()))
             .values(deleted=table.c.id, deleted_at=utc_now(), updated_at=utc_now())
         )
         _forget(connection, here)
-    return bool(new or changed or gone)
+    ids = {each["row_id"] for each in changed}
+    return {
+        *(each["uuid"] for each in new),
+        *(uuid for uuid, row in rows.items() if row.id in ids),
+        *gone,
+    }
+
+
+def managed(connection: sa.Connection, hosts: Iterable[str]) -> Sequence[sa.Row[Any]]:
+    """Return the live rows on these hosts that others than agents keep."""
+    here = sa.and_(table.c.host.in_(list(hosts)), table.c.deleted == 0, table.c.managed)
+    return connection.execute(sa.select(table).where(here)).all()
+
+
+def of_place(
+    connection: sa.Connection, host: str, node: str, uuids: Iterable[str]
+) -> Sequence[sa.Row[Any]]:
+    """Return the rows of some instances on a node, dead ones included."""
+    here = sa.and_(table.c.host == host, table.c.node == node)
+    query = sa.select(table).where(here, table.c.uuid.in_(list(uuids)))
+    return connection.execute(query).all()
 
 
 def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, str]]:

@@ -108,6 +108,8 @@ services = sa.Table(
     _name("disabled_reason", nullable=True),
     sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("version", sa.Integer, server_default="0"),
+    # Ours: NULL, or why the host gets no new instances for now, "" where nobody said.
+    _name("maintenance", nullable=True),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
@@ -132,11 +134,44 @@ instances = sa.Table(
     _name("flavor_name", nullable=True),
     # A JSON object whose values are texts.
     sa.Column("image_properties", _TEXT),
+    # Ours: whoever builds instances keeps this row; an agent counts it and never writes it. Of the
+    # others agents write one for each guest that they see.
+    sa.Column("managed", sa.Boolean, nullable=False, server_default=sa.false()),
+    _name("task_state", nullable=True),
+    _name("os_type", nullable=True),
+    # The disks are local ones: root_gb is 0 for an instance that boots from a volume.
+    sa.Column("ephemeral_gb", sa.Integer, nullable=False, server_default="0"),
+    # Ours: part of its flavor.
+    sa.Column("swap_mb", sa.Integer, nullable=False, server_default="0"),
     *_timestamps(),
     # An instance that moves is on two hosts for a while.
     sa.UniqueConstraint("uuid", "host", "node", name="uniq_instances_place"),
     # What an audit asks for, on every host every minute.
     sa.Index("ix_instances_host_node", "host", "node"),
+    **_OPTIONS,
+)
+
+migrations = sa.Table(
+    "migrations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("instance_uuid", sa.String(36), nullable=False),
+    _name("migration_type"),
+    _name("status"),
+    _name("source_compute", nullable=True),
+    _name("source_node", nullable=True),
+    _name("dest_compute", nullable=True),
+    _name("dest_node", nullable=True),
+    # Ours, where Nova has ids of flavors: how large the instance is before and after.
+    *(
+        sa.Column(f"{age}_{size}", sa.Integer, nullable=False, server_default="0")
+        for age in ("old", "new")
+        for size in ("vcpus", "memory_mb", "disk_mb")
+    ),
+    *_timestamps(),
+    sa.Index("ix_migrations_source", "source_compute", "source_node"),
+    sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
     **_OPTIONS,
 )
 

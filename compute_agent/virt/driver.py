@@ -8,6 +8,7 @@ Errors that a driver may raise:
     +-- DriverMisconfigured     when it is made: start-up stops with this text
     +-- DriverUnavailable       the hypervisor does not answer; the last facts stay in the database
     |   +-- DriverHung          ... and a call to it is still waiting
+    +-- DriverCannot            it is none of the things that this kind of hypervisor can do
     +-- DriverAnswerUnusable    it answered, but with nothing that facts can be made of
 """
 
@@ -15,6 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from compute_agent.virt.changes import Changes
+from scheduler.objects.numa import InstanceNUMATopology, NUMATopology
 
 MIB_PER_GIB = 1024
 
@@ -44,6 +48,14 @@ class DriverHung(DriverUnavailable):
         self.seconds = seconds
 
 
+class DriverCannot(DriverError):
+    """This driver has no way to do what was asked for; what names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"this driver cannot {what}")
+        self.what = what
+
+
 class DriverAnswerUnusable(DriverError):
     """The hypervisor's answer to a question makes no sense."""
 
@@ -62,12 +74,31 @@ class NodeName:
 
 
 @dataclass(frozen=True, slots=True)
+class PciDevice:
+    """A device of a node, whoever uses it.
+
+    address is domain:bus:slot.function in hexadecimal digits, such as 0000:0a:00.1; vendor_id and
+    product_id are four of them each. kind is type-PCI, type-PF, type-VF or vdpa. parent is the
+    address of a virtual function's physical one, interface the name of a network card's interface.
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    kind: str = "type-PCI"
+    numa_node: int | None = None
+    parent: str | None = None
+    interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What a node has, whoever uses it.
 
     Memory is in MiB and disk in GiB. memory_used_mb is the hypervisor's own view, for the log.
     disk_available_least is what the file system still has for us; cpu_info is a JSON text, ""
     where nothing is known; supported_instances holds (architecture, hypervisor type, vm mode).
+    numa holds the cells with nothing in use. booted says when, in seconds since 1970.
     """
 
     vcpus: int
@@ -80,7 +111,29 @@ class NodeFacts:
     memory_used_mb: int | None = None
     cpu_info: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
-    numa_topology: str | None = None
+    numa: NUMATopology | None = None
+    pci_devices: tuple[PciDevice, ...] = ()
+    booted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCounters:
+    """Time of all CPUs together since boot, in ns by kind, and their frequency in MHz."""
+
+    user: int
+    kernel: int
+    idle: int
+    iowait: int
+    frequency_mhz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An amount of what a node has; memory and disk in MiB."""
+
+    vcpus: int = 0
+    memory_mb: int = 0
+    disk_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +141,8 @@ class Guest:
     """One guest, running or not, with what it may take: memory and swap in MiB, disks in GiB.
 
     flavor_id is Nova's number of the flavor, not the flavorid that users see. Properties of the
-    image are texts. None stands for what the driver cannot tell.
+    image are texts. numa says on which cells and CPUs of the host it is, pci_addresses which
+    devices it has. None stands for what the driver cannot tell.
     """
 
     uuid: str
@@ -99,22 +153,27 @@ class Guest:
     ephemeral_gb: int = 0
     swap_mb: int = 0
     vm_state: str = "active"
+    task_state: str | None = None
     project_id: str | None = None
+    os_type: str | None = None
     flavor_id: int | None = None
     flavor_name: str | None = None
     image_properties: Mapping[str, str] | None = None
+    numa: InstanceNUMATopology | None = None
+    pci_addresses: tuple[str, ...] = ()
 
     @property
-    def disk_mb(self) -> int:
-        """All its local disks in MiB."""
-        return (self.root_gb + self.ephemeral_gb) * MIB_PER_GIB + self.swap_mb
+    def size(self) -> Size:
+        """What it takes; its disks are all its local ones."""
+        gib = self.root_gb + self.ephemeral_gb
+        return Size(self.vcpus, self.memory_mb, gib * MIB_PER_GIB + self.swap_mb)
 
 
 class Driver(ABC):
     """Looks at one hypervisor, or plays several.
 
     It is made before the process forks, so making one connects nothing and starts no thread; the
-    first question does. Questions come from one thread, close() from another.
+    first question does. Questions come from one thread at a time, close() from another.
     """
 
     # True: facts carry a uuid. False: there is one node, and the agent keeps its uuid in a file.
@@ -124,6 +183,8 @@ class Driver(ABC):
     @abstractmethod
     def __init__(self, conf: Any) -> None:
         """Look at the options; raises DriverMisconfigured."""
+        # Where the driver notes nodes on which something has just changed, if it hears of that.
+        self.changes = Changes()
 
     @abstractmethod
     def hosts(self) -> Sequence[str]:
@@ -131,7 +192,10 @@ class Driver(ABC):
 
     @abstractmethod
     def nodes(self) -> Sequence[NodeName]:
-        """Return the nodes; raises DriverError."""
+        """Return the nodes; raises DriverError.
+
+        What is not among them any more is deleted, unless is_gone() says no.
+        """
 
     @abstractmethod
     def facts(self, node: NodeName) -> NodeFacts:
@@ -144,3 +208,22 @@ class Driver(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let a question that is being asked fail at once, and every later one."""
+
+    def is_gone(self, node: NodeName) -> bool:
+        """Tell whether a node that nodes() left out is gone, rather than away for a while."""
+        return True
+
+    def overhead(self, guest: Guest) -> Size:
+        """Return what the hypervisor takes for a guest besides what its flavor says."""
+        return Size()
+
+    def cpu_counters(self, node: NodeName) -> CpuCounters:
+        """Return how busy the CPUs of a node were; raises DriverError."""
+        raise DriverCannot("count the time of CPUs")
+
+    def act_on_power(self, host: str, action: str) -> str:
+        """Do one of startup, reboot and shutdown to a host; return in a word what it does now.
+
+        Raises DriverError.
+        """
+        raise DriverCannot(f"{action} a host")

@@ -31,6 +31,7 @@ class FakeDriver(Driver):
     knows_uuids = True
 
     def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
         self._names = _names(conf.host, conf.fake.hosts)
         self._guests: dict[str, dict[str, Guest]] = {}
         self._outage: str | None = None
@@ -66,18 +67,24 @@ class FakeDriver(Driver):
 
     def close(self) -> None:
         self.fail("the fake driver is closed")
+        self.changes.close()
 
     def add_guest(self, host: str, guest: Guest) -> None:
         """Let a host have one more guest, or another one in the place of its namesake."""
         self._guests.setdefault(host, {})[guest.uuid] = guest
+        self._note(host)
 
     def remove_guest(self, host: str, uuid: str) -> None:
         """Let a guest be gone."""
         del self._guests[host][uuid]
+        self._note(host)
 
     def fail(self, reason: str | None) -> None:
         """Answer every question with DriverUnavailable, or with None truly again."""
         self._outage = reason
+
+    def _note(self, host: str) -> None:
+        self.changes.note(NodeName(host, host))
 
     def _answer(self) -> None:
         if self._outage is not None:

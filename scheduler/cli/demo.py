@@ -15,7 +15,7 @@ from uuid import uuid4
 from cliff.command import Command
 from oslo_config import cfg
 
-from compute_agent import identity, usage
+from compute_agent import host_memory, identity
 from compute_agent.service import AgentService
 from compute_agent.virt import loading as drivers
 from compute_agent.virt.fake import FakeDriver
@@ -65,7 +65,7 @@ class Demo(Command):  # type: ignore[misc]  # cliff has no types
         with TemporaryDirectory(prefix="berthmaster-demo-") as directory:
             settings = _settings(parsed_args.connection_uri, report)
             _configure(conf, Path(directory), settings)
-            memory = usage.host_memory(usage.parse_meminfo(MEMINFO.read_text()), 0)
+            memory = host_memory.host_memory(host_memory.parse_meminfo(MEMINFO.read_text()), 0)
             report.say(f"/proc/meminfo: {memory.total_mb} MB of memory, {memory.used_mb} MB used.")
             with _running(conf, report) as (scheduler, client):
                 return _walk(scheduler, client, report)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from oslo_log import log
 
-from compute_agent import usage
+from compute_agent import host_memory
 from compute_agent.virt.driver import Driver, Guest, NodeFacts, NodeName
 from compute_agent.virt.libvirt import capabilities, domains
 from compute_agent.virt.libvirt.connection import Connection, Lane, Link, library
@@ -45,6 +45,7 @@ class LibvirtDriver(Driver):
     """Looks at the host that [libvirt] connection_uri leads to."""
 
     def __init__(self, conf: Any, libvirt: ModuleType | None = None) -> None:
+        super().__init__(conf)
         self._host: str = conf.host
         self._uri = options.uri(conf)
         self._instances_path = Path(conf.instances_path)
@@ -70,7 +71,7 @@ class LibvirtDriver(Driver):
     def facts(self, node: NodeName) -> NodeFacts:
         fixed = self._once_per_connection()
         libvirt_mb, vcpus, meminfo = self._connection.call(self._moving)
-        memory = usage.host_memory(meminfo, libvirt_mb)
+        memory = host_memory.host_memory(meminfo, libvirt_mb)
         self._compare(libvirt_mb, memory.total_mb)
         disk = self._disk.run(lambda: os.statvfs(_existing(self._instances_path)))
         return NodeFacts(
@@ -91,6 +92,7 @@ class LibvirtDriver(Driver):
     def close(self) -> None:
         self._connection.close()
         self._disk.close()
+        self.changes.close()
 
     def _once_per_connection(self) -> _Fixed:
         if self._fixed is None or self._fixed.opening != self._connection.openings:
@@ -133,7 +135,7 @@ class LibvirtDriver(Driver):
         """Return the meminfo of the machine where libvirt is, which need not be this one."""
         if not urlsplit(self._uri).hostname:
             with suppress(OSError):
-                return usage.parse_meminfo(MEMINFO.read_text())
+                return host_memory.parse_meminfo(MEMINFO.read_text())
         stats: dict[str, int] = self._asked(link, lambda: link.getMemoryStats(-1), {})
         return {MEMINFO_NAMES[name]: kib for name, kib in stats.items() if name in MEMINFO_NAMES}
 
@@ -148,9 +150,9 @@ class LibvirtDriver(Driver):
 
     def _compare(self, libvirt_mb: int, total_mb: int) -> None:
         """Say so when libvirt sees another total, and again only when its figure has moved."""
-        if not usage.disagree(libvirt_mb, total_mb):
+        if not host_memory.disagree(libvirt_mb, total_mb):
             return
-        if not self._libvirt_mb or usage.disagree(libvirt_mb, self._libvirt_mb):
+        if not self._libvirt_mb or host_memory.disagree(libvirt_mb, self._libvirt_mb):
             self._libvirt_mb = libvirt_mb
             LOG.info(
                 "libvirt sees %s MiB of memory, /proc/meminfo %s; the latter counts",

@@ -152,7 +152,8 @@ def test_rows_are_always_those_that_were_seen_last(database, steps):
         changed = replace(
             database, *(an_instance(uuid, vcpus=n) for uuid, n in seen.items()), host=host
         )
-        assert changed == (model.get(host, {}) != seen)
+        before = model.get(host, {}).items()
+        assert changed == {uuid for uuid, _ in before ^ seen.items()}
         model[host] = seen
     expected = {(uuid, host): n for host, seen in model.items() for uuid, n in seen.items()}
     assert {place: row.vcpus for place, row in live(database).items()} == expected

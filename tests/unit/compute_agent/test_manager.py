@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent.manager import Manager
+from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, services
@@ -40,6 +41,11 @@ class Driver(FakeDriver):
         self.free.set()
 
 
+def a_manager(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> Manager:
+    tracker = ResourceTracker(conf, database, driver)
+    return Manager(conf, database, driver, tracker, lambda: None)
+
+
 @pytest.fixture
 def driver(conf: cfg.ConfigOpts) -> Driver:
     conf.set_override("update_resources_interval", 1)
@@ -52,7 +58,7 @@ def start(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> Iterator[
     managers: list[Manager] = []
 
     def started() -> Manager:
-        managers.append(Manager(conf, database, driver, lambda: None))
+        managers.append(a_manager(conf, database, driver))
         managers[-1].start()
         return managers[-1]
 
@@ -167,7 +173,7 @@ def test_pauses_grow_and_end(conf: cfg.ConfigOpts, database: Database, driver: D
     conf.set_override("update_resources_interval", -1)
     conf.set_override("reconnect_interval", 5, group="libvirt")
     driver.fail("gone")
-    manager = Manager(conf, database, driver, lambda: None)
+    manager = a_manager(conf, database, driver)
     try:
         assert [manager._attempt() for _ in range(6)] == [5, 10, 20, 40, 60, 60]
         driver.fail(None)

@@ -83,7 +83,7 @@ def test_captured_guests(name: str) -> None:
         assert guest.vcpus == info["vcpus"]
         assert guest.memory_mb == info["max_memory_kib"] // 1024
         assert guest.vm_state == states.get(captured["state"], captured["state"])
-        assert (guest.disk_mb, guest.project_id) == (0, None)
+        assert (guest.size.disk_mb, guest.project_id) == (0, None)
 
 
 @pytest.mark.parametrize(("state", "expected"), list(enumerate(domains.STATES)))
@@ -170,7 +170,7 @@ def test_a_guest_that_boots_from_a_volume_has_no_local_root() -> None:
 @pytest.mark.parametrize("text", ["<broken", "<instance/>", "<instance><flavor/></instance>"])
 def test_odd_metadata_is_no_metadata(text: str) -> None:
     (guest,) = read(Domain(1, metadata={domains.NOVA[0]: text}))
-    assert (guest.name, guest.project_id, guest.disk_mb) == ("instance-00000001", None, 0)
+    assert (guest.name, guest.project_id, guest.size.disk_mb) == ("instance-00000001", None, 0)
 
 
 def test_a_disk_that_is_no_number_counts_nothing() -> None:

@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an audit found of a node, as the rows that say so.
+
+The rows are a pure function of what was found: equal findings make equal rows, in any process.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from compute_agent import usage
+from compute_agent.moves import Move, kept_room
+from compute_agent.pci_devices import DeviceSpecs
+from compute_agent.virt.driver import Guest, NodeFacts, NodeName, Size
+from scheduler.objects import documents
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says of every node; ratios are columns of compute_nodes."""
+
+    host_ip: str
+    reserved: Size = field(default_factory=Size)
+    ratios: Mapping[str, float | None] = field(default_factory=dict)
+    devices: DeviceSpecs = field(default_factory=DeviceSpecs)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that the rows of a node are made of.
+
+    guests are those of the hypervisor, managed and moves what the database says besides.
+    """
+
+    name: NodeName
+    uuid: str
+    service_id: int
+    settings: Settings
+    facts: NodeFacts
+    guests: list[Guest]
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    managed: list[Guest] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+
+    def beside(self, managed: list[Guest], moves: list[Move]) -> "Findings":
+        """Return the same with what the database says."""
+        return replace(self, managed=managed, moves=moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The row of a node and those of the instances that nobody else keeps rows of."""
+
+    findings: Findings
+    row: dict[str, Any]
+    instances: list[dict[str, Any]]
+
+
+def account(found: Findings, overhead: Callable[[Guest], Size] = lambda _: Size()) -> Account:
+    """Return the rows that say what was found; overhead is what a guest takes beyond its flavor."""
+    here = usage.on_node(found.guests, found.managed)
+    by_uuid = {each.uuid: each for each in here}
+    room = kept_room(found.name, found.moves, by_uuid)
+    counted = usage.count(found.facts, here, [found.settings.reserved, *room], overhead)
+    stats = counted.stats
+    if found.facts.booted is not None:
+        # The moment rather than how long ago: that would be news at every audit.
+        stats["booted"] = str(found.facts.booted)
+    row = {
+        "host": found.name.host,
+        "hypervisor_hostname": found.name.node,
+        "uuid": found.uuid,
+        "service_id": found.service_id,
+        "host_ip": found.settings.host_ip,
+        **_capacity(found.facts),
+        **asdict(counted),
+        "stats": json.dumps(stats, sort_keys=True),
+        **_documents(found, here),
+        **found.settings.ratios,
+    }
+    return Account(found, row, [_instance(guest) for guest in found.guests])
+
+
+def _capacity(facts: NodeFacts) -> dict[str, Any]:
+    return {
+        "vcpus": facts.vcpus,
+        "memory_mb": facts.memory_mb,
+        "local_gb": facts.local_gb,
+        "disk_available_least": facts.disk_available_least,
+        "hypervisor_type": facts.hypervisor_type,
+        "hypervisor_version": facts.hypervisor_version,
+        "cpu_info": facts.cpu_info,
+        "supported_instances": json.dumps(facts.supported_instances),
+    }
+
+
+def _documents(found: Findings, here: list[Guest]) -> dict[str, Any]:
+    cells = usage.cells(found.facts.numa, here)
+    taken = {address for each in here for address in each.pci_addresses}
+    pools = found.settings.devices.pools(found.facts.pci_devices, taken)
+    return {
+        "numa_topology": None if cells is None else documents.numa_topology_to_json(cells),
+        "pci_stats": documents.pci_pools_to_json(pools),
+        "metrics": json.dumps(found.metrics),
+    }
+
+
+def _instance(guest: Guest) -> dict[str, Any]:
+    properties = guest.image_properties
+    return {
+        "uuid": guest.uuid,
+        "display_name": guest.name,
+        "project_id": guest.project_id,
+        "vcpus": guest.vcpus,
+        "memory_mb": guest.memory_mb,
+        "root_gb": guest.root_gb,
+        "ephemeral_gb": guest.ephemeral_gb,
+        "swap_mb": guest.swap_mb,
+        "vm_state": guest.vm_state,
+        "task_state": guest.task_state,
+        "os_type": guest.os_type,
+        "flavor_id": guest.flavor_id,
+        "flavor_name": guest.flavor_name,
+        # Equal properties make equal texts, which readers parse once.
+        "image_properties": None if properties is None else json.dumps(properties, sort_keys=True),
+    }

@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The room that is kept for instances on the move, at the end that their row does not name.
+
+Source: behaviour reference of compute hosts, 2.5.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from compute_agent.virt.driver import Guest, NodeName, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A migration that is under way; either end may be unknown so far."""
+
+    instance_uuid: str
+    source: NodeName | None
+    destination: NodeName | None
+    old: Size
+    new: Size
+
+
+def kept_room(
+    node: NodeName, moves: Iterable[Move], instances: Mapping[str, Guest]
+) -> Iterator[Size]:
+    """Yield what the moves take of a node besides its instances, which are given by uuid.
+
+    Of an instance's moves only the first counts, so the newest should come first. An instance that
+    is resized on its own node counts there with one size already, and is kept room for the other.
+    """
+    seen = set()
+    for move in moves:
+        if move.instance_uuid in seen or node not in (move.source, move.destination):
+            continue
+        seen.add(move.instance_uuid)
+        instance = instances.get(move.instance_uuid)
+        if instance is None:
+            yield move.new if move.destination == node else move.old
+        elif move.source == move.destination:
+            yield move.old if instance.size == move.new else move.new

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What states of instances and migrations mean for the resources of their hosts.
+
+Source: behaviour reference of compute hosts, 2.4, 2.5 and 2.7.
+"""
+
+# Tasks that keep the disks of a host busy, besides building.
+IO_TASKS = frozenset(
+    {
+        "resize_migrating",
+        "rebuilding",
+        "resize_prep",
+        "image_snapshot",
+        "image_backup",
+        "rescuing",
+        "unshelving",
+    }
+)
+# Migrations that are over.
+ENDED = frozenset({"confirmed", "reverted", "failed", "completed", "cancelled", "done"})
+MOVES = frozenset({"resize", "migration", "evacuation", "live-migration"})
+_RESIZING = frozenset(
+    {"resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resize_reverting"}
+)
+_REBUILDING = frozenset({"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"})
+
+
+def released(vm_state: str | None, task_state: str | None) -> bool:
+    """Tell whether an instance in these states takes nothing of its host any more.
+
+    One that is being unshelved takes it again.
+    """
+    if vm_state == "shelved_offloaded":
+        return task_state != "spawning"
+    return vm_state == "deleted"
+
+
+def moving(vm_state: str | None, task_state: str | None) -> bool:
+    """Tell whether an instance in these states has a migration under way."""
+    if vm_state == "resized":
+        return True
+    if vm_state in ("active", "stopped"):
+        return task_state in _RESIZING | _REBUILDING or task_state == "migrating"
+    if vm_state == "error":
+        return task_state in _REBUILDING
+    return vm_state == "paused" and task_state == "migrating"
