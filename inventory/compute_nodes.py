@@ -11,7 +11,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory.tables import compute_nodes as table
-from inventory.tables import utc_now
+from inventory.tables import utc_moment, utc_now
 
 RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 # SQL statements grow with the number of ids in them; this many at a time suits both databases.
@@ -23,22 +23,24 @@ class Mark:
     """In which state a row is: two readings with equal generations have found the same."""
 
     id: int
+    uuid: str
     generation: int
     age: timedelta
 
 
 def marks(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], Mark]:
     """Return {(host, node): mark} of the live rows of these hosts."""
-    columns = (table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.generation)
-    written = sa.func.coalesce(table.c.updated_at, table.c.created_at).label("written")
+    names = (table.c.host, table.c.hypervisor_hostname)
+    written = sa.func.coalesce(table.c.updated_at, table.c.created_at)
     found: dict[tuple[str, str], Mark] = {}
+    now = connection.scalar(sa.select(utc_moment())) or datetime.min
     for some in _chunks(sorted(hosts)):
-        query = sa.select(*columns, written, utc_now().label("now")).where(
+        query = sa.select(*names, table.c.id, table.c.uuid, table.c.generation, written).where(
             table.c.deleted == 0, table.c.host.in_(some)
         )
-        for row in connection.execute(query):
-            place = (row.host, row.hypervisor_hostname)
-            found[place] = Mark(row.id, row.generation, row.now - row.written)
+        for host, node, row_id, uuid, generation, moment in connection.execute(query):
+            # A row that nobody stamped is as old as can be.
+            found[host, node] = Mark(row_id, uuid, generation, now - (moment or datetime.min))
     return found
 
 
@@ -46,14 +48,14 @@ def differing(
     connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """Return those of the nodes, given as for save(), that save() would change something of."""
-    rows = {
-        (row.host, row.hypervisor_hostname): row._mapping
-        for row in of_hosts(connection, {node["host"] for node in nodes})
-    }
+    found = of_hosts(connection, {node["host"] for node in nodes})
+    rows = {_place(row._mapping): row._mapping for row in found}
 
     def differs(node: Mapping[str, Any]) -> bool:
-        row = rows.get((node["host"], node["hypervisor_hostname"]))
-        return row is None or any(row[name] != each for name, each in _next_values(node).items())
+        row = rows.get(_place(node))
+        if row is None or any(not row[ratio] for ratio in _left_open(node)):
+            return True
+        return any(row[name] != each for name, each in _next_values(node).items())
 
     return [node for node in nodes if differs(node)]
 
@@ -63,30 +65,41 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
 
     Each mapping has column names as keys, the same ones in all of them; host and
     hypervisor_hostname identify the row and uuid is used for a new one only. An allocation ratio
-    None keeps what the row has; initial_<ratio> is what a new row gets then. Every write counts
-    generation up and stamps updated_at with the database's clock.
+    None keeps what the row has; initial_<ratio> is what a row gets then that is new or has none,
+    the same one in all nodes. Every write counts generation up and stamps updated_at with the
+    database's clock.
     """
     if not nodes:
         return
     hosts = {node["host"] for node in nodes}
     ids = _ids(connection, hosts)
-    if len(ids) < len(nodes) and _revive(connection, nodes):
+    if _revive(connection, [node for node in nodes if _place(node) not in ids]):
         ids = _ids(connection, hosts)
-    new = [node for node in nodes if (node["host"], node["hypervisor_hostname"]) not in ids]
-    old = [node for node in nodes if (node["host"], node["hypervisor_hostname"]) in ids]
+    new = [node for node in nodes if _place(node) not in ids]
+    old = [node for node in nodes if _place(node) in ids]
     if new:
-        stamps = {"created_at": utc_now(), "updated_at": utc_now(), "generation": 1}
+        stamps = {"created_at": utc_now(), "updated_at": utc_moment(), "generation": 1}
         statement = sa.insert(table).values(**stamps)
         connection.execute(statement, [_first_values(node) for node in new])
     if old:
-        rows = [
-            {"row_id": ids[node["host"], node["hypervisor_hostname"]], **_next_values(node)}
-            for node in old
-        ]
+        rows = [{"row_id": ids[_place(node)], **_next_values(node)} for node in old]
         changes: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if name != "row_id"}
-        changes |= {"updated_at": utc_now(), "generation": table.c.generation + 1}
+        changes |= {"updated_at": utc_moment(), "generation": table.c.generation + 1}
+        for ratio, initial in _left_open(old[0]).items():
+            # Schedulers would refuse the host for ever. 0.0 is Newton's word for none.
+            changes[ratio] = sa.func.coalesce(sa.func.nullif(table.c[ratio], 0.0), initial)
         connection.execute(
             sa.update(table).where(table.c.id == sa.bindparam("row_id")).values(**changes), rows
+        )
+
+
+def touch(connection: sa.Connection, ids: Iterable[int]) -> None:
+    """Count the generation of these live rows up and stamp them, and change nothing else."""
+    for some in _chunks(sorted(ids)):
+        connection.execute(
+            sa.update(table)
+            .where(table.c.id.in_(some), table.c.deleted == 0)
+            .values(updated_at=utc_moment(), generation=table.c.generation + 1)
         )
 
 
@@ -144,7 +157,7 @@ def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:
         .values(
             deleted=table.c.id,
             deleted_at=utc_now(),
-            updated_at=utc_now(),
+            updated_at=utc_moment(),
             generation=table.c.generation + 1,
         )
     )
@@ -165,13 +178,13 @@ def _revive(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> bo
 
     A uuid is unique among dead rows too, so a new row could not have it.
     """
-    names = {node.get("uuid"): (node["host"], node["hypervisor_hostname"]) for node in nodes}
+    names = {node.get("uuid"): _place(node) for node in nodes}
     names.pop(None, None)
     dead: list[int] = []
     for some in _chunks(list(names)):
         query = sa.select(table).where(table.c.deleted != 0, table.c.uuid.in_(some))
-        rows = connection.execute(query)
-        dead += [row.id for row in rows if (row.host, row.hypervisor_hostname) == names[row.uuid]]
+        rows = connection.execute(query).mappings()
+        dead += [row["id"] for row in rows if _place(row) == names[row["uuid"]]]
     for some in _chunks(dead):
         connection.execute(
             sa.update(table).where(table.c.id.in_(some)).values(deleted=0, deleted_at=None)
@@ -188,6 +201,12 @@ def _first_values(node: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _left_open(node: Mapping[str, Any]) -> dict[str, float]:
+    """Return the ratios that the options leave to the row, with what it gets if it has none."""
+    initial = {ratio: node.get(f"initial_{ratio}") for ratio in RATIOS if node.get(ratio) is None}
+    return {ratio: value for ratio, value in initial.items() if value}
+
+
 def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
@@ -196,6 +215,10 @@ def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
         and name not in ("uuid", "host", "hypervisor_hostname")
         and not (name in RATIOS and value is None)
     }
+
+
+def _place(node: Mapping[Any, Any]) -> tuple[str, str]:
+    return node["host"], node["hypervisor_hostname"]
 
 
 def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:

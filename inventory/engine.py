@@ -81,7 +81,7 @@ def open_database(conf: cfg.ConfigOpts) -> Database:
     try:
         context = enginefacade.transaction_context()
         context.configure(**_engine_options(conf))
-        url = sa.make_url(conf.database.connection)
+        url = _url(conf)
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         return Database(context.writer.get_engine())
@@ -101,12 +101,20 @@ def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
         " max_retries retry_interval"
     )
     options = {name: conf.database[name] for name in names.split() if name in conf.database}
-    url = sa.make_url(conf.database.connection)
+    url = _url(conf)
     if url.get_backend_name() in ("mysql", "mariadb") and not options["connection_parameters"]:
         # What the URL says itself must not be said twice.
         ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
         options["connection_parameters"] = urlencode(ours)
     return options
+
+
+def _url(conf: cfg.ConfigOpts) -> sa.URL:
+    try:
+        return sa.make_url(conf.database.connection)
+    # It quotes what it took for the port, which may be the password.
+    except ValueError:
+        raise DatabaseUnavailable("[database] connection cannot be read as a URL") from None
 
 
 def _share_sqlite(engine: sa.Engine) -> None:

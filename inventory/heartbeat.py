@@ -5,6 +5,7 @@
 from collections.abc import Iterable
 from threading import Event, Thread
 
+from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
 from inventory import services
@@ -30,7 +31,11 @@ class Heartbeat:
 
     def start(self) -> None:
         """Register the services, beat once and keep beating; raises when the first beat fails."""
-        self._register()
+        try:
+            self._register()
+        # Another worker of this daemon was quicker. Only a new transaction sees its row.
+        except DBDuplicateEntry:
+            self._register()
         self._database.write(lambda connection: services.beat(connection, self.ids))
         self._thread.start()
 

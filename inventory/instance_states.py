@@ -24,6 +24,13 @@ _RESIZING = frozenset(
     {"resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resize_reverting"}
 )
 _REBUILDING = frozenset({"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"})
+# By the state of the instance, the tasks that move it. Evacuations rebuild what may be broken.
+_MOVING = {
+    "active": _RESIZING | _REBUILDING | {"migrating"},
+    "stopped": _RESIZING | _REBUILDING,
+    "paused": frozenset({"migrating"}),
+    "error": _REBUILDING,
+}
 
 
 def released(vm_state: str | None, task_state: str | None) -> bool:
@@ -38,10 +45,4 @@ def released(vm_state: str | None, task_state: str | None) -> bool:
 
 def moving(vm_state: str | None, task_state: str | None) -> bool:
     """Tell whether an instance in these states has a migration under way."""
-    if vm_state == "resized":
-        return True
-    if vm_state in ("active", "stopped"):
-        return task_state in _RESIZING | _REBUILDING or task_state == "migrating"
-    if vm_state == "error":
-        return task_state in _REBUILDING
-    return vm_state == "paused" and task_state == "migrating"
+    return vm_state == "resized" or task_state in _MOVING.get(vm_state or "", ())

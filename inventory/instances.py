@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.instance_states import released
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 
@@ -41,59 +42,45 @@ def replace(
 ) -> set[str]:
     """Make the rows of a node that are nobody's own those of the instances seen.
 
-    Return the uuids of those that changed. Each mapping has the keys uuid, display_name,
-    project_id, vcpus, memory_mb (MB), root_gb (GB) and vm_state; the other facts may be left out.
+    A managed row that is dead, or has released the node, becomes an agent's when its instance is
+    seen there all the same; until then it is left alone. Return the uuids of the rows that
+    changed. Each mapping has the keys uuid, display_name, project_id, vcpus, memory_mb (MB),
+    root_gb (GB) and vm_state; the other facts may be left out.
     """
     here = sa.and_(table.c.host == host, table.c.node == node)
-    found = connection.execute(sa.select(table).where(here)).all()
-    kept = {row.uuid for row in found if row.managed and not row.deleted}
-    rows = {row.uuid: row for row in found if row.uuid not in kept}
+    uuids = [each["uuid"] for each in seen]
+    matter = sa.or_(table.c.deleted == 0, table.c.uuid.in_(uuids))
+    found = connection.execute(sa.select(table).where(here, matter))
+    # MariaDB's keys let in only one of those that differ by letter case.
+    rows = {row.uuid.lower(): row for row in found}
+    kept = {uuid for uuid, row in rows.items() if _is_kept(row)}
     # Rows of one statement must all have the same columns.
     wanted = {
-        each["uuid"]: {name: each.get(name, _ZERO.get(name)) for name in _FACTS}
+        each["uuid"].lower(): {name: each.get(name, _ZERO.get(name)) for name in _FACTS}
         for each in seen
-        if each["uuid"] not in kept
+        if each["uuid"].lower() not in kept
     }
-    new = [
-        {"host": host, "node": node, "uuid": uuid, **wanted[uuid]}
-        for uuid in wanted.keys() - rows.keys()
-    ]
-    changed = [
-        {"row_id": row.id, **wanted[uuid]}
-        for uuid, row in rows.items()
-        if uuid in wanted and (row.deleted or _differs(row, wanted[uuid]))
-    ]
-    gone = {uuid: row.id for uuid, row in rows.items() if uuid not in wanted and not row.deleted}
-    if new:
-        stamps = {"created_at": utc_now(), "updated_at": utc_now()}
-        connection.execute(sa.insert(table).values(**stamps), new)
-    if changed:
-        values: dict[str, Any] = {name: sa.bindparam(name) for name in _FACTS}
-        connection.execute(
-            sa.update(table)
-            .where(table.c.id == sa.bindparam("row_id"))
-            .values(deleted=0, deleted_at=None, managed=False, updated_at=utc_now(), **values),
-            changed,
-        )
-    if gone:
-        connection.execute(
-            sa.update(table)
-            .where(table.c.id.in_(gone.values()))
-            .values(deleted=table.c.id, deleted_at=utc_now(), updated_at=utc_now())
-        )
-        _forget(connection, here)
-    ids = {each["row_id"] for each in changed}
-    return {
-        *(each["uuid"] for each in new),
-        *(uuid for uuid, row in rows.items() if row.id in ids),
-        *gone,
+    new = wanted.keys() - rows.keys()
+    changed = {
+        uuid
+        for uuid in wanted.keys() & rows.keys()
+        if rows[uuid].deleted or rows[uuid].managed or _differs(rows[uuid], wanted[uuid])
     }
+    gone = {
+        uuid
+        for uuid in rows.keys() - wanted.keys()
+        if not (rows[uuid].deleted or rows[uuid].managed)
+    }
+    _insert(connection, [{"host": host, "node": node, "uuid": u, **wanted[u]} for u in sorted(new)])
+    _update(connection, [{"row_id": rows[uuid].id, **wanted[uuid]} for uuid in sorted(changed)])
+    _delete(connection, [rows[uuid].id for uuid in gone], here)
+    return new | changed | gone
 
 
 def managed(connection: sa.Connection, hosts: Iterable[str]) -> Sequence[sa.Row[Any]]:
     """Return the live rows on these hosts that others than agents keep."""
     here = sa.and_(table.c.host.in_(list(hosts)), table.c.deleted == 0, table.c.managed)
-    return connection.execute(sa.select(table).where(here)).all()
+    return connection.execute(sa.select(table).where(here).order_by(table.c.uuid)).all()
 
 
 def of_place(
@@ -123,13 +110,43 @@ def written_since(connection: sa.Connection, moment: datetime) -> Sequence[sa.Ro
     return connection.execute(sa.select(table).where(table.c.updated_at >= moment)).all()
 
 
+def _is_kept(row: sa.Row[Any]) -> bool:
+    """Tell whether somebody else keeps a row, and no agent may write it."""
+    return row.managed and not row.deleted and not released(row.vm_state, row.task_state)
+
+
 def _differs(row: sa.Row[Any], instance: Mapping[str, Any]) -> bool:
     return any(getattr(row, name) != instance[name] for name in _FACTS)
 
 
+def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        stamps = {"created_at": utc_now(), "updated_at": utc_now()}
+        connection.execute(sa.insert(table).values(**stamps), rows)
+
+
+def _update(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows whose ids are their row_id; dead ones live again."""
+    if rows:
+        values: dict[str, Any] = {name: sa.bindparam(name) for name in _FACTS}
+        values |= {"deleted": 0, "deleted_at": None, "managed": False, "updated_at": utc_now()}
+        where = table.c.id == sa.bindparam("row_id")
+        connection.execute(sa.update(table).where(where).values(**values), rows)
+
+
+def _delete(connection: sa.Connection, ids: Sequence[int], here: sa.ColumnElement[bool]) -> None:
+    if ids:
+        connection.execute(
+            sa.update(table)
+            .where(table.c.id.in_(ids))
+            .values(deleted=table.c.id, deleted_at=utc_now(), updated_at=utc_now())
+        )
+        _forget(connection, here)
+
+
 def _forget(connection: sa.Connection, here: sa.ColumnElement[bool]) -> None:
+    """Delete what has been dead for long; managed rows are somebody else's matter, then too."""
     now = connection.scalar(sa.select(utc_now()))
     if now is not None:
-        connection.execute(
-            sa.delete(table).where(here, table.c.deleted != 0, table.c.deleted_at < now - KEPT)
-        )
+        long_dead = sa.and_(table.c.deleted != 0, table.c.deleted_at < now - KEPT)
+        connection.execute(sa.delete(table).where(here, long_dead, ~table.c.managed))

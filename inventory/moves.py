@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of migrations: instances on their way from one node to another, or to another size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,37 +11,74 @@ from inventory.instance_states import ENDED, MOVES, moving
 from inventory.tables import instances
 from inventory.tables import migrations as table
 
+# SQL statements grow with the number of names in them.
+CHUNK = 500
+Seen = Mapping[tuple[str, str], Collection[str]]
 
-def under_way(connection: sa.Connection, hosts: Iterable[str]) -> Sequence[sa.Row[Any]]:
+
+def under_way(
+    connection: sa.Connection, hosts: Iterable[str], seen: Seen | None = None
+) -> list[sa.Row[Any]]:
     """Return the rows from or to these hosts that still hold resources, the newest first.
 
-    A migration whose instance is gone, or is not moving by what its managed row says, holds none,
-    however long it has been forgotten. An instance that only an agent knows is believed to move.
+    Of an instance's migrations only the newest holds any, wherever it leads. One whose instance is
+    gone, or is not moving by what its managed row says, holds none, however long it has been
+    forgotten. An instance that only an agent knows is believed to move. seen are the uuids of the
+    guests that are on some (host, node) now, whatever is recorded of these nodes.
     """
     names = list(hosts)
-    end = sa.or_(table.c.source_compute.in_(names), table.c.dest_compute.in_(names))
-    live = sa.and_(
-        table.c.deleted == 0, table.c.status.not_in(ENDED), table.c.migration_type.in_(MOVES)
-    )
-    newest = (sa.func.coalesce(table.c.updated_at, table.c.created_at).desc(), table.c.id.desc())
-    rows = connection.execute(sa.select(table).where(end, live).order_by(*newest)).all()
+    here = sa.or_(table.c.source_compute.in_(names), table.c.dest_compute.in_(names))
+    rows = connection.execute(_live().where(here)).all()
     if not rows:
-        return rows
-    resting = _resting(connection, {row.instance_uuid for row in rows})
-    return [row for row in rows if not resting.get(row.instance_uuid, True)]
+        return []
+    uuids = sorted({row.instance_uuid for row in rows})
+    newest = _newest(connection, uuids)
+    held = _moving(connection, uuids, seen or {})
+    return [
+        row for row in rows if newest[row.instance_uuid] == row.id and row.instance_uuid in held
+    ]
 
 
-def _resting(connection: sa.Connection, uuids: Iterable[str]) -> dict[str, bool]:
-    """Return which of these instances are there, and whether they rest."""
-    columns = (
-        instances.c.uuid,
-        instances.c.managed,
-        instances.c.vm_state,
-        instances.c.task_state,
+def _live() -> sa.Select[Any]:
+    newest = (sa.func.coalesce(table.c.updated_at, table.c.created_at).desc(), table.c.id.desc())
+    return (
+        sa.select(table)
+        .where(table.c.deleted == 0)
+        .where(table.c.status.not_in(ENDED), table.c.migration_type.in_(MOVES))
+        .order_by(*newest)
     )
-    query = sa.select(*columns).where(instances.c.uuid.in_(list(uuids)), instances.c.deleted == 0)
-    found: dict[str, bool] = {}
-    for row in connection.execute(query.order_by(instances.c.managed)):
-        # Managed rows come last and so have the last word.
-        found[row.uuid] = bool(row.managed) and not moving(row.vm_state, row.task_state)
+
+
+def _newest(connection: sa.Connection, uuids: list[str]) -> dict[str, int]:
+    """Return the id of the newest migration under way of each of these instances."""
+    found: dict[str, int] = {}
+    for some in _chunks(uuids):
+        for row in connection.execute(_live().where(table.c.instance_uuid.in_(some))):
+            found.setdefault(row.instance_uuid, row.id)
     return found
+
+
+def _moving(connection: sa.Connection, uuids: list[str], seen: Seen) -> set[str]:
+    """Return those of the instances that move, as far as is known."""
+    there = {uuid for guests in seen.values() for uuid in guests}
+    managed: dict[str, bool] = {}
+    for some in _chunks(uuids):
+        query = sa.select(
+            instances.c.uuid,
+            instances.c.host,
+            instances.c.node,
+            instances.c.managed,
+            instances.c.vm_state,
+            instances.c.task_state,
+        ).where(instances.c.uuid.in_(some), instances.c.deleted == 0)
+        for row in connection.execute(query):
+            if row.managed:
+                moves = moving(row.vm_state, row.task_state)
+                managed[row.uuid] = moves or managed.get(row.uuid, False)
+            elif (row.host, row.node) not in seen:
+                there.add(row.uuid)
+    return {uuid for uuid in uuids if managed.get(uuid, uuid in there)}
+
+
+def _chunks(items: list[str]) -> Iterator[list[str]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import revisions
+from inventory import aggregates, revisions
 from inventory.tables import services as table
 from inventory.tables import utc_now
 
@@ -17,6 +17,8 @@ COMPUTE = ("nova-compute", "compute")
 SCHEDULER = ("nova-scheduler", "scheduler")
 # Reasons that a service gives for itself start so; a reason without it belongs to an operator.
 AUTOMATIC = "AUTO: "
+# The zone of services that have no instances.
+INTERNAL = "internal"
 
 
 def register(
@@ -24,12 +26,16 @@ def register(
 ) -> list[int]:
     """Return the ids of the services of this kind, (binary, topic), on the hosts, in their order.
 
-    Rows that do not exist yet are created; existing ones keep their counters and switches.
+    Rows that do not exist yet are created; existing ones keep their counters and switches, and get
+    the version of who registers now.
     """
     binary, topic = kind
     hosts = list(hosts)
     ids = _ids(connection, binary)
     missing = [host for host in hosts if host not in ids]
+    known = table.c.id.in_([ids[host] for host in hosts if host in ids])
+    other = sa.func.coalesce(table.c.version, 0) != version
+    connection.execute(sa.update(table).where(known, other).values(version=version))
     if missing:
         row = {"binary": binary, "topic": topic, "version": version, "created_at": utc_now()}
         connection.execute(
@@ -56,7 +62,7 @@ def disable_automatically(connection: sa.Connection, ids: Sequence[int], reason:
     # Longer texts are an error in strict mode.
     reason = (AUTOMATIC + reason)[:255]
     # A row that says so already is not written again: every change makes all readers look.
-    where = sa.or_(~table.c.disabled, sa.and_(_is_automatic(), table.c.disabled_reason != reason))
+    where = sa.or_(~table.c.disabled, sa.and_(_automatic(), table.c.disabled_reason != reason))
     _switch(
         connection,
         sa.and_(table.c.id.in_(ids), where),
@@ -67,16 +73,79 @@ def disable_automatically(connection: sa.Connection, ids: Sequence[int], reason:
 
 def enable_automatically(connection: sa.Connection, ids: Sequence[int]) -> None:
     """Undo disable_automatically(), and nothing that an operator did."""
-    where = sa.and_(table.c.id.in_(ids), table.c.disabled, _is_automatic())
+    where = sa.and_(table.c.id.in_(ids), table.c.disabled, _automatic())
     _switch(connection, where, disabled=False, disabled_reason=None)
+
+
+def switch(connection: sa.Connection, row: sa.Row[Any], **values: Any) -> sa.Row[Any]:
+    """Write what an operator says of a service; return its row as it is then.
+
+    Readers are told if it is news.
+    """
+    if any(getattr(row, name) != value for name, value in values.items()):
+        _switch(connection, table.c.id == row.id, **values)
+    return connection.execute(_query().where(table.c.id == row.id)).one()
+
+
+def delete(connection: sa.Connection, row: sa.Row[Any]) -> None:
+    """Mark a service as deleted."""
+    connection.execute(
+        sa.update(table)
+        .where(table.c.id == row.id, table.c.deleted == 0)
+        .values(deleted=table.c.id, deleted_at=utc_now())
+    )
+    revisions.advance(connection, revisions.SERVICES)
+
+
+def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | None:
+    """Return the live row of a service, as all_live() does; letter case of the host is ignored."""
+    name = host.strip()
+    query = _query().where(sa.func.lower(table.c.host) == name.lower(), table.c.binary == binary)
+    # Where both are there, for SQLite they are two, the one that is spelled so.
+    return connection.execute(query.order_by(table.c.host != name)).first()
 
 
 def all_live(connection: sa.Connection, binary: str | None = None) -> Sequence[sa.Row[Any]]:
     """Return the live rows, of one binary or of all, each with the database's time as now."""
-    query = sa.select(table, utc_now().label("now")).where(table.c.deleted == 0)
+    query = _query()
     if binary:
         query = query.where(table.c.binary == binary)
     return connection.execute(query.order_by(table.c.id)).all()
+
+
+def listed(
+    connection: sa.Connection, limit: float, default_zone: str, binary: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the live services, of one binary or of all, as operators see them."""
+    zones = availability_zones(connection)
+    found = []
+    for row in all_live(connection, binary):
+        status, state = status_and_state(row, limit)
+        found.append(
+            {
+                "id": row.id,
+                "uuid": row.uuid,
+                "binary": row.binary,
+                "host": row.host,
+                "zone": zones.get(row.host, default_zone) if _has_instances(row) else INTERNAL,
+                "status": status,
+                "state": state,
+                "updated_at": str(row.updated_at or ""),
+                "disabled_reason": switched_off(row)[1],
+                "forced_down": bool(row.forced_down),
+            }
+        )
+    return found
+
+
+def availability_zones(connection: sa.Connection) -> dict[str, str]:
+    """Return {host: zone} of the hosts that an aggregate puts into a zone."""
+    return {
+        host: record.metadata["availability_zone"]
+        for record in aggregates.everything(connection)
+        if "availability_zone" in record.metadata
+        for host in record.hosts
+    }
 
 
 def heartbeat_age(row: sa.Row[Any]) -> float:
@@ -94,9 +163,41 @@ def is_up(row: sa.Row[Any], limit: float) -> bool:
     return not row.forced_down and abs(heartbeat_age(row)) <= limit
 
 
+def switched_off(row: sa.Row[Any]) -> tuple[bool, str | None]:
+    """Return whether a service gets no new instances by somebody's word, and the reason."""
+    if row.maintenance is None:
+        return bool(row.disabled), row.disabled_reason
+    reason = _with("in maintenance", row.maintenance)
+    if row.disabled:
+        reason += "; " + _with("disabled", row.disabled_reason)
+    return True, reason
+
+
+def switched_on() -> sa.ColumnElement[bool]:
+    """Return what is true of the rows of which switched_off() says no."""
+    return sa.and_(~table.c.disabled, table.c.maintenance.is_(None))
+
+
+def is_automatic(row: sa.Row[Any]) -> bool:
+    """Tell whether it was the service itself that disabled it."""
+    return bool(row.disabled) and (row.disabled_reason or "").startswith(AUTOMATIC)
+
+
 def status_and_state(row: sa.Row[Any], limit: float) -> tuple[str, str]:
     """Return what operators call the switch and the liveness of a row of all_live()."""
-    return "disabled" if row.disabled else "enabled", "up" if is_up(row, limit) else "down"
+    return "disabled" if switched_off(row)[0] else "enabled", "up" if is_up(row, limit) else "down"
+
+
+def _query() -> sa.Select[Any]:
+    return sa.select(table, utc_now().label("now")).where(table.c.deleted == 0)
+
+
+def _has_instances(row: sa.Row[Any]) -> bool:
+    return bool(row.binary == COMPUTE[0])
+
+
+def _with(what: str, reason: str | None) -> str:
+    return f"{what}: {reason}" if reason else what
 
 
 def _ids(connection: sa.Connection, binary: str) -> dict[str, int]:
@@ -106,7 +207,7 @@ def _ids(connection: sa.Connection, binary: str) -> dict[str, int]:
     return {row.host: row.id for row in connection.execute(query)}
 
 
-def _is_automatic() -> sa.ColumnElement[bool]:
+def _automatic() -> sa.ColumnElement[bool]:
     automatic: sa.ColumnElement[bool] = table.c.disabled_reason.startswith(
         AUTOMATIC, autoescape=True
     )

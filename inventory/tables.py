@@ -13,6 +13,8 @@ from sqlalchemy.sql.expression import FunctionElement
 metadata = sa.MetaData()
 
 _TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+# Which of two things that happened within a second was the first.
+_MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 _OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 
@@ -35,10 +37,28 @@ def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
     return "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
 
 
-def _timestamps() -> tuple[sa.Column[Any], ...]:
+class utc_moment(FunctionElement[datetime]):
+    """The same clock with fractions of a second, for a column of _MOMENT."""
+
+    type: sa.types.TypeEngine[Any] = sa.DateTime()
+    inherit_cache = True
+
+
+@compiles(utc_moment, "mysql")
+@compiles(utc_moment, "mariadb")
+def _utc_moment_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    return "UTC_TIMESTAMP(6)"
+
+
+@compiles(utc_moment, "sqlite")
+def _utc_moment_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+def _timestamps(updated: sa.types.TypeEngine[Any] | None = None) -> tuple[sa.Column[Any], ...]:
     return (
         sa.Column("created_at", sa.DateTime),
-        sa.Column("updated_at", sa.DateTime, index=True),
+        sa.Column("updated_at", updated or sa.DateTime(), index=True),
         sa.Column("deleted_at", sa.DateTime),
         # 0 for a live row, else the row's id: several dead rows may carry the same names.
         sa.Column("deleted", sa.Integer, nullable=False, server_default="0"),
@@ -87,7 +107,8 @@ compute_nodes = sa.Table(
     sa.Column("ram_allocation_ratio", sa.Double),
     sa.Column("disk_allocation_ratio", sa.Double),
     sa.Column("mapped", sa.Integer, server_default="0"),
-    *_timestamps(),
+    # Schedulers compare it with the moment at which they promised something of the host.
+    *_timestamps(_MOMENT),
     # Ours: grows by one with every write of the row.
     sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
@@ -172,6 +193,7 @@ migrations = sa.Table(
     *_timestamps(),
     sa.Index("ix_migrations_source", "source_compute", "source_node"),
     sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
+    sa.Index("ix_migrations_instance_uuid", "instance_uuid"),
     **_OPTIONS,
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import mysql
 
 revision = "0003"
 down_revision = "0002"
@@ -25,16 +26,29 @@ def upgrade() -> None:
         sa.Column("swap_mb", sa.Integer(), nullable=False, server_default="0"),
     )
     _add("services", sa.Column("maintenance", _NAME, nullable=True))
+    if op.get_bind().dialect.name != "sqlite":
+        # SQLite has one kind of texts for all moments.
+        op.alter_column("compute_nodes", "updated_at", type_=mysql.DATETIME(fsp=6))
     if not sa.inspect(op.get_bind()).has_table("migrations"):
         _create_migrations()
+    _index("migrations", "updated_at", "updated_at")
+    _index("migrations", "source", "source_compute", "source_node")
+    _index("migrations", "dest", "dest_compute", "dest_node")
+    _index("migrations", "instance_uuid", "instance_uuid")
 
 
+# MariaDB commits each change of a table: a sync that was killed between two of them goes on.
 def _add(table: str, *new: sa.Column[Any]) -> None:
-    # MariaDB commits each change of a table: a sync that was killed between two of them goes on.
     there = {column["name"] for column in sa.inspect(op.get_bind()).get_columns(table)}
     for column in new:
         if column.name not in there:
             op.add_column(table, column)
+
+
+def _index(table: str, name: str, *columns: str) -> None:
+    there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}
+    if f"ix_{table}_{name}" not in there:
+        op.create_index(f"ix_{table}_{name}", table, columns)
 
 
 def _create_migrations() -> None:
@@ -56,8 +70,5 @@ def _create_migrations() -> None:
         sa.Column("updated_at", _TIME, nullable=True),
         sa.Column("deleted_at", _TIME, nullable=True),
         sa.Column("deleted", sa.Integer(), nullable=False, server_default="0"),
-        sa.Index("ix_migrations_updated_at", "updated_at"),
-        sa.Index("ix_migrations_source", "source_compute", "source_node"),
-        sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
         **_OPTIONS,
     )

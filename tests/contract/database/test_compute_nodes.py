@@ -34,8 +34,8 @@ def test_a_new_node_gets_a_row_with_the_database_s_time(database):
     (row,) = live(database)
     assert (row.host, row.hypervisor_hostname, row.uuid) == ("h1", "n1", a_uuid("h1 n1"))
     assert (row.memory_mb, row.free_ram_mb, row.generation, row.deleted) == (4096, -100, 1, 0)
-    assert row.created_at == row.updated_at
-    assert row.updated_at.microsecond == 0
+    # The one in whole seconds, as Nova has it; the other tells apart what happened within one.
+    assert row.created_at == row.updated_at.replace(microsecond=0)
     assert abs(now(database) - row.updated_at) <= timedelta(seconds=5)
 
 
@@ -75,6 +75,23 @@ def test_ratios(database, first, then, expected):
     assert live(database)[0].cpu_allocation_ratio == (first or 4.0)
     save(database, a_node(cpu_allocation_ratio=then))
     assert live(database)[0].cpu_allocation_ratio == expected
+
+
+@pytest.mark.parametrize("none", [None, 0.0])
+def test_a_row_that_lost_its_ratios_gets_the_initial_ones(database, none):
+    save(database, a_node("h1", cpu_allocation_ratio=8.0), a_node("h2"))
+    ratios = dict.fromkeys(("cpu_allocation_ratio", "ram_allocation_ratio"), none)
+    database.write(lambda c: c.execute(sa.update(table).values(**ratios)))
+    wanted = [a_node("h1", disk_allocation_ratio=1.0), a_node("h2", disk_allocation_ratio=1.0)]
+    assert differing(database, *wanted) == ["h1", "h2"]
+    save(database, *wanted)
+    found = [(row.cpu_allocation_ratio, row.ram_allocation_ratio) for row in live(database)]
+    assert found == [(4.0, 1.5), (4.0, 1.5)]
+    assert differing(database, *wanted) == []
+    # An initial ratio of 0.0 is none, either: nothing that would be written again and again.
+    database.write(lambda c: c.execute(sa.update(table).values(**ratios)))
+    nothing = {f"initial_{ratio}": 0.0 for ratio in ratios}
+    assert differing(database, a_node("h1", **nothing)) == []
 
 
 def test_a_ratio_that_an_operator_wrote_is_kept(database):
@@ -154,6 +171,119 @@ def test_claiming_finds_the_uuid_and_the_host(database):
     found = database.read(lambda c: compute_nodes.claiming(c, "h1", a_uuid("h2 n3")))
     assert {row.hypervisor_hostname for row in found} == {"n1", "n2", "n3"}
     assert database.read(lambda c: compute_nodes.claiming(c, "h9", None)) == []
+
+
+def marks(database, *hosts):
+    return database.read(lambda c: compute_nodes.marks(c, hosts))
+
+
+def test_marks_tell_the_state_of_rows(database):
+    save(database, a_node("h1", "n1"), a_node("h1", "n2"), a_node("h2"), a_node("h3"))
+    save(database, a_node("h1", "n2", vcpus=8))
+    database.write(lambda c: compute_nodes.delete(c, "h2", ["h2"]))
+    found = marks(database, "h1", "h2")
+    assert found.keys() == {("h1", "n1"), ("h1", "n2")}
+    assert [found["h1", node].generation for node in ("n1", "n2")] == [1, 2]
+    assert found["h1", "n1"].uuid == a_uuid("h1 n1")
+    assert {mark.id for mark in found.values()} == {row.id for row in live(database)[:2]}
+    assert all(timedelta(0) <= mark.age < HOUR for mark in found.values())
+    assert marks(database) == {}
+    backdate(database)
+    assert all(mark.age > 1000 * HOUR for mark in marks(database, "h1").values())
+
+
+def test_a_row_that_nobody_stamped_is_as_old_as_can_be(database):
+    save(database, a_node())
+    database.write(lambda c: c.execute(sa.update(table).values(updated_at=None)))
+    assert timedelta(0) <= marks(database, "h1")["h1", "h1"].age < HOUR
+    database.write(lambda c: c.execute(sa.update(table).values(created_at=None)))
+    assert marks(database, "h1")["h1", "h1"].age > 1000 * HOUR
+
+
+def test_marks_of_very_many_hosts(database):
+    names = [f"h{each}" for each in range(compute_nodes.CHUNK + 10)]
+    save(database, *(a_node(name) for name in names))
+    assert {host for host, _ in marks(database, *names)} == set(names)
+
+
+def differing(database, *nodes):
+    return [node["host"] for node in database.read(lambda c: compute_nodes.differing(c, nodes))]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"vcpus_used": 1},
+        {"free_ram_mb": -1},
+        {"disk_available_least": 0},
+        {"stats": "{}"},
+        {"host_ip": "192.0.2.2"},
+        {"service_id": 7},
+        {"numa_topology": "{}"},
+        {"cpu_allocation_ratio": 1.1},
+    ],
+)
+def test_differing_finds_what_save_would_change(database, change):
+    save(database, a_node("h1"), a_node("h2"))
+    assert differing(database, a_node("h1"), a_node("h2")) == []
+    assert differing(database, a_node("h1", **change), a_node("h2"), a_node("h3")) == ["h1", "h3"]
+    save(database, a_node("h1", **change))
+    assert differing(database, a_node("h1", **change)) == []
+
+
+def test_differing_leaves_alone_what_save_does(database):
+    save(database, a_node("h1"))
+    database.write(lambda c: c.execute(sa.update(table).values(ram_allocation_ratio=1.1)))
+    # The row keeps its uuid, and a ratio that the options leave open.
+    assert differing(database, a_node("h1", uuid=a_uuid("another"))) == []
+    assert differing(database, a_node("h1", initial_ram_allocation_ratio=9.0)) == []
+    assert differing(database, a_node("h1", ram_allocation_ratio=1.2)) == ["h1"]
+
+
+def test_a_dead_row_differs(database):
+    save(database, a_node("h1"))
+    database.write(lambda c: compute_nodes.delete(c, "h1", ["h1"]))
+    assert differing(database, a_node("h1")) == ["h1"]
+
+
+def test_touched_rows_count_as_written(database):
+    save(database, a_node("h1"), a_node("h2"), a_node("h3"))
+    database.write(lambda c: compute_nodes.delete(c, "h3", ["h3"]))
+    backdate(database)
+    ids = {row.host: row.id for row in database.read(lambda c: c.execute(sa.select(table)).all())}
+    database.write(lambda c: compute_nodes.touch(c, [ids["h1"], ids["h3"]]))
+    rows = {row.host: row for row in live(database)}
+    assert (rows["h1"].generation, rows["h2"].generation) == (2, 1)
+    assert rows["h1"].updated_at > rows["h2"].updated_at
+    recent = database.read(lambda c: compute_nodes.written_since(c, now(database) - HOUR))
+    assert [row.id for row in recent] == [ids["h1"]]
+
+
+def test_with_uuids_finds_dead_rows_too(database):
+    names = [f"h{each}" for each in range(compute_nodes.CHUNK + 10)]
+    save(database, *(a_node(name) for name in names))
+    database.write(lambda c: compute_nodes.delete(c, "h0", ["h0"]))
+    uuids = [a_uuid(f"{name} {name}") for name in names[::-1]]
+    found = database.read(lambda c: compute_nodes.with_uuids(c, uuids))
+    assert {row.host for row in found} == set(names)
+    assert {row.host for row in found if row.deleted} == {"h0"}
+    assert database.read(lambda c: compute_nodes.with_uuids(c, [a_uuid("nobody")])) == []
+
+
+def test_one_of_several_nodes_of_a_host_comes_back(database):
+    save(database, *(a_node("h1", f"n{each}") for each in range(3)))
+    database.write(lambda c: compute_nodes.delete(c, "h1", ["n1"]))
+    save(database, a_node("h1", "n1"))
+    assert {row.hypervisor_hostname for row in live(database)} == {"n0", "n1", "n2"}
+
+
+def test_a_dead_row_stays_so_while_another_one_has_its_name(database):
+    save(database, a_node("h1", "n1"))
+    database.write(lambda c: compute_nodes.delete(c, "h1", ["n1"]))
+    save(database, a_node("h1", "n1", uuid=a_uuid("another")))
+    save(database, a_node("h1", "n1"), a_node("h1", "n2"))
+    found = {row.hypervisor_hostname: row.uuid for row in live(database)}
+    assert found == {"n1": a_uuid("another"), "n2": a_uuid("h1 n2")}
 
 
 def test_long_documents_are_kept_whole(database):

@@ -13,6 +13,7 @@ from inventory import instances
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 from tests.databases import an_instance, empty
+from tests.records import manage, unmanage
 
 HOUR = timedelta(hours=1)
 
@@ -53,6 +54,12 @@ def test_rows_follow_what_an_agent_sees(database):
     assert found["u3", "h1"].display_name == "name of u3"
     assert replace(database)
     assert live(database) == {}
+
+
+def test_letter_case_makes_no_other_instance_of_a_managed_one(database):
+    manage(database, "ABC", "h1", "n1")
+    assert replace(database, an_instance("abc")) == set()
+    assert live(database).keys() == {("ABC", "h1")}
 
 
 def test_flavor_and_image_properties_are_kept_with_the_instance(database):
@@ -137,6 +144,116 @@ def test_dead_rows_are_forgotten_after_a_day(database, days, kept):
     rows = database.read(lambda c: c.execute(sa.select(table.c.uuid)).scalars().all())
     assert ("u1" in rows) == kept
     assert "u2" in rows
+
+
+def rows(database):
+    """Return {uuid: row} of all rows of h1, dead ones included."""
+    found = database.read(lambda c: c.execute(sa.select(table).where(table.c.host == "h1")).all())
+    return {row.uuid: row for row in found}
+
+
+def test_managed_rows_are_never_written(database):
+    manage(database, "u1", "h1", "n1", memory_mb=4096)
+    manage(database, "u2", "h1", "n1", vm_state="stopped")
+    before = rows(database)
+    assert replace(database, an_instance("u1"), an_instance("u3")) == {"u3"}
+    assert replace(database) == {"u3"}
+    after = rows(database)
+    assert {uuid: after[uuid] for uuid in ("u1", "u2")} == before
+    assert live(database).keys() == {("u1", "h1"), ("u2", "h1")}
+
+
+@pytest.mark.parametrize(
+    "released", [{"vm_state": "deleted"}, {"vm_state": "shelved_offloaded", "task_state": None}]
+)
+def test_a_row_that_has_released_its_node_is_left_alone_until_its_guest_is_seen(database, released):
+    manage(database, "u1", "h1", "n1", **released)
+    before = rows(database)
+    assert replace(database) == set()
+    assert rows(database) == before
+    assert replace(database, an_instance("u1")) == {"u1"}
+    (row,) = rows(database).values()
+    assert (row.id, row.managed, row.deleted, row.vm_state) == (before["u1"].id, False, 0, "active")
+    # From now on it follows what the agent sees.
+    assert replace(database, an_instance("u1")) == set()
+    assert replace(database) == {"u1"}
+    assert live(database) == {}
+
+
+def test_one_that_is_being_unshelved_has_its_row_back(database):
+    manage(database, "u1", "h1", "n1", vm_state="shelved_offloaded", task_state="spawning")
+    assert replace(database, an_instance("u1")) == set()
+    assert live(database)["u1", "h1"].managed
+
+
+def test_a_deleted_managed_row_is_taken_over_by_a_guest_that_is_still_there(database):
+    manage(database, "u1", "h1", "n1")
+    manage(database, "u2", "h1", "n1")
+    unmanage(database, "u1")
+    unmanage(database, "u2")
+    assert replace(database, an_instance("u1")) == {"u1"}
+    found = rows(database)
+    assert (found["u1"].managed, found["u1"].deleted, found["u1"].deleted_at) == (False, 0, None)
+    assert (found["u2"].managed, bool(found["u2"].deleted)) == (True, True)
+
+
+def test_a_mirror_that_somebody_begins_to_manage_is_theirs(database):
+    replace(database, an_instance("u1"))
+    number = live(database)["u1", "h1"].id
+    manage(database, "u1", "h1", "n1", memory_mb=2048)
+    assert replace(database, an_instance("u1")) == set()
+    assert replace(database) == set()
+    row = live(database)["u1", "h1"]
+    assert (row.id, row.memory_mb, row.managed) == (number, 2048, True)
+
+
+def test_dead_managed_rows_are_not_forgotten(database):
+    manage(database, "u1", "h1", "n1")
+    unmanage(database, "u1")
+    replace(database, an_instance("u2"), an_instance("u3"))
+    replace(database, an_instance("u3"))
+    age_by(database, timedelta(days=2))
+    replace(database)
+    assert rows(database).keys() == {"u1", "u3"}
+
+
+def test_managed_finds_the_live_rows_of_some_hosts(database):
+    manage(database, "u2", "h1", "n2", vm_state="shelved_offloaded")
+    manage(database, "u1", "h1", "n1")
+    manage(database, "u3", "h2", "n1")
+    manage(database, "u4", "h3", "n1")
+    unmanage(database, "u4")
+    replace(database, an_instance("u5"))
+    found = database.read(lambda c: instances.managed(c, ["h1", "h3"]))
+    assert [(row.uuid, row.node) for row in found] == [("u1", "n1"), ("u2", "n2")]
+    assert database.read(lambda c: instances.managed(c, [])) == []
+
+
+def test_of_place_finds_dead_rows_too(database):
+    replace(database, an_instance("u1"), an_instance("u2"), an_instance("u3"))
+    replace(database, an_instance("u1"), an_instance("u3"))
+    replace(database, an_instance("u2"), host="h2")
+    found = database.read(lambda c: instances.of_place(c, "h1", "n1", ["u1", "u2", "u9"]))
+    assert {row.uuid: bool(row.deleted) for row in found} == {"u1": False, "u2": True}
+    assert database.read(lambda c: instances.of_place(c, "h1", "n1", [])) == []
+
+
+def test_an_instance_that_is_seen_twice_has_one_row(database):
+    assert replace(database, an_instance("u1"), an_instance("u1", vcpus=2)) == {"u1"}
+    assert live(database)["u1", "h1"].vcpus == 2
+
+
+def test_all_that_is_known_of_an_instance_is_stored_and_compared(database):
+    known = {"task_state": "spawning", "os_type": "linux", "ephemeral_gb": 5, "swap_mb": 512}
+    replace(database, an_instance("u1", **known), an_instance("u2"))
+    found = live(database)
+    assert {name: getattr(found["u1", "h1"], name) for name in known} == known
+    assert [getattr(found["u2", "h1"], name) for name in known] == [None, None, 0, 0]
+    for name, other in {"task_state": None, "os_type": "", "ephemeral_gb": 0, "swap_mb": 1}.items():
+        changed = an_instance("u1", **known | {name: other})
+        assert replace(database, changed, an_instance("u2")) == {"u1"}
+        assert getattr(live(database)["u1", "h1"], name) == other
+        assert replace(database, an_instance("u1", **known), an_instance("u2")) == {"u1"}
 
 
 _SEEN = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), max_size=4)

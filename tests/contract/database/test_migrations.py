@@ -10,10 +10,12 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from oslo_db.exception import DBError
 
-from inventory import instances, migrations, tables
+from inventory import instances, migrations, moves, services, tables
 from inventory.migrations import SchemaError
 from tests.databases import a_node, open_at, save
+from tests.records import migrate
 
 SYNC = "import sys; from tests.databases import open_at; from inventory import migrations;" + (
     "print(migrations.sync(open_at(sys.argv[1])))"
@@ -59,13 +61,18 @@ def test_the_migrations_lead_to_the_tables_of_the_code(fresh):
     assert table_names(fresh) == {*tables.metadata.tables, migrations.VERSION_TABLE}
 
 
+def upgrade(database, revision):
+    """Bring a database to a revision that need not be the newest."""
+    with migrations._exclusive(database) as connection:
+        config = migrations._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+
 @pytest.fixture
 def first_release(fresh):
     """Return a database as the first release has left it, with an instance in it."""
-    with migrations._exclusive(fresh) as connection:
-        config = migrations._config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+    upgrade(fresh, "0001")
     execute(
         fresh,
         "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb)"
@@ -91,6 +98,70 @@ def test_an_upgrade_that_was_interrupted_goes_on(first_release):
     before, after = migrations.sync(first_release)
     assert (before, migrations.revision(first_release)) == ("0001", after)
     assert first_release.read(instances.all_live)[0].flavor_name is None
+
+
+@pytest.fixture
+def second_release(fresh):
+    """Return a database at 0002, with rows in the tables that change after it."""
+    upgrade(fresh, "0002")
+    execute(
+        fresh,
+        "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb, vm_state, flavor_id)"
+        " VALUES ('u1', 'h1', 'n1', 1, 1024, 10, 'active', 7)",
+        "INSERT INTO services (uuid, host, `binary`, topic, disabled, forced_down, report_count)"
+        " VALUES ('s1', 'h1', 'nova-compute', 'compute', 1, 0, 5)",
+    )
+    return fresh
+
+
+def check_upgraded(database):
+    """Check that a database that was at 0002 has the newest schema and its rows."""
+    migrations.check(database)
+    assert database.read(differences) == []
+    (row,) = database.read(instances.all_live)
+    assert (row.uuid, row.memory_mb, row.vm_state, row.flavor_id) == ("u1", 1024, "active", 7)
+    assert (row.managed, row.task_state, row.os_type) == (False, None, None)
+    assert (row.ephemeral_gb, row.swap_mb) == (0, 0)
+    (service,) = database.read(services.all_live)
+    assert (service.disabled, service.report_count, service.maintenance) == (True, 5, None)
+
+
+def test_rows_of_the_second_release_keep_what_they_say(second_release):
+    assert migrations.sync(second_release)[0] == "0002"
+    check_upgraded(second_release)
+    migrate(second_release, "u1", "h1", "h2")
+    assert [row.source_node for row in second_release.read(under_way)] == ["h1"]
+
+
+def under_way(connection):
+    return moves.under_way(connection, ["h1"])
+
+
+class Killed(Exception):
+    """Stands for what ends db sync in the middle of its work."""
+
+
+@pytest.mark.parametrize("done", range(10))
+def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(second_release, done):
+    changes = []
+
+    def count(_connection, _cursor, statement, *_):
+        if statement.split()[0] in ("ALTER", "CREATE"):
+            if len(changes) == done:
+                raise Killed(statement)
+            changes.append(statement)
+
+    engine = second_release.engine
+    sa.event.listen(engine, "before_cursor_execute", count)
+    # oslo.db translates what it does not know.
+    with pytest.raises((Killed, DBError)):
+        migrations.sync(second_release)
+    sa.event.remove(engine, "before_cursor_execute", count)
+    assert migrations.revision(second_release) == "0002"
+    with pytest.raises(SchemaError, match="is at 0002"):
+        migrations.check(second_release)
+    migrations.sync(second_release)
+    check_upgraded(second_release)
 
 
 def test_three_processes_that_sync_at_once(new_database):

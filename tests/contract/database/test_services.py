@@ -4,12 +4,12 @@
 
 import logging
 from datetime import timedelta
-from threading import Thread
+from threading import Barrier, Thread
 
 import pytest
 import sqlalchemy as sa
 
-from inventory import revisions, services
+from inventory import aggregates, revisions, services
 from inventory.engine import Database
 from inventory.heartbeat import Heartbeat
 from inventory.tables import services as table
@@ -64,6 +64,19 @@ def test_registering_again_keeps_counters_and_switches(database):
     assert again == first
     assert (row.report_count, row.forced_down, switch(database)) == (2, True, BY_OPERATOR)
     assert revision(database) == before
+
+
+@pytest.mark.parametrize("old", [None, 1, 3])
+def test_registering_again_says_which_version_runs_now(database, old):
+    (first,) = serve(database, "h1")
+    as_operator(database, version=old)
+    before = revision(database)
+    kind = services.COMPUTE
+    again = database.write(lambda c: services.register(c, ["h1", "h2"], kind, 2))
+    assert again[0] == first
+    assert [row.version for row in rows(database)] == [2, 2]
+    # Only of the new host.
+    assert revision(database) == before + 1
 
 
 def test_services_of_another_kind_are_others(database):
@@ -249,3 +262,94 @@ def test_many_agents_register_at_once(url, database):
     assert errors == []
     assert len(rows(database)) == 6
     assert revision(database) == 6
+
+
+def test_workers_of_one_daemon_register_at_once(url, database):
+    found, errors, together = set(), [], Barrier(6)
+
+    def begin():
+        own = open_at(url)
+        heart = Heartbeat(own, ["h1"], services.SCHEDULER, interval=60)
+        together.wait()
+        try:
+            heart.start()
+            found.update(heart.ids)
+        except Exception as error:
+            errors.append(error)
+        finally:
+            heart.stop()
+            own.close()
+
+    threads = [Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    (row,) = rows(database, "nova-scheduler")
+    assert (found, row.report_count) == ({row.id}, 6)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, (False, None)),
+        ({"disabled": True}, (True, None)),
+        ({"disabled": True, "disabled_reason": "new disks"}, BY_OPERATOR),
+        ({"maintenance": ""}, (True, "in maintenance")),
+        ({"maintenance": "lamp"}, (True, "in maintenance: lamp")),
+        ({"maintenance": "lamp", "disabled": True}, (True, "in maintenance: lamp; disabled")),
+        (
+            {"maintenance": "", "disabled": True, "disabled_reason": "AUTO: gone"},
+            (True, "in maintenance; disabled: AUTO: gone"),
+        ),
+    ],
+)
+def test_whether_a_service_is_switched_off_and_why(database, values, expected):
+    serve(database, "h1")
+    if values:
+        as_operator(database, **values)
+    (row,) = rows(database)
+    assert services.switched_off(row) == expected
+    assert services.status_and_state(row, 60) == ("disabled" if expected[0] else "enabled", "up")
+    # The same rule in SQL.
+    on = sa.select(table.c.host).where(services.switched_on())
+    assert database.read(lambda c: c.scalars(on).all()) == ([] if expected[0] else ["h1"])
+
+
+def test_a_service_is_found_whatever_the_letter_case_of_its_host(database):
+    serve(database, "Alpha", "beta")
+    for name in ("Alpha", "alpha", " ALPHA "):
+        assert database.read(lambda c, n=name: services.find(c, n, "nova-compute")).host == "Alpha"
+    for name in ("alph", "%", ""):
+        assert database.read(lambda c, n=name: services.find(c, n, "nova-compute")) is None
+    assert database.read(lambda c: services.find(c, "Alpha", "nova-scheduler")) is None
+
+
+def test_of_two_that_differ_by_letter_case_the_one_spelled_so_is_found(database):
+    if database.engine.dialect.name != "sqlite":
+        # MariaDB's keys let only one of them in.
+        return
+    serve(database, "alpha", "ALPHA")
+    for name in ("alpha", "ALPHA"):
+        assert database.read(lambda c, n=name: services.find(c, n, "nova-compute")).host == name
+
+
+def test_services_are_listed_as_operators_see_them(database):
+    (first, _) = serve(database, "h1", "h2")
+    database.write(lambda c: services.register(c, ["h1"], services.SCHEDULER, 1))
+    database.write(lambda c: aggregates.create(c, "x", ["h2"], {"availability_zone": "north"}))
+    database.write(lambda c: aggregates.create(c, "y", ["h1"], {"ssd": "true"}))
+    listed = database.read(lambda c: services.listed(c, 60, "nova"))
+    assert [(row["binary"], row["host"], row["zone"]) for row in listed] == [
+        ("nova-compute", "h1", "nova"),
+        ("nova-compute", "h2", "north"),
+        ("nova-scheduler", "h1", "internal"),
+    ]
+    row = listed[0]
+    assert (row["id"], row["status"], row["state"]) == (first, "enabled", "up")
+    assert (row["disabled_reason"], row["forced_down"]) == (None, False)
+    assert row["updated_at"].count(":") == 2
+    assert listed[2]["updated_at"] == ""
+    only = database.read(lambda c: services.listed(c, 60, "nova", "nova-scheduler"))
+    assert [row["binary"] for row in only] == ["nova-scheduler"]

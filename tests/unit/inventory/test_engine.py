@@ -36,6 +36,12 @@ def test_a_url_that_cannot_be_used_is_said_in_one_line(url):
     assert "\n" not in str(caught.value)
 
 
+def test_a_url_with_a_wrong_port_is_refused_without_its_password():
+    with pytest.raises(DatabaseUnavailable, match="cannot be read as a URL") as caught:
+        open_at("mysql+pymysql://nova:secret")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_database_that_vanishes_is_unavailable(tmp_path):
     database = open_at(f"sqlite:///{tmp_path}/state/file.sqlite")
     migrations.sync(database)
