@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much memory a host has and uses, from /proc/meminfo and from what libvirt says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 KIB_PER_MIB = 1024
@@ -47,6 +47,24 @@ def host_memory(meminfo: Mapping[str, int], libvirt_mb: int) -> HostMemory:
         return HostMemory(libvirt_mb, None)
     used = min(max(total - _available(meminfo), 0), total)
     return HostMemory(total // KIB_PER_MIB, used // KIB_PER_MIB)
+
+
+def xen_memory(
+    meminfo: Mapping[str, int], libvirt_mb: int, dom0_kib: int, guests_kib: Iterable[int]
+) -> HostMemory:
+    """Return total and used memory of a host with Xen, from what each running domain has in KiB.
+
+    The kernel whose /proc/meminfo can be read is that of domain 0 and knows nothing of the rest of
+    the machine: libvirt has the total, and what that kernel could give away is free. Guests count
+    in full, and so does domain 0 where there is no meminfo of it.
+    """
+    dom0 = max(dom0_kib - max(_available(meminfo), 0), 0)
+    return HostMemory(libvirt_mb, (sum(guests_kib) + dom0) // KIB_PER_MIB)
+
+
+def file_backed_memory(total_mb: int, guests_kib: Iterable[int]) -> HostMemory:
+    """Return what counts where files are the memory of guests, who may have total_mb in all."""
+    return HostMemory(total_mb, sum(guests_kib) // KIB_PER_MIB)
 
 
 def _available(meminfo: Mapping[str, int]) -> int:

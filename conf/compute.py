@@ -13,6 +13,26 @@ OPTS = [
 Fill one NUMA cell of a host after the other instead of taking the emptiest first.
 """,
     ),
+    cfg.StrOpt(
+        "cpu_shared_set",
+        help="""
+CPUs of this host for guests whose CPUs float, as 4-12,^8,15. The default is all that are online,
+or none where cpu_dedicated_set is set.
+
+CPUs that are in neither set are the host's own, which is why reserved_host_cpus cannot be used
+with them. A CPU that is named here and is not online stops the audits until it is, or the agent is
+restarted with other sets. Pinned guests use these CPUs too while cpu_dedicated_set is not set.
+""",
+    ),
+    cfg.StrOpt(
+        "cpu_dedicated_set",
+        help="""
+CPUs of this host for guests that are pinned, as 4-12,^8,15. It must not overlap cpu_shared_set.
+
+Without it, guests are pinned to the CPUs that other guests float on, and it takes aggregates to
+keep the two kinds apart.
+""",
+    ),
 ]
 
 

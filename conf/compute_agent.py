@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the compute agent: what it polls, how often, and what it keeps back for the host."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 
 def _ratio(resource: str, initial: float) -> list[cfg.Opt]:
@@ -40,7 +40,10 @@ path of a class. Nova's names libvirt.LibvirtDriver and fake.FakeDriver mean our
         "update_resources_interval",
         default=60,
         mutable=True,
-        help="Seconds between two audits of this host. 0 means 60, a negative value never.",
+        help="""
+Seconds between two audits of this host. 0 means 60. With a negative value only the start of the
+agent, SIGHUP and what the driver hears of lead to audits.
+""",
     ),
     cfg.StrOpt(
         "instances_path",
@@ -74,6 +77,26 @@ local disk.
     *_ratio("cpu", 4.0),
     *_ratio("ram", 1.0),
     *_ratio("disk", 1.0),
+    cfg.StrOpt(
+        "vcpu_pin_set",
+        help="""
+CPUs of this host for all guests, pinned or not, as 4-12,^8,15. The default is all that are online.
+
+It is the older way: [compute] cpu_shared_set and cpu_dedicated_set replace it, and it cannot be
+combined with them.
+""",
+    ),
+    cfg.MultiOpt(
+        "reserved_huge_pages",
+        item_type=types.Dict(),
+        help="""
+Memory pages of a NUMA cell that are kept from guests, as node:0,size:2048,count:64. May be given
+several times.
+
+The size is in KiB or has a unit, as 2MB and 1GB. It may also be that of ordinary pages. A cell or
+a size that this host does not have is ignored, so that hosts can share a file.
+""",
+    ),
 ]
 
 

@@ -23,8 +23,34 @@ libvirt's own imaginary host, for trying things out.
         default=60,
         min=1,
         help="""
-Seconds after which a call to libvirt counts as hung. Reading the capabilities of a host can take
-more than ten seconds; a poll takes milliseconds.
+Seconds after which a call to libvirt counts as hung, if it is one of those that are made once for
+each connection: reading the capabilities of a host can take more than ten seconds.
+""",
+    ),
+    cfg.IntOpt(
+        "poll_timeout",
+        default=10,
+        min=1,
+        help="""
+Seconds after which any other call to libvirt counts as hung. It should take milliseconds. When it
+is hung the host takes no new instances until libvirt answers again.
+""",
+    ),
+    cfg.IntOpt(
+        "keepalive_interval",
+        default=5,
+        min=0,
+        help="""
+Seconds between two signs of life that a connection to libvirt has to give while nothing else is
+said on it. 0 asks for none: then a libvirt that hangs is noticed by the next audit only.
+""",
+    ),
+    cfg.IntOpt(
+        "keepalive_count",
+        default=2,
+        min=1,
+        help="""
+How many signs of life in a row may fail to come before a connection to libvirt counts as lost.
 """,
     ),
     cfg.IntOpt(
@@ -32,6 +58,15 @@ more than ten seconds; a poll takes milliseconds.
         default=5,
         min=1,
         help="Seconds between attempts to reach a libvirt that is gone, doubled up to a minute.",
+    ),
+    cfg.IntOpt(
+        "file_backed_memory",
+        default=0,
+        min=0,
+        help="""
+Memory in MB that guests may have in all where files are their memory, as memory_backing_dir of
+qemu.conf arranges. It takes the place of the host's memory; 0 means that guests have ordinary one.
+""",
     ),
 ]
 

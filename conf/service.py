@@ -20,7 +20,7 @@ addresses the compute service by it. It need not resolve, but it must stay the s
 a host and differ from every other host's, letter case apart.
 """,
     ),
-    cfg.HostAddressOpt(
+    cfg.IPOpt(
         "my_ip",
         default=netutils.get_my_ipv4(),
         sample_default="<an address of this machine>",
@@ -46,7 +46,7 @@ Seconds since its last heartbeat after which a service counts as down.
 
 Hosts whose service is down get no instances. A value not larger than report_interval cannot work;
 int(2.5 x report_interval) is used then. Raise it where heartbeats are late because the database is
-slow or clocks differ; lower it to notice a dead host sooner.
+slow; lower it to notice a dead host sooner. No clocks are compared but the database's with itself.
 """,
     ),
     cfg.StrOpt(

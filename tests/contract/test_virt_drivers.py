@@ -1,66 +1,97 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What every driver promises, and what the libvirt driver sees on three kinds of hosts."""
+"""What every driver promises: of what there is, and of what becomes of guests."""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
 from oslo_config import cfg
 
 from compute_agent.resource_tracker import ResourceTracker
-from compute_agent.virt import loading
-from compute_agent.virt.driver import Driver, DriverUnavailable, Guest
+from compute_agent.virt.driver import CpuCounters, Driver, DriverUnavailable, Guest
+from compute_agent.virt.libvirt.driver import LibvirtDriver
 from inventory import compute_nodes, instances
+from scheduler.objects.numa import NUMATopology
+from tests.contract.conftest import Load
+from tests.contract.hypervisors import (
+    TEST_XML,
+    FakeHypervisor,
+    Hypervisor,
+    changeable,
+    changing,
+)
 from tests.fixtures import agent
+from tests.fixtures.daemons import guests
 from tests.fixtures.daemons.process import wait_until
-
-if TYPE_CHECKING:
-    from tests.fixtures.daemons.libvirtd import Libvirtd
 
 STATES = {"active", "paused", "stopped", "suspended"}
 LARGEST = 2**31 - 1
+LONG = 30.0
 DEFAULT_HOST = "test:///default"
 CUSTOM_HOST = f"test://{agent.SAMPLES / 'test-node.xml'}"
+FAKES = {"fake": {"hosts": 1}, "three fakes": {"hosts": 3}, "fake nodes": {"hosts": 2, "nodes": 2}}
+# The guests of a test, by the ends of their uuids.
+OURS = range(800, 810)
+ONE, OTHER = 801, 802
 
-Load = Callable[..., Driver]
+
+@pytest.fixture(params=[*FAKES, "imaginary host", "host from a file", "libvirtd"])
+def hypervisor(request: pytest.FixtureRequest, load: Load, tmp_path: Path) -> Iterator[Hypervisor]:
+    """A node of each kind of driver, and whoever changes its guests."""
+    kind = request.param
+    if kind in FAKES:
+        yield FakeHypervisor(load(DEFAULT={"compute_driver": "fake"}, fake=FAKES[kind]))
+        return
+    libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed")
+    with ExitStack() as stack:
+        if kind == "host from a file":
+            module, links = changeable(libvirt)
+            options = agent.options(tmp_path, libvirt={"connection_uri": CUSTOM_HOST})
+            driver: Driver = LibvirtDriver(options, module)
+            stack.callback(driver.close)
+            driver.nodes()
+            (link,), xml = links, TEST_XML
+        else:
+            uri, xml = DEFAULT_HOST, TEST_XML
+            if kind == "libvirtd":
+                uri, xml = request.getfixturevalue("libvirtd").uri, guests.XML
+            # First: a connection opened before the loop runs tells nobody anything.
+            driver = load(libvirt={"connection_uri": uri})
+            driver.nodes()
+            link = stack.enter_context(guests.connected(uri))
+        yield stack.enter_context(changing(driver, link, xml, OURS))
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Iterator[Load]:
-    """A function from options, by section, to the driver that they lead to."""
-    made: list[Driver] = []
-
-    def loaded(**sections: dict[str, Any]) -> Driver:
-        made.append(loading.load(agent.options(tmp_path, **sections)))
-        return made[-1]
-
-    yield loaded
-    for driver in made:
-        driver.close()
+def driver(hypervisor: Hypervisor) -> Driver:
+    return hypervisor.driver
 
 
-def libvirt_at(load: Load, uri: str) -> Driver:
-    pytest.importorskip("libvirt", reason="libvirt-python is not installed")
-    return load(libvirt={"connection_uri": uri, "call_timeout": 60})
+def ours(hypervisor: Hypervisor) -> dict[int, Guest]:
+    """Return the guests of a test by their numbers."""
+    found = {guest.uuid: guest for guest in hypervisor.driver.guests(hypervisor.node)}
+    return {each: found[uuid] for each in OURS if (uuid := agent.UUID.format(each)) in found}
 
 
-@pytest.fixture(params=["fake", "three fakes", "imaginary host", "host from a file", "libvirtd"])
-def driver(request: pytest.FixtureRequest, load: Load) -> Driver:
-    kind = request.param
-    if "fake" in kind:
-        hosts = 1 if kind == "fake" else 3
-        return load(DEFAULT={"compute_driver": "fake"}, fake={"hosts": hosts})
-    if kind == "libvirtd":
-        return libvirt_at(load, request.getfixturevalue("libvirtd").uri)
-    return libvirt_at(load, CUSTOM_HOST if "file" in kind else DEFAULT_HOST)
+def states(hypervisor: Hypervisor) -> dict[int, str]:
+    return {number: guest.vm_state for number, guest in ours(hypervisor).items()}
 
 
-def guests(driver: Driver) -> dict[str, Guest]:
-    return {guest.name: guest for node in driver.nodes() for guest in driver.guests(node)}
+def hears(hypervisor: Hypervisor, condition: Callable[[], bool]) -> bool:
+    """Tell whether a condition comes true for who looks when something is noted, and only then."""
+    deadline = time.monotonic() + LONG
+    while time.monotonic() < deadline:
+        noted = hypervisor.driver.changes.wait(LONG)
+        if condition():
+            assert noted == {hypervisor.node}
+            return True
+    return False
 
 
 def test_hosts_are_known_without_asking(driver: Driver) -> None:
@@ -87,6 +118,8 @@ def test_facts_fit_their_columns(driver: Driver) -> None:
         assert facts.memory_used_mb is None or 0 <= facts.memory_used_mb <= facts.memory_mb
         assert facts.disk_available_least is not None
         assert facts.disk_available_least <= facts.local_gb
+        assert facts.booted is None or 0 < facts.booted <= time.time()
+        assert len({device.address for device in facts.pci_devices}) == len(facts.pci_devices)
 
 
 def test_documents_can_be_read_and_stay_the_same(driver: Driver) -> None:
@@ -97,7 +130,25 @@ def test_documents_can_be_read_and_stay_the_same(driver: Driver) -> None:
         assert info["features"] == sorted(set(info["features"]))
         assert facts.supported_instances
         assert all(len(triple) == 3 and all(triple) for triple in facts.supported_instances)
-        assert driver.facts(node).cpu_info == facts.cpu_info
+        again = driver.facts(node)
+        assert (again.cpu_info, again.pci_devices) == (facts.cpu_info, facts.pci_devices)
+        assert again.numa == facts.numa
+
+
+def test_cells_have_nothing_in_use(driver: Driver) -> None:
+    for node in driver.nodes():
+        for cell in (driver.facts(node).numa or NUMATopology([])).cells:
+            assert cell.cpuset | cell.pcpuset
+            assert (cell.cpu_usage, cell.memory_usage, cell.pinned_cpus) == (0, 0, set())
+            assert {0} == {pages.used for pages in cell.mempages} | {0}
+
+
+def test_the_time_of_cpus_goes_on(driver: Driver) -> None:
+    for node in driver.nodes():
+        before, after = driver.cpu_counters(node), driver.cpu_counters(node)
+        assert isinstance(before, CpuCounters)
+        assert before.idle <= after.idle
+        assert before.frequency_mhz > 0
 
 
 def test_a_uuid_is_known_for_all_nodes_or_for_none(driver: Driver) -> None:
@@ -107,9 +158,10 @@ def test_a_uuid_is_known_for_all_nodes_or_for_none(driver: Driver) -> None:
         assert uuid is None or str(UUID(uuid)) == uuid
 
 
-def test_guests_are_whole(driver: Driver) -> None:
-    for node in driver.nodes():
-        found = driver.guests(node)
+def test_guests_are_whole(hypervisor: Hypervisor) -> None:
+    hypervisor.create(ONE, vcpus=2, memory_mb=64)
+    for node in hypervisor.driver.nodes():
+        found = hypervisor.driver.guests(node)
         assert len({guest.uuid for guest in found}) == len(found)
         for guest in found:
             assert str(UUID(guest.uuid)) == guest.uuid
@@ -120,6 +172,94 @@ def test_guests_are_whole(driver: Driver) -> None:
             assert guest.vm_state in STATES
 
 
+def test_a_guest_starts_pauses_resumes_stops_and_goes(hypervisor: Hypervisor) -> None:
+    hypervisor.define(ONE, vcpus=2, memory_mb=96)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "stopped"})
+    guest = ours(hypervisor)[ONE]
+    assert (guest.vcpus, guest.memory_mb) == (2, 96)
+    for act, state in (
+        (hypervisor.start, "active"),
+        (hypervisor.pause, "paused"),
+        (hypervisor.resume, "active"),
+        (hypervisor.stop, "stopped"),
+        (hypervisor.start, "active"),
+        (hypervisor.stop, "stopped"),
+    ):
+        act(ONE)
+        assert hears(hypervisor, lambda state=state: states(hypervisor) == {ONE: state})
+        # It takes what it may take, whatever it does.
+        guest = ours(hypervisor)[ONE]
+        assert (guest.vcpus, guest.memory_mb) == (2, 96)
+    hypervisor.undefine(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor) == {})
+
+
+def test_a_guest_that_is_not_kept_goes_when_it_ends(hypervisor: Hypervisor) -> None:
+    hypervisor.create(ONE, vcpus=1, memory_mb=64)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "active"})
+    hypervisor.pause(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "paused"})
+    hypervisor.stop(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor) == {})
+
+
+def test_a_guest_that_is_undefined_goes_when_it_ends(hypervisor: Hypervisor) -> None:
+    hypervisor.define(ONE, vcpus=1, memory_mb=64)
+    hypervisor.start(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "active"})
+    hypervisor.undefine(ONE)
+    assert states(hypervisor) == {ONE: "active"}
+    hypervisor.stop(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor) == {})
+
+
+def test_a_guest_that_is_defined_anew_takes_what_it_may_take_now(hypervisor: Hypervisor) -> None:
+    hypervisor.define(ONE, vcpus=1, memory_mb=64)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "stopped"})
+    hypervisor.define(ONE, vcpus=4, memory_mb=128)
+    assert hears(hypervisor, lambda: ours(hypervisor)[ONE].vcpus == 4)
+    assert ours(hypervisor)[ONE].memory_mb == 128
+
+
+def test_who_looks_by_chance_sees_the_truth_as_well(hypervisor: Hypervisor) -> None:
+    for act, state in (
+        (lambda: hypervisor.define(ONE, vcpus=1, memory_mb=64), "stopped"),
+        (lambda: hypervisor.start(ONE), "active"),
+        (lambda: hypervisor.pause(ONE), "paused"),
+        (lambda: hypervisor.resume(ONE), "active"),
+        (lambda: hypervisor.stop(ONE), "stopped"),
+    ):
+        act()
+        assert states(hypervisor) == {ONE: state}
+    hypervisor.undefine(ONE)
+    assert states(hypervisor) == {}
+
+
+def test_what_happens_at_the_same_time_is_told_apart(hypervisor: Hypervisor) -> None:
+    hypervisor.define(ONE, vcpus=1, memory_mb=64)
+    hypervisor.create(OTHER, vcpus=3, memory_mb=96)
+    hypervisor.start(ONE)
+    hypervisor.pause(OTHER)
+    hypervisor.stop(ONE)
+    hypervisor.define(ONE, vcpus=2, memory_mb=128)
+    hypervisor.resume(OTHER)
+    assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "stopped", OTHER: "active"})
+    assert wait_until(lambda: ours(hypervisor)[ONE].vcpus == 2, LONG)
+    sizes = {number: (each.vcpus, each.memory_mb) for number, each in ours(hypervisor).items()}
+    assert sizes == {ONE: (2, 128), OTHER: (3, 96)}
+
+
+def test_what_has_not_changed_is_not_made_anew(hypervisor: Hypervisor) -> None:
+    hypervisor.create(ONE, vcpus=1, memory_mb=64)
+    hypervisor.create(OTHER, vcpus=1, memory_mb=64)
+    assert hears(hypervisor, lambda: len(states(hypervisor)) == 2)
+    before = ours(hypervisor)
+    hypervisor.pause(ONE)
+    assert hears(hypervisor, lambda: states(hypervisor)[ONE] == "paused")
+    assert ours(hypervisor)[OTHER] is before[OTHER]
+    assert ours(hypervisor)[ONE] is ours(hypervisor)[ONE]
+
+
 def test_closed_it_answers_nothing_more(driver: Driver) -> None:
     (node, *_) = driver.nodes()
     driver.close()
@@ -128,7 +268,25 @@ def test_closed_it_answers_nothing_more(driver: Driver) -> None:
             question()
 
 
-def test_an_audit_stores_what_it_sees(driver: Driver, tmp_path: Path) -> None:
+def test_closed_it_ends_the_wait_for_changes(driver: Driver) -> None:
+    driver.facts(next(iter(driver.nodes())))
+    ended = threading.Event()
+
+    def wait() -> None:
+        while driver.changes.wait(None):
+            pass
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert not ended.wait(0.1)
+    driver.close()
+    assert ended.wait(LONG)
+    assert driver.changes.wait(None) == frozenset()
+
+
+def test_an_audit_stores_what_it_sees(hypervisor: Hypervisor, tmp_path: Path) -> None:
+    driver = hypervisor.driver
+    hypervisor.create(ONE, vcpus=1, memory_mb=64)
     conf: cfg.ConfigOpts = agent.options(tmp_path)
     database = agent.database(conf)
     if not driver.knows_uuids:
@@ -144,76 +302,5 @@ def test_an_audit_stores_what_it_sees(driver: Driver, tmp_path: Path) -> None:
         # The second time there is nothing new to write.
         assert {row.generation for row in rows} == {1}
         assert all(row.free_ram_mb + row.memory_mb_used == row.memory_mb for row in rows)
-        assert sum(row.running_vms for row in rows) == len(database.read(instances.all_live))
+        assert sum(row.running_vms for row in rows) == len(database.read(instances.all_live)) > 0
     database.close()
-
-
-def test_the_imaginary_host(load: Load) -> None:
-    driver = libvirt_at(load, DEFAULT_HOST)
-    (node,) = driver.nodes()
-    facts = driver.facts(node)
-    captured = agent.sample("nodeinfo-test-default.json")["calls"]
-    # Its CPU map says 3 of 8, whatever the host has.
-    assert (facts.memory_mb, facts.vcpus) == (captured["getInfo"][1], captured["getInfo"][2])
-    assert (facts.hypervisor_type, facts.hypervisor_version) == ("TEST", 2)
-    (guest,) = guests(driver).values()
-    assert (guest.name, guest.vcpus, guest.memory_mb) == ("test", 2, 8192)
-
-
-def test_guests_in_four_states(load: Load) -> None:
-    found = guests(libvirt_at(load, CUSTOM_HOST))
-    assert {name: (each.vm_state, each.vcpus, each.memory_mb) for name, each in found.items()} == {
-        "running1": ("active", 2, 2048),
-        "paused1": ("paused", 1, 1024),
-        "shutoff1": ("stopped", 2, 512),
-        "transient1": ("active", 1, 64),
-    }
-
-
-def test_a_real_guest_comes_and_goes(load: Load, libvirtd: "Libvirtd") -> None:
-    driver = libvirt_at(load, libvirtd.uri)
-    before = guests(driver)
-    with libvirtd.guest("real", agent.UUID.format(77), vcpus=2, memory_mib=96) as domain:
-        guest = guests(driver)["real"]
-        assert (guest.uuid, guest.vcpus, guest.memory_mb) == (agent.UUID.format(77), 2, 96)
-        assert guest.vm_state == "active"
-        domain.suspend()
-        assert guests(driver)["real"].vm_state == "paused"
-        domain.destroy()
-        assert guests(driver)["real"].vm_state == "stopped"
-    assert guests(driver) == before
-
-
-def test_a_daemon_that_is_killed_and_comes_back(load: Load, libvirtd: "Libvirtd") -> None:
-    driver = libvirt_at(load, libvirtd.uri)
-    (node,) = driver.nodes()
-    facts = driver.facts(node)
-    libvirtd.kill()
-    try:
-        for _ in range(3):
-            with pytest.raises(DriverUnavailable):
-                driver.nodes()
-    finally:
-        libvirtd.start()
-    assert list(driver.nodes()) == [node]
-    assert driver.facts(node).cpu_info == facts.cpu_info
-
-
-def test_a_daemon_that_hangs_and_goes_on(load: Load, libvirtd: "Libvirtd") -> None:
-    pytest.importorskip("libvirt", reason="libvirt-python is not installed")
-    driver = load(libvirt={"connection_uri": libvirtd.uri, "call_timeout": 1})
-    (node,) = driver.nodes()
-    libvirtd.pause()
-    try:
-        with pytest.raises(DriverUnavailable, match="has not answered for 1 s"):
-            driver.guests(node)
-    finally:
-        libvirtd.resume()
-
-    def answers() -> bool:
-        try:
-            return bool(driver.nodes())
-        except DriverUnavailable:
-            return False
-
-    assert wait_until(answers, timeout=20)

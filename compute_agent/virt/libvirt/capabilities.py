@@ -1,20 +1,43 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the capabilities of a libvirt host say about its CPU and the guests it can run."""
+"""What the capabilities of a libvirt host say about its CPU, its cells and its kinds of guests."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from compute_agent.virt.driver import DriverAnswerUnusable
+from compute_agent.virt.libvirt.quantities import KIB, MIB, members, number, size
 
 QUESTION = "getCapabilities"
+# As many as a column of numa_topology may hold: 8 TiB of the smallest in one cell.
+MOST_PAGES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """A CPU with those that share its core, itself included."""
+
+    id: int
+    socket: int | None
+    siblings: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A NUMA cell; memory is in MiB, pages holds (size in KiB, number of pages)."""
+
+    id: int
+    memory_mb: int
+    pages: tuple[tuple[int, int], ...]
+    cpus: tuple[Cpu, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The two columns that come from the capabilities.
+    """What is made of the capabilities.
 
     cpu is the XML element of the host's CPU, to be expanded by libvirt; None where it names no
     model, since libvirt refuses that.
@@ -23,6 +46,7 @@ class Capabilities:
     cpu_info: dict[str, Any]
     supported_instances: tuple[tuple[str, str, str], ...]
     cpu: str | None
+    cells: tuple[Cell, ...]
 
     def cpu_info_json(self, expanded: str | None = None) -> str:
         """Return the CPU as JSON, the same text for the same CPU in every process.
@@ -46,7 +70,7 @@ def parse(xml: str) -> Capabilities:
     info["topology"] = _topology(cpu, len(root.findall("host/topology/cells/cell")))
     limit = cpu.find("maxphysaddr")
     if limit is not None:
-        info["maxphysaddr"] = {"mode": limit.get("mode"), "bits": _number(limit.get("bits"))}
+        info["maxphysaddr"] = {"mode": limit.get("mode"), "bits": number(limit.get("bits"))}
     info["features"] = sorted(set(_features(cpu)))
     # libvirt knows the features of the ARM models less well than the kernel reports them.
     expandable = info["model"] is not None and info["arch"] != "aarch64"
@@ -54,14 +78,45 @@ def parse(xml: str) -> Capabilities:
         cpu_info=info,
         supported_instances=_supported(root),
         cpu=ElementTree.tostring(cpu, encoding="unicode") if expandable else None,
+        cells=tuple(_cells(root)),
     )
 
 
 def _topology(cpu: ElementTree.Element, cells: int) -> dict[str, int | None]:
     found = cpu.find("topology")
     attributes = found.attrib if found is not None else {}
-    numbers = {name: _number(attributes.get(name)) for name in ("sockets", "cores", "threads")}
+    numbers = {name: number(attributes.get(name)) for name in ("sockets", "cores", "threads")}
     return {"cells": cells or 1, **numbers}
+
+
+def _cells(root: ElementTree.Element) -> Iterator[Cell]:
+    """Yield the cells; what has no number in them cannot be spoken of and is left out."""
+    for cell in root.findall("host/topology/cells/cell"):
+        memory, identity = cell.find("memory"), number(cell.get("id"))
+        if identity is not None:
+            yield Cell(
+                id=identity,
+                memory_mb=0 if memory is None else size(memory.text, memory.get("unit")) // MIB,
+                pages=tuple(_pages(cell)),
+                cpus=tuple(_cpus(cell)),
+            )
+
+
+def _pages(cell: ElementTree.Element) -> Iterator[tuple[int, int]]:
+    for each in cell.findall("pages"):
+        size_kib = size(each.get("size"), each.get("unit")) // KIB
+        count = number(each.text, at_most=MOST_PAGES)
+        if size_kib and count is not None:
+            yield size_kib, count
+
+
+def _cpus(cell: ElementTree.Element) -> Iterator[Cpu]:
+    for each in cell.findall("cpus/cpu"):
+        identity = number(each.get("id"))
+        if identity is not None:
+            # Of one that is offline libvirt tells neither.
+            socket, siblings = number(each.get("socket_id")), members(each.get("siblings"))
+            yield Cpu(identity, socket, frozenset(siblings | {identity}))
 
 
 def _supported(root: ElementTree.Element) -> tuple[tuple[str, str, str], ...]:
@@ -78,10 +133,6 @@ def _supported(root: ElementTree.Element) -> tuple[tuple[str, str, str], ...]:
 
 def _features(cpu: ElementTree.Element) -> list[str]:
     return [name for feature in cpu.findall("feature") if (name := feature.get("name"))]
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _parse(xml: str, question: str) -> ElementTree.Element:

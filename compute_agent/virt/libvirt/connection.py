@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -19,11 +20,12 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from compute_agent.virt.driver import DriverHung, DriverMisconfigured, DriverUnavailable
+from compute_agent.virt.libvirt.session import Link, Listener, Patience, Session
 
 T = TypeVar("T")
 
-# A connection or a domain of libvirt-python, which ships no types.
-Link = Any
+# A call that has hung for so many times its deadline may never end.
+HOPELESS = 10
 
 
 def library() -> ModuleType:
@@ -40,10 +42,20 @@ def library() -> ModuleType:
     return libvirt
 
 
+def native_threading() -> ModuleType:
+    """Return the threading module whose threads are the kernel's, under eventlet too."""
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("thread"):
+        native: ModuleType = patcher.original("threading")
+        return native
+    return threading
+
+
 class Lane:
     """Runs one call at a time in a native thread.
 
-    While a call hangs, the next ones fail at once, so there is never more than one stuck thread.
+    While a call hangs, the next ones fail at once, so that no more than one thread is stuck. Only
+    who gives up a call that hangs, or leaves it, can have more of them.
     The work must keep off locks and logs: under eventlet those belong to green threads.
     """
 
@@ -52,50 +64,98 @@ class Lane:
         self._timeout = timeout
         self._turn = threading.Lock()
         self._call: _Call[Any] | None = None
+        self._left: list[_Call[Any]] = []
         self._closed = False
 
-    def run(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[], T], timeout: float | None = None) -> T:
         """Return work(), or raise what it raises; DriverHung when that takes too long."""
         with self._turn:
             self._refuse()
-            self._call = call = _Call(work)
+            self._call = call = _Call(work, self._timeout if timeout is None else timeout)
             # close() may have looked for a call to interrupt just before there was one.
             if self._closed:
-                call.interrupt()
-            call.wait(self._timeout)
+                call.cancel()
+            else:
+                call.start()
+            call.wait()
             self._refuse()
             return call.result()
 
-    def close(self) -> None:
-        """Let the call that is being waited for, and every later one, fail at once."""
-        self._closed = True
+    def give_up(self) -> bool:
+        """Leave a call that has hung for so long that it may never end; tell whether one has.
+
+        Its thread stays, so each of them makes the next one wait twice as long: there are few of
+        them even after a year.
+        """
+        self._left = [call for call in self._left if not call.finished]
+        hopeless = HOPELESS * 2 ** len(self._left)
+        call = self._call
+        if call is None or call.finished or call.age < hopeless * call.timeout:
+            return False
+        self.leave()
+        return True
+
+    def leave(self) -> None:
+        """Let another call be made although the last one hangs."""
+        self._left = [call for call in self._left if not call.finished]
         if self._call is not None:
-            self._call.interrupt()
+            self._left.append(self._call)
+            self._call = None
+
+    def close(self, last: Callable[[], object] | None = None) -> None:
+        """Let the call that is being waited for, and every later one, fail at once.
+
+        Unless a call hangs, last is called in a thread of its own; nobody waits for that.
+        """
+        self._closed = True
+        call = self._call
+        if call is not None:
+            call.interrupt()
+        if last is not None and (call is None or call.finished):
+            _start(last)
 
     def _refuse(self) -> None:
         if self._closed:
             raise DriverUnavailable(f"the agent is leaving {self._subject}")
         if self._call is not None and not self._call.finished:
-            raise DriverHung(self._subject, self._timeout)
+            raise DriverHung(self._subject, self._call.timeout)
 
 
 class _Call(Generic[T]):
     """One call in a native thread of its own, and the wait for its end."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], timeout: float) -> None:
+        self.timeout = timeout
         self.finished = False
         self._work = work
+        self._began = time.monotonic()
         self._value: T
         self._error: BaseException | None = None
         # The end of the call is the end of this pipe: a socket can be waited for with a deadline
         # by green threads and by native ones, and either kind can be told of it by the other.
         self._ours, theirs = socket.socketpair()
         self._theirs = theirs.detach()
-        _native_threading().Thread(target=self._run, name="libvirt", daemon=True).start()
 
-    def wait(self, timeout: float) -> None:
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self._began
+
+    def start(self) -> None:
+        try:
+            _start(self._run)
+        except RuntimeError as error:
+            self.finished = True
+            self.cancel()
+            self._ours.close()
+            raise DriverUnavailable(f"a call cannot be made: {error}") from error
+
+    def cancel(self) -> None:
+        """Let the wait be over without a start."""
+        os.close(self._theirs)
+
+    def wait(self) -> None:
         """Wait until the call has ended, it was interrupted or the time is over."""
-        self._ours.settimeout(timeout)
+        self._ours.settimeout(self.timeout)
         with suppress(TimeoutError):
             self._ours.recv(1)
         self._ours.close()
@@ -107,10 +167,16 @@ class _Call(Generic[T]):
             self._ours.shutdown(socket.SHUT_RDWR)
 
     def result(self) -> T:
-        """Return the value of a finished call, or raise its error."""
+        """Return the value of a finished call, or raise its error; once.
+
+        A connection is not closed as long as something holds on to its domains.
+        """
         if self._error is not None:
-            raise self._error
-        return self._value
+            error, self._error = self._error, None
+            raise error
+        value = self._value
+        del self._value
+        return value
 
     def _run(self) -> None:
         try:
@@ -122,17 +188,27 @@ class _Call(Generic[T]):
         os.close(self._theirs)
 
 
+def _start(work: Callable[[], object]) -> None:
+    native_threading().Thread(target=work, name="libvirt", daemon=True).start()
+
+
 class Connection:
     """A read-only connection that is opened when it is needed, and again when it was lost."""
 
-    def __init__(self, libvirt: ModuleType, uri: str, timeout: float) -> None:
-        # Counts up with every new connection: facts of an older one have to be asked for again.
-        self.openings = 0
+    def __init__(
+        self, libvirt: ModuleType, uri: str, patience: Patience, listener: Listener
+    ) -> None:
         self._libvirt = libvirt
         self._uri = uri
-        self._lane = Lane(f"libvirt at {uri}", timeout)
-        self._link: Link = None
-        self._suspect = False
+        self._patience = patience
+        self._listener = listener
+        self._lane = Lane(f"libvirt at {uri}", patience.answer)
+        self._session = self._new_session()
+
+    @property
+    def opening(self) -> object:
+        """Something else for every new connection: facts of an older one have to be asked anew."""
+        return self._session.opening
 
     def call(self, work: Callable[[Link], T]) -> T:
         """Return work(connection), run in a native thread.
@@ -140,57 +216,34 @@ class Connection:
         Raises DriverUnavailable for every error of libvirt that work lets through. Whether the
         connection survived it is asked of the connection: error codes do not tell reliably.
         """
-        try:
-            return self._lane.run(partial(self._use, work))
-        except DriverHung:
-            self._suspect = True
-            raise
-        except self._libvirt.libvirtError as error:
-            raise DriverUnavailable(self._explain(error)) from error
+        return self._run(work, self._patience.answer)
+
+    def call_dear(self, work: Callable[[Link], T]) -> T:
+        """Do the same with a question for which libvirt may have to run other programs."""
+        return self._run(work, self._patience.dear_answer)
 
     def close(self) -> None:
         """Let the running call and all later ones fail at once.
 
-        The connection itself goes with the process: closing it asks the daemon, which may hang.
+        The connection is closed in the background, for that asks the daemon, which may hang.
         """
-        self._lane.close()
+        self._lane.close(self._session.drop)
 
-    def _use(self, work: Callable[[Link], T]) -> T:
-        if self._suspect:
-            self._drop()
-        if self._link is None:
-            self._link = self._libvirt.openReadOnly(self._uri)
-            self.openings += 1
+    def _run(self, work: Callable[[Link], T], timeout: float) -> T:
+        self._listener.start()
+        if self._lane.give_up():
+            self._session.left = True
+            self._session = self._new_session()
         try:
-            return work(self._link)
-        except self._libvirt.libvirtError:
-            if not self._alive():
-                self._drop()
-            raise
+            return self._lane.run(partial(self._session.use, work), timeout)
+        except self._libvirt.libvirtError as error:
+            raise DriverUnavailable(self._explain(error)) from error
 
-    def _alive(self) -> bool:
-        try:
-            return bool(self._link.isAlive() == 1)
-        except self._libvirt.libvirtError:
-            return False
-
-    def _drop(self) -> None:
-        link, self._link, self._suspect = self._link, None, False
-        if link is not None:
-            with suppress(self._libvirt.libvirtError):
-                link.close()
+    def _new_session(self) -> Session:
+        return Session(self._libvirt, self._uri, self._patience, self._listener)
 
     def _explain(self, error: Any) -> str:
         text = " ".join(str(error).split())
-        if self._link is None:
-            return f"no connection to libvirt at {self._uri}: {text}; does its daemon run?"
-        return f"libvirt at {self._uri} failed: {text}"
-
-
-def _native_threading() -> ModuleType:
-    """Return the threading module whose threads are the kernel's, under eventlet too."""
-    patcher = sys.modules.get("eventlet.patcher")
-    if patcher is not None and patcher.is_monkey_patched("thread"):
-        native: ModuleType = patcher.original("threading")
-        return native
-    return threading
+        if self._session.is_open:
+            return f"libvirt at {self._uri} failed: {text}"
+        return f"no connection to libvirt at {self._uri}: {text}; does its daemon run?"

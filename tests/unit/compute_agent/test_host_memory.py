@@ -5,7 +5,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute_agent.host_memory import HostMemory, disagree, host_memory, parse_meminfo
+from compute_agent.host_memory import (
+    HostMemory,
+    disagree,
+    file_backed_memory,
+    host_memory,
+    parse_meminfo,
+    xen_memory,
+)
 from tests.fixtures.agent import sample
 
 
@@ -74,3 +81,44 @@ def test_totals_disagree_from_a_tenth_on() -> None:
     assert disagree(1000, 899)
     assert disagree(6234, 24105)
     assert not disagree(0, 0)
+
+
+# The worked example of the agent's reference 3.4: what domain 0 and two guests have, in KiB.
+DOM0, GUESTS = 4194304, [2097152, 2097152]
+DOM0_MEMINFO = {"MemTotal": 4190000, "MemFree": 1572864, "Buffers": 524288, "Cached": 524288}
+
+
+def test_of_domain_0_only_what_its_kernel_could_give_away_is_free() -> None:
+    assert xen_memory(DOM0_MEMINFO, 16384, DOM0, GUESTS) == HostMemory(16384, 5632)
+
+
+def test_a_newer_kernel_of_domain_0_says_what_is_available() -> None:
+    meminfo = DOM0_MEMINFO | {"MemAvailable": 2097152}
+    assert xen_memory(meminfo, 16384, DOM0, GUESTS).used_mb == 6144
+
+
+def test_domain_0_counts_in_full_where_its_meminfo_is_unknown() -> None:
+    assert xen_memory({}, 16384, DOM0, GUESTS) == HostMemory(16384, 8192)
+
+
+def test_domains_are_added_up_before_they_are_cut_off_to_mib() -> None:
+    assert xen_memory({}, 16384, 512, [512, 512, 512]).used_mb == 2
+    assert file_backed_memory(16384, [512, 512, 1023]).used_mb == 1
+
+
+def test_files_that_are_memory_replace_that_of_the_host() -> None:
+    assert file_backed_memory(1048576, iter(GUESTS)) == HostMemory(1048576, 4096)
+    assert file_backed_memory(1048576, []) == HostMemory(1048576, 0)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["MemFree", "MemAvailable", "Cached"]), st.integers(-5, 2**40)),
+    st.integers(0, 2**40),
+    st.lists(st.integers(0, 2**40)),
+)
+def test_domain_0_uses_something_between_nothing_and_all(
+    meminfo: dict[str, int], dom0: int, guests: list[int]
+) -> None:
+    used = xen_memory(meminfo, 1, dom0, guests).used_mb
+    assert used is not None
+    assert sum(guests) // 1024 <= used <= (sum(guests) + dom0) // 1024

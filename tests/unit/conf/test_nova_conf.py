@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compute_agent import cpu_sets
 from conf import compute_agent, libvirt
 from conf.service import liveness_limit
 from scheduler import plugins
@@ -132,13 +133,22 @@ def test_2026_2_s_own(loaded):
     assert chosen.image_properties_default_architecture == "x86_64"
     assert chosen.cpu_weight_multiplier == 0.25
     assert chosen.num_instances_weight_multiplier == -1.5
-    assert conf.reserved_host_cpus == 2
+    assert (conf.compute.cpu_shared_set, conf.compute.cpu_dedicated_set) == ("2-7,^4", "8-15")
     assert (conf.cpu_allocation_ratio, conf.ram_allocation_ratio) == (8.0, None)
     assert compute_agent.audit_interval(conf) == 120
     # service_down_time is not larger than report_interval.
     assert liveness_limit(conf) == 75
     assert conf.notifications.notification_format == "both"
     assert libvirt.uri(conf) == "qemu+tcp://192.0.2.7/system"
+
+
+def test_the_cpus_and_pages_for_guests(loaded):
+    newest, newton = loaded(NEWEST), loaded(NEWTON)
+    sets = cpu_sets.load(newest)
+    assert (sets.shared, sets.dedicated) == ({2, 3, 5, 6, 7}, set(range(8, 16)))
+    assert cpu_sets.reserved_pages(newest) == {(0, 2048): 64, (1, 1048576): 1}
+    assert cpu_sets.load(newton).floating(set(range(16))) == set(range(2, 16))
+    assert cpu_sets.reserved_pages(newton) == {}
 
 
 def test_the_request_filters_of_2026_2(loaded):

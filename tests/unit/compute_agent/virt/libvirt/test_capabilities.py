@@ -8,6 +8,7 @@ import pytest
 
 from compute_agent.virt.driver import DriverAnswerUnusable
 from compute_agent.virt.libvirt import capabilities
+from compute_agent.virt.libvirt.capabilities import Cell, Cpu
 from tests.fixtures.agent import sample
 
 EXPANDED = "<cpu><model>kvm64</model><feature name='vme'/><feature name='aes'/></cpu>"
@@ -79,3 +80,57 @@ def test_odd_numbers_are_unknown() -> None:
     xml = "<capabilities><host><cpu><topology sockets='two'/></cpu></host></capabilities>"
     topology = capabilities.parse(xml).cpu_info["topology"]
     assert topology == {"cells": 1, "sockets": None, "cores": None, "threads": None}
+
+
+def test_the_cell_of_a_real_host() -> None:
+    found = capabilities.parse(sample("capabilities-qemu-system.xml"))
+    assert found.cells == (
+        Cell(
+            id=0,
+            memory_mb=6234,
+            pages=((4, 1595957), (2048, 0), (1048576, 0)),
+            cpus=(Cpu(0, 0, frozenset({0})), Cpu(1, 0, frozenset({1}))),
+        ),
+    )
+
+
+def test_the_cells_of_the_test_driver() -> None:
+    near, far = capabilities.parse(sample("capabilities-test-default.xml")).cells
+    assert [cpu.id for cpu in far.cpus] == list(range(8, 16))
+    assert (near.memory_mb, far.memory_mb) == (2048, 4096)
+    assert (near.pages[0], far.pages[0]) == ((4, 524288), (8, 524288))
+
+
+def the_cells(xml: str) -> tuple[Cell, ...]:
+    return capabilities.parse(
+        f"<capabilities><host><cpu/><topology>{xml}</topology></host></capabilities>"
+    ).cells
+
+
+@pytest.mark.parametrize("xml", ["", "<cells num='0'/>", "<cells><cell/><cell id='x'/></cells>"])
+def test_what_is_no_cell_is_left_out(xml: str) -> None:
+    assert the_cells(xml) == ()
+
+
+def test_an_empty_cell_has_nothing() -> None:
+    assert the_cells("<cells><cell id='3'/></cells>") == (Cell(3, 0, (), ()),)
+
+
+def test_odd_things_in_a_cell_are_left_out() -> None:
+    (cell,) = the_cells(
+        "<cells><cell id='0'><memory>some</memory><pages>7</pages><pages size='0'>7</pages>"
+        "<pages size='2048'>many</pages><pages size='4'>-1</pages>"
+        "<pages unit='MiB' size='2'>3</pages>"
+        "<cpus><cpu/><cpu id='1' siblings='1,3-4'/><cpu id='2' socket_id='?' siblings='x'/></cpus>"
+        "</cell></cells>"
+    )
+    assert (cell.memory_mb, cell.pages) == (0, ((2048, 3),))
+    assert cell.cpus == (Cpu(1, None, frozenset({1, 3, 4})), Cpu(2, None, frozenset({2})))
+
+
+@pytest.mark.parametrize(("count", "pages"), [(2**31 - 1, ((4, 2**31 - 1),)), (2**31, ())])
+def test_more_pages_than_a_row_may_hold_are_left_out(
+    count: int, pages: tuple[tuple[int, int], ...]
+) -> None:
+    (cell,) = the_cells(f"<cells><cell id='0'><pages size='4'>{count}</pages></cell></cells>")
+    assert cell.pages == pages

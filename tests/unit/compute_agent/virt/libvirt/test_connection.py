@@ -5,17 +5,22 @@
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from compute_agent.virt.driver import DriverHung, DriverMisconfigured, DriverUnavailable
 from compute_agent.virt.libvirt import connection
 from compute_agent.virt.libvirt.connection import Connection, Lane
+from compute_agent.virt.libvirt.events import Events
+from compute_agent.virt.libvirt.session import Patience, asked
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error
 
-SHORT = 0.05
+SHORT = 0.1
+LONG = 20.0
 
 
 @pytest.fixture
@@ -25,12 +30,20 @@ def daemon() -> Iterator[Daemon]:
     made.thaw()
 
 
-def connect(daemon: Daemon, timeout: float = 20) -> Connection:
-    return Connection(daemon.library, "test:///x", timeout)
+def connect(daemon: Daemon, answer: float = LONG, dear_answer: float = LONG) -> Connection:
+    events = Events(daemon.library, lambda: None)
+    return Connection(daemon.library, "test:///x", Patience(answer, dear_answer, 5, 2), events)
 
 
 def hostname(link: Connection) -> str:
     return link.call(lambda each: str(each.getHostname()))
+
+
+def answers(link: Connection) -> bool:
+    try:
+        return hostname(link) == "vm"
+    except DriverUnavailable:
+        return False
 
 
 def native_threads() -> set[threading.Thread]:
@@ -39,18 +52,55 @@ def native_threads() -> set[threading.Thread]:
 
 def test_one_connection_serves_all_calls(daemon: Daemon) -> None:
     link = connect(daemon)
+    assert hostname(link) == "vm"
+    opening = link.opening
     assert [hostname(link) for _ in range(3)] == ["vm"] * 3
-    assert (len(daemon.links), link.openings) == (1, 1)
+    assert link.call_dear(lambda each: each.getHostname()) == "vm"
+    assert len(daemon.links) == 1
+    assert link.opening is opening
 
 
 def test_nothing_is_connected_before_the_first_call(daemon: Daemon) -> None:
-    link = connect(daemon)
-    assert (daemon.links, link.openings) == ([], 0)
+    connect(daemon)
+    assert (daemon.links, daemon.loops) == ([], 0)
 
 
 def test_calls_run_in_another_thread(daemon: Daemon) -> None:
     other = connect(daemon).call(lambda _: threading.get_native_id())
     assert other != threading.get_native_id()
+
+
+def test_the_loop_runs_before_the_first_connection_and_once(daemon: Daemon) -> None:
+    loops: list[int] = []
+    library = daemon.library
+    opened = library.openReadOnly
+
+    def opens(uri: str) -> object:
+        loops.append(daemon.loops)
+        return opened(uri)
+
+    library.openReadOnly = opens  # type: ignore[attr-defined]
+    events = Events(library, lambda: None)
+    link = Connection(library, "test:///x", Patience(LONG, LONG), events)
+    assert [hostname(link) for _ in range(3)] == ["vm"] * 3
+    assert (loops, daemon.loops) == ([1], 1)
+
+
+def test_signs_of_life_are_asked_for(daemon: Daemon) -> None:
+    hostname(connect(daemon))
+    assert daemon.links[0].keepalive == (5, 2)
+
+
+def test_a_daemon_that_gives_no_signs_of_life_serves_as_well(daemon: Daemon) -> None:
+    daemon.hears = set()
+    assert hostname(connect(daemon)) == "vm"
+    assert daemon.links[0].keepalive is None
+
+
+def test_no_signs_of_life_are_asked_for_if_so_configured(daemon: Daemon) -> None:
+    events = Events(daemon.library, lambda: None)
+    hostname(Connection(daemon.library, "test:///x", Patience(LONG, LONG, 0, 2), events))
+    assert daemon.links[0].keepalive is None
 
 
 def test_a_daemon_that_is_not_there_is_said_to_be(daemon: Daemon) -> None:
@@ -59,16 +109,29 @@ def test_a_daemon_that_is_not_there_is_said_to_be(daemon: Daemon) -> None:
         hostname(connect(daemon))
 
 
-def test_a_dead_connection_is_replaced(daemon: Daemon) -> None:
+def test_a_dead_connection_is_replaced_at_the_next_call(daemon: Daemon) -> None:
     link = connect(daemon)
     hostname(link)
+    opening = link.opening
     daemon.die()
-    with pytest.raises(DriverUnavailable, match="socket is closed"):
+    with pytest.raises(DriverUnavailable, match=r"no connection .* Connection refused"):
         hostname(link)
     daemon.running = True
     assert hostname(link) == "vm"
-    assert link.openings == 2
-    assert daemon.links[0].closed
+    assert link.opening is not opening
+    # Which it is only if nobody was left to call back.
+    assert [each.closed for each in daemon.links] == [True, False]
+
+
+def test_a_connection_that_dies_in_a_call_is_replaced(daemon: Daemon) -> None:
+    link = connect(daemon)
+    hostname(link)
+    daemon.answers["getInfo"] = daemon.die
+    with pytest.raises(DriverUnavailable, match=r"no connection .* socket is closed"):
+        link.call(lambda each: (each.getInfo(), each.getHostname()))
+    daemon.running = True
+    assert hostname(link) == "vm"
+    assert len(daemon.links) == 2
 
 
 def test_an_error_of_one_call_leaves_a_living_connection(daemon: Daemon) -> None:
@@ -78,13 +141,36 @@ def test_an_error_of_one_call_leaves_a_living_connection(daemon: Daemon) -> None
         hostname(link)
     daemon.answers["getHostname"] = "vm"
     assert hostname(link) == "vm"
-    assert link.openings == 1
+    assert len(daemon.links) == 1
 
 
 def test_an_error_without_a_code_is_survived(daemon: Daemon) -> None:
     daemon.answers["getHostname"] = Error(None, "cause is\nunknown")
     with pytest.raises(DriverUnavailable, match="cause is unknown"):
         hostname(connect(daemon))
+
+
+def test_a_connection_that_cannot_tell_whether_it_lives_is_dead(daemon: Daemon) -> None:
+    link = connect(daemon)
+    hostname(link)
+
+    def unsure() -> int:
+        raise Error(6, "invalid connection pointer")
+
+    daemon.links[0].isAlive = unsure  # type: ignore[method-assign]
+    assert hostname(link) == "vm"
+    assert len(daemon.links) == 2
+
+
+def test_what_a_hypervisor_has_no_answer_to_is_answered_otherwise(daemon: Daemon) -> None:
+    daemon.answers["getCPUMap"] = Error(NO_SUPPORT, "this function is not supported")
+    link = connect(daemon)
+    library = daemon.library
+    assert link.call(lambda each: asked(library, each, each.getCPUMap, "none")) == "none"
+    assert link.call(lambda each: asked(library, each, each.getHostname, "none")) == "vm"
+    daemon.answers["getInfo"] = daemon.die
+    with pytest.raises(DriverUnavailable, match="socket is closed"):
+        link.call(lambda each: (each.getInfo(), asked(library, each, each.getCPUMap, "none")))
 
 
 @pytest.mark.parametrize("opened", [True, False], ids=["in a call", "while it opens"])
@@ -94,9 +180,9 @@ def test_a_frozen_daemon_hangs_one_thread_and_nobody_else(daemon: Daemon, opened
         hostname(link)
     daemon.freeze()
     before = native_threads()
-    with pytest.raises(DriverHung, match=r"libvirt at test:///x has not answered for 0.05 s"):
+    with pytest.raises(DriverHung, match=r"libvirt at test:///x has not answered for 0.1 s"):
         hostname(link)
-    for _ in range(10):
+    for _ in range(5):
         with pytest.raises(DriverHung):
             hostname(link)
     assert len(native_threads() - before) == 1
@@ -108,28 +194,77 @@ def test_while_a_call_hangs_the_next_ones_fail_at_once(daemon: Daemon) -> None:
     with pytest.raises(DriverHung):
         hostname(link)
     started = time.monotonic()
-    with pytest.raises(DriverHung):
-        hostname(link)
+    with pytest.raises(DriverHung, match="for 1 s"):
+        link.call_dear(lambda each: each.getHostname())
     assert time.monotonic() - started < 0.5
 
 
-def test_after_a_hang_a_new_connection_is_opened(daemon: Daemon) -> None:
+def test_a_dear_question_may_take_longer(daemon: Daemon) -> None:
+    link = connect(daemon, SHORT, LONG)
+    hostname(link)
+    daemon.freeze()
+    threading.Timer(5 * SHORT, daemon.thaw).start()
+    assert link.call_dear(lambda each: each.getHostname()) == "vm"
+    link = connect(daemon, LONG, SHORT)
+    hostname(link)
+    daemon.freeze()
+    with pytest.raises(DriverHung, match=r"for 0\.1 s"):
+        link.call_dear(lambda each: each.getHostname())
+
+
+def test_a_daemon_that_hung_goes_on_with_its_connection(daemon: Daemon) -> None:
     link = connect(daemon, SHORT)
     hostname(link)
     daemon.freeze()
     with pytest.raises(DriverHung):
         hostname(link)
     daemon.thaw()
+    assert wait_until(lambda: answers(link), LONG)
+    assert [each.closed for each in daemon.links] == [False]
 
-    def works() -> bool:
-        try:
-            return hostname(link) == "vm"
-        except DriverHung:
-            return False
 
-    assert wait_until(works, 20)
-    assert link.openings == 2
-    assert [each.closed for each in daemon.links] == [True, False]
+def test_a_call_that_never_returns_is_given_up(daemon: Daemon) -> None:
+    link = connect(daemon, SHORT)
+    hostname(link)
+    never, before = threading.Event(), native_threads()
+    started = time.monotonic()
+    with pytest.raises(DriverHung):
+        link.call(lambda _: never.wait())
+    # The connection of that call may be at fault.
+    assert wait_until(lambda: answers(link), LONG)
+    assert time.monotonic() - started >= connection.HOPELESS * SHORT
+    assert len(daemon.links) == 2
+    assert wait_until(lambda: len(native_threads() - before) == 1, LONG)
+    never.set()
+    assert wait_until(lambda: daemon.links[0].closed, LONG)
+    assert not daemon.links[1].closed
+    assert hostname(link) == "vm"
+
+
+def test_each_call_that_is_given_up_makes_the_next_one_wait_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: now))
+    lane, never, before = Lane("the test", SHORT), threading.Event(), native_threads()
+    for hopeless in (10 * SHORT, 20 * SHORT, 40 * SHORT):
+        with pytest.raises(DriverHung):
+            lane.run(never.wait)
+        now += 0.99 * hopeless
+        assert not lane.give_up()
+        now += 0.02 * hopeless
+        assert lane.give_up()
+    never.set()
+    assert wait_until(lambda: native_threads() <= before, LONG)
+    # With what was given up over and done with, all is as it was.
+    again = threading.Event()
+    with pytest.raises(DriverHung):
+        lane.run(again.wait)
+    now += 10.1 * SHORT
+    assert lane.give_up()
+    again.set()
+    assert lane.run(lambda: 42) == 42
+    assert not lane.give_up()
 
 
 def test_close_frees_who_waits(daemon: Daemon) -> None:
@@ -143,23 +278,102 @@ def test_close_frees_who_waits(daemon: Daemon) -> None:
         except DriverUnavailable as error:
             errors.append(error)
 
+    before = native_threads()
     thread = threading.Thread(target=ask)
     thread.start()
-    assert wait_until(native_threads, 20)
+    assert wait_until(lambda: native_threads() - before, LONG)
     link.close()
-    thread.join(20)
+    thread.join(LONG)
     assert not thread.is_alive()
     assert [str(error) for error in errors] == ["the agent is leaving libvirt at test:///x"]
     with pytest.raises(DriverUnavailable, match="leaving"):
         hostname(link)
 
 
+def test_close_closes_the_connection(daemon: Daemon) -> None:
+    link = connect(daemon)
+    hostname(link)
+    link.close()
+    assert wait_until(lambda: daemon.links[0].closed, LONG)
+
+
+def test_close_does_not_wait_for_a_daemon_that_hangs(daemon: Daemon) -> None:
+    link = connect(daemon, SHORT)
+    hostname(link)
+    daemon.freeze()
+    with pytest.raises(DriverHung):
+        hostname(link)
+    started = time.monotonic()
+    link.close()
+    assert time.monotonic() - started < 0.5
+    # A thread is using it.
+    assert not daemon.links[0].closed
+
+
 def test_a_lane_returns_and_raises_what_its_work_does() -> None:
-    lane = Lane("the test", 20)
+    lane = Lane("the test", LONG)
     assert lane.run(lambda: 42) == 42
     with pytest.raises(ZeroDivisionError):
         lane.run(lambda: 1 // 0)
     assert lane.run(lambda: None) is None
+
+
+def test_a_lane_keeps_nothing_of_what_it_returned() -> None:
+    class Found:
+        pass
+
+    lane = Lane("the test", LONG)
+    found = weakref.ref(lane.run(Found))
+    assert found() is None
+
+
+def test_a_lane_that_was_left_takes_another_call() -> None:
+    lane, never = Lane("the test", SHORT), threading.Event()
+    lane.leave()
+    with pytest.raises(DriverHung):
+        lane.run(never.wait)
+    lane.leave()
+    assert lane.run(lambda: 42) == 42
+    never.set()
+
+
+def test_a_lane_forgets_calls_that_it_left_and_that_have_ended() -> None:
+    lane = Lane("the test", SHORT)
+    for _ in range(3):
+        never = threading.Event()
+        with pytest.raises(DriverHung):
+            lane.run(never.wait)
+        lane.leave()
+        (left,) = lane._left
+        never.set()
+        assert wait_until(lambda left=left: left.finished, LONG)  # type: ignore[misc]
+
+
+def test_without_a_thread_a_call_fails_and_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_work: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    lane = Lane("the test", LONG)
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "_start", refuse)
+        with pytest.raises(DriverUnavailable, match="new thread"):
+            lane.run(lambda: 42)
+    assert lane.run(lambda: 42) == 42
+
+
+def test_close_in_the_last_moment_before_a_call_starts_nothing() -> None:
+    lane, started = Lane("the test", LONG), threading.Event()
+
+    refuse = lane._refuse
+
+    def close_after() -> None:
+        refuse()
+        lane.close()
+
+    lane._refuse = close_after  # type: ignore[method-assign]
+    with pytest.raises(DriverUnavailable, match="leaving"):
+        lane.run(started.set)
+    assert not started.is_set()
 
 
 def test_a_missing_library_is_reported_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:

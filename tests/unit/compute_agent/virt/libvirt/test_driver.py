@@ -1,31 +1,62 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The libvirt driver makes facts of what a host answers, dear questions once per connection."""
+"""The libvirt driver makes facts of what a host answers, and says when something has changed."""
 
-import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from compute_agent.virt.driver import (
-    DriverAnswerUnusable,
+    CpuCounters,
+    DriverCannot,
     DriverUnavailable,
     NodeFacts,
     NodeName,
 )
 from compute_agent.virt.libvirt import driver as module
+from compute_agent.virt.libvirt import events
 from compute_agent.virt.libvirt.driver import LibvirtDriver
+from compute_agent.virt.libvirt.events import LIFECYCLE
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
-from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error, a_host
+from tests.fixtures.daemons.process import wait_until
+from tests.unit.compute_agent.virt.libvirt.domain import a_domain
+from tests.unit.compute_agent.virt.libvirt.library import (
+    NO_SUPPORT,
+    Daemon,
+    Domain,
+    Error,
+    a_host,
+)
 
-DEAR = {"getVersion", "getCapabilities", "baselineCPU"}
 REMOTE = "qemu+tls://elsewhere/system"
+NODE = NodeName("alpha", "vm")
+LONG = 20.0
+PINNED = "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune>"
+DISK = """
+<disk type='file' device='disk'><driver type='raw'/><source file='{}'/></disk>"""
+
+Make = Callable[..., LibvirtDriver]
 
 
-def a_driver(directory: Path, daemon: Daemon, uri: str = "qemu:///system") -> LibvirtDriver:
-    options = {"connection_uri": uri, "call_timeout": 20}
-    return LibvirtDriver(agent.options(directory, libvirt=options), daemon.library)
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """A function from a daemon and options to the driver of its host."""
+    made: list[LibvirtDriver] = []
+
+    def driver(daemon: Daemon, uri: str = "qemu:///system", **libvirt: Any) -> LibvirtDriver:
+        options = agent.options(tmp_path, libvirt={"connection_uri": uri, **libvirt})
+        made.append(LibvirtDriver(options, daemon.library))
+        return made[-1]
+
+    yield driver
+    for each in made:
+        each.close()
 
 
 def facts(host: LibvirtDriver) -> NodeFacts:
@@ -33,134 +64,187 @@ def facts(host: LibvirtDriver) -> NodeFacts:
     return host.facts(node)
 
 
-def test_a_real_hosts_answers(tmp_path: Path) -> None:
-    host = a_driver(tmp_path, a_host(), REMOTE)
+def test_a_real_hosts_answers(make: Make) -> None:
+    host = make(a_host(), REMOTE)
     assert host.hosts() == ["alpha"]
-    assert host.nodes() == [NodeName("alpha", "vm")]
+    assert host.nodes() == [NODE]
     found = facts(host)
     assert (found.hypervisor_type, found.hypervisor_version) == ("QEMU", 7002022)
-    assert found.vcpus == 2
+    assert (found.vcpus, found.memory_mb, found.memory_used_mb) == (2, 24105, 1445)
     assert found.supported_instances[1] == ("i686", "kvm", "hvm")
-    assert found.uuid is None
+    assert found.numa is not None
+    assert [cell.id for cell in found.numa.cells] == [0]
+    assert (found.uuid, found.booted) == (None, None)
 
 
-def test_memory_of_a_remote_host_comes_from_its_own_meminfo(tmp_path: Path) -> None:
-    captured = sample("nodeinfo-qemu-system.json")["calls"]["getMemoryStats(-1)"]
-    found = facts(a_driver(tmp_path, a_host(), REMOTE))
-    assert found.memory_mb == captured["total"] // 1024 == 24105
-    used = captured["total"] - captured["free"] - captured["buffers"] - captured["cached"]
-    assert found.memory_used_mb == used // 1024
+def test_devices_are_among_the_facts(make: Make) -> None:
+    xml = sample("nodedevice-pci.xml")
+    card = SimpleNamespace(name=lambda: "pci_0000_00_03_0", XMLDesc=lambda _: xml)
+    host = make(a_host(listAllDevices=[card]))
+    assert [device.address for device in facts(host).pci_devices] == ["0000:00:03.0"]
 
 
-def test_memory_of_this_host_comes_from_meminfo(tmp_path: Path) -> None:
-    line = next(each for each in module.MEMINFO.read_text().splitlines() if "MemTotal" in each)
-    assert facts(a_driver(tmp_path, a_host())).memory_mb == int(line.split()[1]) // 1024
+def test_this_machine_knows_when_it_was_booted(make: Make) -> None:
+    booted = facts(make(a_host())).booted
+    assert booted is not None
+    assert 0 < booted < time.time()
+    assert facts(make(a_host(getType="TEST"))).booted is None
 
 
-def test_where_nobody_knows_more_libvirts_total_counts(tmp_path: Path) -> None:
-    daemon = a_host(getMemoryStats=Error(NO_SUPPORT, "not supported"))
-    found = facts(a_driver(tmp_path, daemon, REMOTE))
-    assert (found.memory_mb, found.memory_used_mb) == (6234, None)
-
-
-def test_a_disagreement_is_logged_once_and_again_when_it_moves(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("text", ["cpu 1 2 3\n", "btime soon\n", None])
+def test_without_a_word_of_the_kernel_nobody_knows(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
+    stat = tmp_path / "stat"
+    if text is not None:
+        stat.write_text(text)
+    monkeypatch.setattr(module, "STAT", stat)
+    assert facts(make(a_host())).booted is None
+
+
+def test_what_disks_may_still_take_is_not_left(make: Make, tmp_path: Path) -> None:
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(3 * 1024**4)
+    thin = Domain(1, xml=a_domain(devices=DISK.format(image)))
+
+    def left(uri: str, kind: str) -> int:
+        daemon = a_host(getType=kind)
+        daemon.host(thin)
+        least = facts(make(daemon, uri)).disk_available_least
+        assert least is not None
+        return least
+
+    without = left(REMOTE, "QEMU")
+    # The guests of an imaginary host, and of one that is elsewhere, have no files here.
+    assert abs(left("qemu:///system", "TEST") - without) <= 2
+    assert abs(left("qemu:///system", "QEMU") - (without - 3072)) <= 2
+
+
+def test_files_as_memory_take_the_place_of_the_hosts(make: Make) -> None:
     daemon = a_host()
-    host = a_driver(tmp_path, daemon, REMOTE)
-    for memory in (5210, 5594, 6234, 9000):
-        daemon.answers["getInfo"] = ["x86_64", memory, 2, 2596, 1, 1, 2, 1]
-        with caplog.at_level(logging.INFO):
-            facts(host)
-    messages = [each.getMessage() for each in caplog.records if "of memory" in each.getMessage()]
-    assert [text.split()[2] for text in messages] == ["5210", "6234", "9000"]
+    daemon.host(Domain(1), Domain(2, state=5))
+    found = facts(make(daemon, REMOTE, file_backed_memory=1048576))
+    assert (found.memory_mb, found.memory_used_mb) == (1048576, 4096)
 
 
-def test_the_imaginary_host_counts_its_cpus_otherwise(tmp_path: Path) -> None:
-    captured = sample("nodeinfo-test-custom.json")["calls"]
-    daemon = a_host(
-        getType="TEST", getInfo=captured["getInfo"], getCPUMap=tuple(captured["getCPUMap"])
-    )
-    found = facts(a_driver(tmp_path, daemon))
-    assert (found.vcpus, found.memory_mb, found.memory_used_mb) == (8, 16384, None)
-
-
-def test_cpus_that_are_offline_do_not_count(tmp_path: Path) -> None:
-    daemon = a_host(getCPUMap=(8, [True] * 3 + [False] * 5, 3))
-    assert facts(a_driver(tmp_path, daemon)).vcpus == 3
-
-
-def test_without_a_cpu_map_the_node_info_counts(tmp_path: Path) -> None:
-    daemon = a_host(getCPUMap=Error(NO_SUPPORT, "not supported"))
-    assert facts(a_driver(tmp_path, daemon)).vcpus == 2
-
-
-def test_an_expansion_of_the_cpu_is_used(tmp_path: Path) -> None:
-    daemon = a_host(baselineCPU=lambda cpus, flags: cpus[0].replace("vme", "zzz"))
-    found = facts(a_driver(tmp_path, daemon)).cpu_info
-    assert "zzz" in found
-    assert "vme" not in found
-
-
-def test_dear_questions_are_asked_once_per_connection(tmp_path: Path) -> None:
+def test_guests_are_placed_on_the_cells(make: Make) -> None:
     daemon = a_host()
-    host = a_driver(tmp_path, daemon)
+    daemon.host(Domain(1, xml=a_domain(PINNED)))
+    (guest,) = make(daemon).guests(NODE)
+    assert guest.numa is not None
+    assert [(cell.id, cell.cpu_pinning) for cell in guest.numa.cells] == [(0, {0: 1})]
+
+
+def test_how_busy_the_cpus_were(make: Make) -> None:
+    captured = sample("nodeinfo-qemu-system.json")["calls"]["getCPUStats(-1)"]
+    host = make(a_host())
+    assert host.cpu_counters(NODE) == CpuCounters(**captured, frequency_mhz=2596)
+    some = make(a_host(getCPUStats={"user": 5, "idle": 7, "intr": 1}))
+    assert some.cpu_counters(NODE) == CpuCounters(5, 0, 7, 0, 2596)
+    none = make(a_host(getCPUStats=Error(NO_SUPPORT, "not supported")))
+    with pytest.raises(DriverCannot, match="count the time of CPUs"):
+        none.cpu_counters(NODE)
+
+
+def test_a_look_that_finds_nothing_new_asks_little(make: Make) -> None:
+    daemon = a_host()
+    daemon.host(*(Domain(number) for number in range(1, 5)))
+    host = make(daemon, REMOTE)
     facts(host)
+    host.guests(NODE)
     daemon.calls.clear()
     facts(host)
-    assert not DEAR & set(daemon.calls)
+    host.guests(NODE)
+    assert daemon.calls == [
+        "getHostname",
+        "getInfo",
+        "getCPUMap",
+        "getMemoryStats",
+        "getAllDomainStats",
+    ]
+
+
+def test_a_change_is_noted(make: Make) -> None:
+    daemon = a_host()
+    host = make(daemon)
+    host.nodes()
+    assert host.changes.wait(0.001) == frozenset()
+    daemon.tell("guests", LIFECYCLE, Domain(1))
+    assert host.changes.wait(LONG) == {NODE}
+
+
+def test_a_connection_that_is_lost_is_noted(make: Make) -> None:
+    daemon = a_host()
+    host = make(daemon)
+    host.nodes()
     daemon.die()
-    with pytest.raises(DriverUnavailable):
-        facts(host)
-    daemon.running = True
-    daemon.answers["getVersion"] = 9001000
-    assert facts(host).hypervisor_version == 9001000
+    assert host.changes.wait(LONG) == {NODE}
 
 
-def test_a_loss_between_two_questions_is_noticed(tmp_path: Path) -> None:
+def test_after_a_new_connection_there_is_a_second_look(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SECOND_LOOK", 0.05)
+    daemon = a_host()
+    host = make(daemon)
+    for _ in range(2):
+        host.nodes()
+        assert host.changes.wait(LONG) == {NODE}
+        daemon.die()
+        assert host.changes.wait(LONG) == {NODE}
+        daemon.running = True
+
+
+def test_what_is_heard_before_there_is_a_name_is_looked_at_anyway(make: Make) -> None:
     daemon = a_host()
 
-    def last_words() -> object:
-        daemon.die()
-        return sample("nodeinfo-qemu-system.json")["calls"]["getInfo"]
+    def told() -> str:
+        daemon.tell("guests", LIFECYCLE, Domain(1))
+        return "vm"
 
-    daemon.answers["getInfo"] = last_words
-    with pytest.raises(DriverUnavailable, match="socket is closed"):
-        facts(a_driver(tmp_path, daemon))
-
-
-def test_nonsense_is_an_error_of_the_driver(tmp_path: Path) -> None:
-    with pytest.raises(DriverAnswerUnusable):
-        facts(a_driver(tmp_path, a_host(getCapabilities="<html>")))
+    daemon.answers["getHostname"] = told
+    host = make(daemon)
+    host.nodes()
+    assert host.changes.wait(0.001) == frozenset()
 
 
 def test_a_new_name_of_the_hypervisor_is_not_taken_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon = a_host()
-    host = a_driver(tmp_path, daemon)
-    host.nodes()
-    daemon.answers["getHostname"] = "vm.example.org"
-    assert host.nodes() == [NodeName("alpha", "vm")]
+    host = make(daemon)
+    for name, told in (("vm", 0), ("vm.example.org", 1), ("vm.example.org", 1), ("vm", 1)):
+        daemon.answers["getHostname"] = name
+        assert host.nodes() == [NODE]
+        assert len(caplog.records) == told
     assert "now calls itself vm.example.org; it stays vm here" in caplog.text
+    daemon.answers["getHostname"] = "vm.example.org"
+    host.nodes()
+    assert len(caplog.records) == 2
 
 
-def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) -> None:
-    found = facts(a_driver(tmp_path, a_host()))
-    assert not (tmp_path / "instances").exists()
-    assert found.local_gb > 0
-    assert found.disk_available_least is not None
-    assert 0 <= found.disk_available_least <= found.local_gb
-
-
-def test_the_nearest_existing_directory(tmp_path: Path) -> None:
-    assert module._existing(tmp_path / "a" / "b") == tmp_path
-    assert module._existing(tmp_path) == tmp_path
-    assert module._existing(Path("surely/not/here")) == Path.cwd()
-
-
-def test_close_ends_all_questions(tmp_path: Path) -> None:
-    host = a_driver(tmp_path, a_host())
+def test_close_ends_all_questions(make: Make) -> None:
+    host = make(a_host())
+    host.nodes()
     host.close()
-    with pytest.raises(DriverUnavailable, match="leaving"):
-        host.nodes()
+    for question in (host.nodes, lambda: host.facts(NODE), lambda: host.guests(NODE)):
+        with pytest.raises(DriverUnavailable, match="leaving"):
+            question()
+    started = time.monotonic()
+    host.changes.wait(LONG)
+    assert time.monotonic() - started < LONG / 2
+
+
+def test_nothing_is_left_after_its_end(make: Make) -> None:
+    before = set(threading.enumerate())
+    daemon = a_host()
+    host = make(daemon)
+    host.nodes()
+    host.close()
+    # The loop goes on: there is one for all drivers of a process.
+    assert wait_until(
+        lambda: {each.name for each in set(threading.enumerate()) - before} <= {"libvirt events"},
+        LONG / 10,
+    )
+    assert daemon.links[0].closed

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPUs of a host guests may use, and which of its memory pages they may not."""
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from compute_agent.virt.driver import DriverError, DriverMisconfigured
+
+SHARED = "[compute] cpu_shared_set"
+DEDICATED = "[compute] cpu_dedicated_set"
+# What both were until 20.0.
+PIN_SET = "[DEFAULT] vcpu_pin_set"
+RESERVED_CPUS = "[DEFAULT] reserved_host_cpus"
+RESERVED_PAGES = "[DEFAULT] reserved_huge_pages"
+# More than Linux and libvirt know; it keeps a typing error from filling the memory.
+HIGHEST_CPU = 65_535
+_CPUS = re.compile(r"(\^?)\s*([0-9]+)(?:\s*-\s*([0-9]+))?")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_SIZE = re.compile(r"([0-9]{1,9})\s*(?:([KMG])i?B?)?")
+_KIB = {None: 1, "K": 1, "M": 1024, "G": 1024**2}
+
+
+class CpusNotOnline(DriverError):
+    """An option names CPUs that the host does not have or has switched off."""
+
+    def __init__(self, option: str, cpus: Set[int]) -> None:
+        super().__init__(
+            f"option {option} names CPUs that are not online: {shown(cpus)}; bring them online, or "
+            "change it and restart the agent"
+        )
+        self.option = option
+        self.cpus = cpus
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSets:
+    """The CPUs that are set apart for guests; None stands for a set that is not configured.
+
+    shared_option is the option that shared comes from. The methods are given the CPUs that are
+    online and raise CpusNotOnline.
+    """
+
+    shared: frozenset[int] | None = None
+    dedicated: frozenset[int] | None = None
+    shared_option: str = SHARED
+
+    def floating(self, online: Set[int]) -> Set[int]:
+        """Return the CPUs for guests that float.
+
+        There are none where only dedicated ones are configured: what is in no set is the host's.
+        """
+        if self.shared is not None:
+            return _online(self.shared_option, self.shared, online)
+        return frozenset() if self.dedicated is not None else online
+
+    def pinned(self, online: Set[int]) -> Set[int]:
+        """Return the CPUs for guests that are pinned, as before 20.0 those that others float on."""
+        if self.dedicated is None:
+            return self.floating(online)
+        return _online(DEDICATED, self.dedicated, online)
+
+    def vcpus(self, online: Set[int]) -> int:
+        """Return how many CPUs the host offers.
+
+        A row has one figure for it and one for what is in use, and all guests count in the latter.
+        """
+        return len(self.floating(online) | self.pinned(online))
+
+
+def load(conf: Any) -> CpuSets:
+    """Return what the options say; raises DriverMisconfigured with one line."""
+    texts = {
+        SHARED: conf.compute.cpu_shared_set,
+        DEDICATED: conf.compute.cpu_dedicated_set,
+        PIN_SET: conf.vcpu_pin_set,
+    }
+    given = {option: _cpus(option, text) for option, text in texts.items() if text}
+    shared, dedicated = given.get(SHARED), given.get(DEDICATED)
+    if PIN_SET in given:
+        if len(given) > 1:
+            others = " or ".join(option for option in given if option != PIN_SET)
+            why = f"cannot be combined with {others}, which came in its place; unset one of them"
+            raise _refused(PIN_SET, texts[PIN_SET], why)
+        return CpuSets(given[PIN_SET], shared_option=PIN_SET)
+    if shared and dedicated and shared & dedicated:
+        both = f"{SHARED} = {texts[SHARED]!r} names CPUs {shown(shared & dedicated)} too"
+        raise _refused(DEDICATED, texts[DEDICATED], f"{both}; a CPU can be in one set only")
+    if given and conf.reserved_host_cpus:
+        why = f"cannot be combined with {' and '.join(given)}: the rest is the host's; unset it"
+        raise _refused(RESERVED_CPUS, conf.reserved_host_cpus, why)
+    return CpuSets(shared, dedicated)
+
+
+def reserved_pages(conf: Any) -> dict[tuple[int, int], int]:
+    """Return how many pages are kept from guests, by cell and size in KiB.
+
+    Raises DriverMisconfigured with one line.
+    """
+    reserved: dict[tuple[int, int], int] = {}
+    for each in filter(None, conf.reserved_huge_pages or ()):
+        value = ",".join(f"{name}:{text}" for name, text in each.items())
+        try:
+            place, pages = _reserve({name: str(text) for name, text in each.items()})
+            if place in reserved:
+                raise ValueError("this size of this cell is there twice")
+        except ValueError as error:
+            raise _refused(RESERVED_PAGES, value, str(error)) from error
+        reserved[place] = pages
+    return reserved
+
+
+def parse(text: str) -> frozenset[int]:
+    """Return the CPUs that a text such as 0-3,^2,8 names; raises ValueError.
+
+    What ^ stands before is left out, wherever it comes.
+    """
+    named: set[int] = set()
+    excepted: set[int] = set()
+    for item in filter(None, map(str.strip, text.split(","))):
+        found = _CPUS.fullmatch(item)
+        if found is None:
+            raise ValueError(f"{item!r} is neither a CPU nor a range of them")
+        first, last = int(found[2]), int(found[3] or found[2])
+        if first > last:
+            raise ValueError(f"{item!r} ends before it begins")
+        if last > HIGHEST_CPU:
+            raise ValueError(f"{item!r} is more than the highest CPU, {HIGHEST_CPU}")
+        (excepted if found[1] else named).update(range(first, last + 1))
+    return frozenset(named - excepted)
+
+
+def shown(cpus: Iterable[int]) -> str:
+    """Return CPUs in the form that parse() reads, as short as it gets."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and ranges[-1][-1] == cpu - 1:
+            ranges[-1][1:] = [cpu]
+        else:
+            ranges.append([cpu])
+    return ",".join("-".join(map(str, each)) for each in ranges)
+
+
+def _cpus(option: str, text: str) -> frozenset[int]:
+    try:
+        cpus = parse(text)
+    except ValueError as error:
+        raise _refused(option, text, str(error)) from error
+    if not cpus:
+        raise _refused(option, text, "names no CPU; unset it to have no such set")
+    return cpus
+
+
+def _online(option: str, cpus: frozenset[int], online: Set[int]) -> frozenset[int]:
+    if cpus <= online:
+        return cpus
+    raise CpusNotOnline(option, cpus - online)
+
+
+def _reserve(entry: Mapping[str, str]) -> tuple[tuple[int, int], int]:
+    """Return ((cell, size in KiB), number of pages); raises ValueError."""
+    if entry.keys() != {"node", "size", "count"}:
+        raise ValueError("needs node, size and count, as in node:0,size:2048,count:64")
+    size = _SIZE.fullmatch(entry["size"])
+    size_kib = int(size[1]) * _KIB[size[2]] if size else 0
+    if not size_kib:
+        raise ValueError(f"size {entry['size']!r} is neither in KiB nor like 2MB or 1GB")
+    for name in ("node", "count"):
+        if not _NUMBER.fullmatch(entry[name]):
+            raise ValueError(f"{name} {entry[name]!r} is not a number")
+    return (int(entry["node"]), size_kib), int(entry["count"])
+
+
+def _refused(option: str, value: object, why: str) -> DriverMisconfigured:
+    return DriverMisconfigured(f"option {option} = {value!r}: {why}")

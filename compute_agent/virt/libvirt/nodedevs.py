@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The PCI devices of a libvirt host, for one call where nothing was plugged or unplugged."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+from compute_agent.virt.driver import PciDevice
+
+# What was read of node devices, by their names. The caller keeps it from one call to the next, and
+# forgets it with the connection; only this module looks inside.
+Known = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface and the node device that it is an interface of."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vdpa:
+    """The part of a virtual function that speaks virtio to a guest."""
+
+    owner: str
+
+
+Part = PciDevice | Interface | Vdpa
+_PARTS = ("domain", "bus", "slot", "function")
+
+
+def read(link: Any, libvirt: ModuleType, known: Known) -> tuple[PciDevice, ...]:
+    """Return all PCI devices, in the order of their addresses.
+
+    Only devices that are not known yet are looked at. What vanishes meanwhile is left out, and so
+    is what libvirt cannot describe. Raises libvirtError for all that is no matter of one device.
+    """
+    listed = {device.name(): device for device in _listed(link, libvirt)}
+    for name in known.keys() - listed.keys():
+        del known[name]
+    for name in listed.keys() - known.keys():
+        xml = _description(link, listed[name], libvirt)
+        if xml is not None:
+            known[name] = parse(xml)
+    return joined(known)
+
+
+def _listed(link: Any, libvirt: ModuleType) -> list[Any]:
+    wanted = (
+        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
+        | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET
+        # Known since 6.9.
+        | getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_CAP_VDPA", 0)
+    )
+    try:
+        listed: list[Any] = link.listAllDevices(wanted)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+        return []
+    return listed
+
+
+def _description(link: Any, device: Any, libvirt: ModuleType) -> str | None:
+    try:
+        xml: str = device.XMLDesc(0)
+    except libvirt.libvirtError:
+        # Its code says "no such device" or, if it went while libvirt read its files, anything.
+        if link.isAlive() != 1:
+            raise
+        return None
+    return xml
+
+
+def joined(parts: Mapping[str, Part | None]) -> tuple[PciDevice, ...]:
+    """Return the devices among the parts, by the names of node devices, with their interfaces."""
+    interfaces: dict[str, list[str]] = {}
+    for part in parts.values():
+        if isinstance(part, Interface):
+            interfaces.setdefault(part.owner, []).append(part.name)
+    spoken_to = {part.owner for part in parts.values() if isinstance(part, Vdpa)}
+    devices = []
+    for name, part in parts.items():
+        if isinstance(part, PciDevice):
+            is_vdpa = part.kind == "type-VF" and name in spoken_to
+            # A card that switches has an interface for each virtual function, with longer names.
+            found = min(interfaces.get(name, []), key=lambda each: (len(each), each), default=None)
+            devices.append(replace(part, kind="vdpa" if is_vdpa else part.kind, interface=found))
+    return tuple(sorted(devices, key=lambda device: device.address))
+
+
+def parse(xml: str) -> Part | None:
+    """Return what the description of a node device says, None if it cannot be read or used."""
+    try:
+        root = ElementTree.fromstring(xml)
+    except ElementTree.ParseError:
+        return None
+    owner = root.findtext("parent", "")
+    pci = root.find("capability[@type='pci']")
+    if pci is not None:
+        return _pci(pci)
+    interface = root.findtext("capability[@type='net']/interface")
+    if interface:
+        return Interface(owner, interface)
+    return None if root.find("capability[@type='vdpa']") is None else Vdpa(owner)
+
+
+def _pci(pci: ElementTree.Element) -> PciDevice | None:
+    physical = pci.find("capability[@type='phys_function']/address")
+    if pci.find("capability[@type='virt_functions']") is not None:
+        kind = "type-PF"
+    else:
+        kind = "type-PCI" if physical is None else "type-VF"
+    node = _attribute(pci, "numa", "node")
+    try:
+        return PciDevice(
+            address=_address(int(pci.findtext(part, "")) for part in _PARTS),
+            vendor_id=f"{int(_attribute(pci, 'vendor', 'id'), 16):04x}",
+            product_id=f"{int(_attribute(pci, 'product', 'id'), 16):04x}",
+            kind=kind,
+            numa_node=int(node) if node.isdecimal() else None,
+            parent=_parent(physical),
+        )
+    except ValueError:
+        return None
+
+
+def _parent(physical: ElementTree.Element | None) -> str | None:
+    if physical is None:
+        return None
+    return _address(int(physical.get(part, ""), 16) for part in _PARTS)
+
+
+def _address(parts: Iterable[int]) -> str:
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(*parts)
+
+
+def _attribute(element: ElementTree.Element, child: str, name: str) -> str:
+    found = element.find(child)
+    return "" if found is None else found.get(name, "")
