@@ -16,7 +16,9 @@ from conf import (
     filter_scheduler,
     libvirt,
     metrics,
+    monitors,
     notifications,
+    pci,
     scheduler,
     service,
     trusted_computing,
@@ -33,6 +35,8 @@ GROUPS = (
     trusted_computing,
     compute_agent,
     libvirt,
+    pci,
+    monitors,
     fake,
     notifications,
 )
