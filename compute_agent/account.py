@@ -7,7 +7,7 @@ The rows are a pure function of what was found: equal findings make equal rows, 
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compute_agent import usage
@@ -15,6 +15,9 @@ from compute_agent.moves import Move, kept_room
 from compute_agent.pci_devices import DeviceSpecs
 from compute_agent.virt.driver import Guest, NodeFacts, NodeName, Size
 from scheduler.objects import documents
+
+# What names have room for. Nobody checks how long those are that come with a guest.
+LONGEST = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Settings:
 class Findings:
     """All that the rows of a node are made of.
 
-    guests are those of the hypervisor, managed and moves what the database says besides.
+    guests are those of the hypervisor, managed and moves, the newest first, what the database says
+    besides.
     """
 
     name: NodeName
@@ -60,7 +64,8 @@ class Account:
 
 def account(found: Findings, overhead: Callable[[Guest], Size] = lambda _: Size()) -> Account:
     """Return the rows that say what was found; overhead is what a guest takes beyond its flavor."""
-    here = usage.on_node(found.guests, found.managed)
+    guests = usage.each_once(found.guests)
+    here = usage.on_node(guests, found.managed)
     by_uuid = {each.uuid: each for each in here}
     room = kept_room(found.name, found.moves, by_uuid)
     counted = usage.count(found.facts, here, [found.settings.reserved, *room], overhead)
@@ -75,20 +80,22 @@ def account(found: Findings, overhead: Callable[[Guest], Size] = lambda _: Size(
         "service_id": found.service_id,
         "host_ip": found.settings.host_ip,
         **_capacity(found.facts),
-        **asdict(counted),
+        **{name: getattr(counted, name) for name in usage.Usage.__slots__},
         "stats": json.dumps(stats, sort_keys=True),
         **_documents(found, here),
         **found.settings.ratios,
     }
-    return Account(found, row, [_instance(guest) for guest in found.guests])
+    return Account(found, row, [_instance(guest) for guest in guests])
 
 
 def _capacity(facts: NodeFacts) -> dict[str, Any]:
+    least = facts.disk_available_least
     return {
-        "vcpus": facts.vcpus,
-        "memory_mb": facts.memory_mb,
-        "local_gb": facts.local_gb,
-        "disk_available_least": facts.disk_available_least,
+        "vcpus": usage.storable(facts.vcpus),
+        "memory_mb": usage.storable(facts.memory_mb),
+        "local_gb": usage.storable(facts.local_gb),
+        # Below zero by as much as thin images may grow, which is what their makers say.
+        "disk_available_least": None if least is None else usage.storable(least),
         "hypervisor_type": facts.hypervisor_type,
         "hypervisor_version": facts.hypervisor_version,
         "cpu_info": facts.cpu_info,
@@ -111,18 +118,22 @@ def _instance(guest: Guest) -> dict[str, Any]:
     properties = guest.image_properties
     return {
         "uuid": guest.uuid,
-        "display_name": guest.name,
-        "project_id": guest.project_id,
-        "vcpus": guest.vcpus,
-        "memory_mb": guest.memory_mb,
-        "root_gb": guest.root_gb,
-        "ephemeral_gb": guest.ephemeral_gb,
-        "swap_mb": guest.swap_mb,
+        "display_name": _fitting(guest.name),
+        "project_id": _fitting(guest.project_id),
+        "vcpus": usage.storable(guest.vcpus),
+        "memory_mb": usage.storable(guest.memory_mb),
+        "root_gb": usage.storable(guest.root_gb),
+        "ephemeral_gb": usage.storable(guest.ephemeral_gb),
+        "swap_mb": usage.storable(guest.swap_mb),
         "vm_state": guest.vm_state,
         "task_state": guest.task_state,
-        "os_type": guest.os_type,
+        "os_type": _fitting(guest.os_type),
         "flavor_id": guest.flavor_id,
-        "flavor_name": guest.flavor_name,
+        "flavor_name": _fitting(guest.flavor_name),
         # Equal properties make equal texts, which readers parse once.
         "image_properties": None if properties is None else json.dumps(properties, sort_keys=True),
     }
+
+
+def _fitting(name: str | None) -> str | None:
+    return name and name[:LONGEST]

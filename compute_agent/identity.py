@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent.virt.driver import Driver, NodeName
 from inventory import compute_nodes, services
+from inventory.compute_nodes import Mark
 from inventory.engine import Database
 
 FILE = "compute_id"
+_SAME_NAME = "two nodes of the same name: {} and {}"
 
 
 class IdentityError(Exception):
@@ -65,22 +68,43 @@ def confirm(conf: cfg.ConfigOpts, database: Database, name: NodeName) -> str:
     for row in database.read(lambda each: compute_nodes.claiming(each, name.host, known)):
         if (row.host, row.hypervisor_hostname) != (name.host, name.node):
             raise IdentityError(
-                f"the hypervisor calls itself {name.node}, but host {name.host} has been node "
+                f"the hypervisor calls itself {name.node}, but host {row.host} has been node "
                 f"{row.hypervisor_hostname} so far: give the machine its old name back"
             )
     return known
 
 
-def refuse_renamed(database: Database, names: Mapping[str, NodeName]) -> None:
-    """Raise IdentityError if a uuid was another node's so far; names are new ones by uuid."""
-    for row in database.read(lambda each: compute_nodes.with_uuids(each, names)):
-        name = names[row.uuid]
-        if (row.host, row.hypervisor_hostname) != (name.host, name.node):
-            raise IdentityError(
-                f"node {name.node} of host {name.host} has the uuid {row.uuid}, which is that of "
-                f"node {row.hypervisor_hostname} of host {row.host}: give it its old names back, "
-                "or a uuid of its own if it is another machine"
-            )
+def refusals(
+    connection: sa.Connection, uuids: dict[NodeName, str], marks: Mapping[NodeName, Mark]
+) -> dict[NodeName, IdentityError]:
+    """Return which nodes must not be written, and why; marks are those of all nodes' own rows.
+
+    One that has a row must have its uuid. One that has none must not have another one's, which is
+    what a renamed node has, nor a name that MariaDB takes for another one's.
+    """
+    refused = {
+        name: IdentityError(
+            f"node {name.node} of host {name.host} is in the database with the uuid "
+            f"{marks[name].uuid}, and here it has {uuid}: another machine has the same names; "
+            "give one of them another [DEFAULT] host"
+        )
+        for name, uuid in uuids.items()
+        if name in marks and marks[name].uuid != uuid
+    }
+    new = {name: uuid for name, uuid in uuids.items() if name not in marks}
+    if not new:
+        return refused
+    rows = compute_nodes.with_uuids(connection, new.values())
+    owners = [(row.uuid, NodeName(row.host, row.hypervisor_hostname)) for row in rows]
+    owner = dict([*((uuid, name) for name, uuid in reversed(uuids.items())), *owners])
+    folded = {_folded(name): name for name in marks}
+    for name, uuid in new.items():
+        twin = folded.get(_folded(name))
+        if owner[uuid] != name:
+            refused[name] = _renamed(name, uuid, owner[uuid])
+        elif twin is not None:
+            refused[name] = IdentityError(_SAME_NAME.format(name, twin))
+    return refused
 
 
 def distinct(names: list[NodeName]) -> list[NodeName]:
@@ -93,10 +117,22 @@ def distinct(names: list[NodeName]) -> list[NodeName]:
     for name in stripped:
         if not (name.host and name.node):
             raise IdentityError(f"a node without a name: {name}")
-        other = seen.setdefault((name.host.casefold(), name.node.casefold()), name)
+        other = seen.setdefault(_folded(name), name)
         if other is not name:
-            raise IdentityError(f"two nodes of the same name: {other} and {name}")
+            raise IdentityError(_SAME_NAME.format(other, name))
     return stripped
+
+
+def _folded(name: NodeName) -> tuple[str, str]:
+    return name.host.casefold(), name.node.casefold()
+
+
+def _renamed(name: NodeName, uuid: str, owner: NodeName) -> IdentityError:
+    return IdentityError(
+        f"node {name.node} of host {name.host} has the uuid {uuid}, which is that of node "
+        f"{owner.node} of host {owner.host}: give it its old names back, or a uuid of its own if "
+        "it is another machine"
+    )
 
 
 def _refuse_twins(database: Database, driver: Driver) -> None:

@@ -31,6 +31,7 @@ LONGEST_PAUSE = 60.0
 PATIENCE = 10.0
 # One action of an operator makes several events, which share an audit.
 SETTLE = 0.05
+NEVER = float("inf")
 
 
 class Manager:
@@ -57,6 +58,9 @@ class Manager:
         self._out = True
         self._failure = ""
         self._pause = 0.0
+        self._late = False
+        # Whether all nodes are to be audited at once.
+        self._asked = False
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="audit", daemon=True)
 
@@ -64,10 +68,17 @@ class Manager:
         """Begin with the first audit; returns at once."""
         self._thread.start()
 
+    def look_again(self) -> None:
+        """Audit all nodes at once, as after a change of the options; returns at once."""
+        self._asked = True
+        self._driver.changes.wake()
+
     def stop(self) -> None:
         """End both timers, after the write that may be going on."""
         self._stopped.set()
         self._driver.close()
+        # Somebody else's driver may not know that the timer waits for it.
+        self._driver.changes.close()
         if self._thread.ident:
             self._thread.join(PATIENCE)
             if self._thread.is_alive():
@@ -79,22 +90,25 @@ class Manager:
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        due, changed = time.monotonic(), frozenset[NodeName]()
-        pause: float | None = None
+        due = attempted = time.monotonic()
+        changed = frozenset[NodeName]()
         while not self._stopped.is_set():
             began = time.monotonic()
-            # After a failure nobody knows what was missed.
-            whole = began >= due or bool(self._failure)
-            if whole or changed:
+            whole = began >= due or self._asked
+            if whole or (changed and not self._failure):
+                self._asked, attempted = False, began
                 pause = self._attempt(None if whole else changed)
-            if whole or self._failure:
-                due = began + (float("inf") if pause is None else pause)
-                self._say_if_late(due)
+                if whole or self._failure:
+                    due = began + pause
+                    self._say_if_late(due)
             left = due - time.monotonic()
-            changed = self._driver.changes.wait(None if pause is None else left, SETTLE)
+            changed = self._driver.changes.wait(None if left == NEVER else left, SETTLE)
+            if changed and self._failure:
+                # Nobody knows what was missed, so all are looked at; and not again at each event.
+                due = min(due, attempted + self._conf.libvirt.reconnect_interval)
 
-    def _attempt(self, only: Collection[NodeName] | None = None) -> float | None:
-        """Audit some nodes, or all; return the seconds until the next audit, None for never."""
+    def _attempt(self, only: Collection[NodeName] | None = None) -> float:
+        """Audit some nodes, or all; return the seconds until the next audit, NEVER for none."""
         try:
             self._round(only)
         # A thread that ends would leave the host without audits for good.
@@ -118,18 +132,25 @@ class Manager:
             self._out = False
 
     def _say_if_late(self, due: float) -> None:
+        """Log when audits of all nodes begin to be late, and when they are in time again."""
+        if self._failure:
+            return
         late = time.monotonic() - due
-        if late > 0 and not self._failure:
+        if late > 0 and not self._late:
             LOG.warning(
                 "An audit of all nodes took %.1f s longer than update_resources_interval", late
             )
+        elif late <= 0 and self._late:
+            LOG.info("Audits take less time than update_resources_interval again")
+        self._late = late > 0
 
-    def _succeeded(self) -> float | None:
+    def _succeeded(self) -> float:
         if self._failure:
             LOG.info("Audits succeed again")
         self._failure = ""
         self._pause = 0.0
-        return audit_interval(self._conf)
+        interval = audit_interval(self._conf)
+        return NEVER if interval is None else interval
 
     def _failed(self, error: Exception) -> float:
         """Note a failure and return the seconds after which to try again."""

@@ -32,11 +32,27 @@ def kept_room(
     """
     seen = set()
     for move in moves:
-        if move.instance_uuid in seen or node not in (move.source, move.destination):
+        if move.instance_uuid in seen:
             continue
         seen.add(move.instance_uuid)
+        if node not in (move.source, move.destination):
+            continue
         instance = instances.get(move.instance_uuid)
         if instance is None:
             yield move.new if move.destination == node else move.old
         elif move.source == move.destination:
-            yield move.old if instance.size == move.new else move.new
+            yield _other(instance.size, move)
+
+
+def _other(size: Size, move: Move) -> Size:
+    """Return the size that an instance of this one had before the move, or will have after it."""
+    if size == move.old:
+        return move.new
+    if size == move.new:
+        return move.old
+    # Which of them it has cannot be told: too little room would be the worse mistake.
+    return Size(
+        max(move.old.vcpus, move.new.vcpus),
+        max(move.old.memory_mb, move.new.memory_mb),
+        max(move.old.disk_mb, move.new.disk_mb),
+    )

@@ -7,16 +7,20 @@ writes nothing.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_log import log
 
-from compute_agent import identity, records, storing
+from compute_agent import identity, records, storing, usage
 from compute_agent.account import Findings, Settings, account
+from compute_agent.identity import IdentityError
 from compute_agent.pci_devices import DeviceSpecs
+from compute_agent.records import Records
 from compute_agent.storing import Stored
 from compute_agent.virt.driver import Driver, DriverError, NodeName, Size
 from inventory import compute_nodes
@@ -27,6 +31,22 @@ LOG = log.getLogger(__name__)
 # So many nodes share a transaction. A real hypervisor is one node; only the fake has more.
 BATCH = 500
 Metrics = Callable[[NodeName], list[dict[str, Any]]]
+Refusals = dict[NodeName, IdentityError]
+
+
+@dataclass(slots=True)
+class _Audit:
+    """One run: the options that it goes by, and what it has come across so far."""
+
+    service_ids: Mapping[str, int]
+    settings: Settings
+    refresh_after: timedelta
+    began: float = field(default_factory=time.monotonic)
+    problems: dict[NodeName, DriverError | IdentityError] = field(default_factory=dict)
+    news: int = 0
+    # The marks of the hosts that were looked up.
+    marks: dict[NodeName, Mark] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
 
 
 class ResourceTracker:
@@ -45,11 +65,14 @@ class ResourceTracker:
         self._driver = driver
         self._metrics = metrics
         self._tell = tell
-        self._devices = DeviceSpecs()
+        self._devices = DeviceSpecs.parse(conf.pci.device_spec)
         self._uuids: dict[NodeName, str] = {}
+        # What the driver called its nodes the last time, and what they are called here.
+        self._reported: list[NodeName] = []
+        self._names: list[NodeName] = []
         # What the last audit of a node found, and in which generation it left the row.
         self._kept: dict[NodeName, tuple[Findings, int]] = {}
-        # Why a node could not be looked at the last time.
+        # Why a node keeps its last figures.
         self._unseen: dict[NodeName, str] = {}
 
     def audit(
@@ -58,95 +81,146 @@ class ResourceTracker:
         """Bring the database up to what the driver sees; the keys of service_ids are hosts.
 
         only restricts it to some nodes. The driver is asked outside of any transaction; each
-        node's row and its guests are written in one. A node that cannot be looked at keeps its row
-        and does not keep the others from theirs. Raises DriverError when that is all of them,
-        IdentityError or DatabaseUnavailable; rows that are not written yet stay as they were then.
+        node's row and its guests are written in one. A node that cannot be looked at, or is not
+        what it was, keeps its row and does not keep the others from theirs. Raises DriverError or
+        IdentityError when that is all there are, or nobody knows which there are, and
+        DatabaseUnavailable; rows that are not written yet stay as they were then.
         """
-        names = identity.distinct(list(self._driver.nodes()))
-        settings = self._settings()
+        this = _Audit(service_ids, self._settings(), self._refresh_after)
+        names = self._present()
         wanted = [name for name in names if only is None or name in only]
-        problems: dict[NodeName, DriverError] = {}
         for start in range(0, len(wanted), BATCH):
-            found = []
-            for name in wanted[start : start + BATCH]:
-                try:
-                    found.append(self._look_at(name, service_ids[name.host], settings))
-                except DriverError as error:
-                    problems[name] = error
-            self._account(found)
+            self._account(this, self._look_at(this, wanted[start : start + BATCH]))
             # Lets green threads run: SQLite never waits for anything and so never makes way.
             time.sleep(0)
-        if problems and len(problems) == len(wanted):
-            raise next(iter(problems.values()))
-        self._say_unseen(wanted, problems)
-        if only is None:
-            self._delete_missing(names, service_ids)
+        # One that was closed meanwhile answered nothing more; nobody needs to be told of that.
+        if this.problems and (len(this.problems) == len(names) or self._driver.changes.closed):
+            raise next(iter(this.problems.values()))
+        self._say_unseen(wanted, this.problems)
+        # A node that is not what it was may be one that seems to be gone.
+        if not any(isinstance(each, IdentityError) for each in this.problems.values()):
+            self._delete_missing(this, only)
+        seconds = time.monotonic() - this.began
+        LOG.debug("Audited %d nodes in %.3f s, %d with news", len(wanted), seconds, this.news)
 
-    def _look_at(self, name: NodeName, service_id: int, settings: Settings) -> Findings:
+    def _present(self) -> list[NodeName]:
+        reported = list(self._driver.nodes())
+        if reported != self._reported:
+            self._names = identity.distinct(reported)
+            self._reported = reported
+        return self._names
+
+    def _look_at(self, this: _Audit, names: Iterable[NodeName]) -> list[Findings]:
+        found = []
+        for name in names:
+            try:
+                found.append(self._look_at_one(this, name))
+            except (DriverError, IdentityError) as error:
+                this.problems[name] = error
+        return found
+
+    def _look_at_one(self, this: _Audit, name: NodeName) -> Findings:
+        # Before the facts: the disks of a guest that is new count among these.
+        guests = usage.each_once(self._driver.guests(name))
         facts = self._driver.facts(name)
+        if facts.memory_used_mb is not None:
+            LOG.debug("%s uses %s of its %s MiB", name.node, facts.memory_used_mb, facts.memory_mb)
+            # For the log alone: what always moves would be news at every audit.
+            facts = replace(facts, memory_used_mb=None)
         return Findings(
             name=name,
             uuid=facts.uuid or self._kept_uuid(name),
-            service_id=service_id,
-            settings=settings,
+            service_id=this.service_ids[name.host],
+            settings=this.settings,
             facts=facts,
-            guests=list(self._driver.guests(name)),
+            # Whatever their order, they are the same ones.
+            guests=guests,
             metrics=self._metrics(name),
         )
 
-    def _account(self, found: Sequence[Findings]) -> None:
+    def _account(self, this: _Audit, found: Sequence[Findings]) -> None:
         """Store what was found of these nodes, as far as it is news."""
-        hosts = {each.name.host for each in found}
-        recorded = self._database.read(lambda connection: records.read(connection, hosts))
-        found = [
-            each.beside(recorded.managed.get(each.name, []), recorded.moves.get(each.name, []))
-            for each in found
-        ]
-        self._refuse_renamed([each for each in found if each.name not in recorded.marks])
-        news = [each for each in found if self._is_news(each, recorded.marks.get(each.name))]
-        if not news:
+        if not found:
             return
+
+        def read(connection: sa.Connection) -> tuple[Records, Refusals]:
+            recorded = records.read(connection, {each.name: each.guests for each in found})
+            uuids = {each.name: each.uuid for each in found}
+            return recorded, identity.refusals(connection, uuids, recorded.marks)
+
+        recorded, refused = self._database.read(read)
+        this.problems |= refused
+        this.marks |= recorded.marks
+        this.hosts |= {each.name.host for each in found}
+        news = []
+        for each in found:
+            managed, moves = recorded.managed.get(each.name), recorded.moves.get(each.name)
+            complete = each.beside(managed or [], moves or []) if managed or moves else each
+            if each.name not in refused and self._is_news(this, complete):
+                news.append(complete)
+        if news:
+            this.news += len(news)
+            self._store(this, news)
+
+    def _store(self, this: _Audit, news: Sequence[Findings]) -> None:
         accounts = [account(each, self._driver.overhead) for each in news]
         stored = self._database.write(
-            lambda connection: storing.store(connection, accounts, self._refresh_after)
+            lambda connection: storing.store(connection, accounts, this.marks, this.refresh_after)
         )
-        self._kept |= {each.name: (each, stored.generations[each.name]) for each in news}
+        for each in news:
+            if each.name in stored.generations:
+                self._kept[each.name] = (each, stored.generations[each.name])
         self._tell(stored)
 
-    def _is_news(self, found: Findings, mark: Mark | None) -> bool:
-        if mark is None or mark.age >= self._refresh_after:
+    def _is_news(self, this: _Audit, found: Findings) -> bool:
+        mark = this.marks.get(found.name)
+        if mark is None or mark.age >= this.refresh_after:
             return True
         return self._kept.get(found.name) != (found, mark.generation)
 
-    def _refuse_renamed(self, new: Sequence[Findings]) -> None:
-        """Raise IdentityError if a node without a row is one that had another name so far."""
-        if new:
-            identity.refuse_renamed(self._database, {each.uuid: each.name for each in new})
-
-    def _delete_missing(self, names: Collection[NodeName], hosts: Collection[str]) -> None:
-        marks = self._database.read(lambda connection: compute_nodes.marks(connection, hosts))
-        there = set(names)
+    def _delete_missing(self, this: _Audit, only: Collection[NodeName] | None) -> None:
+        """Delete the rows of nodes, some or all, that the driver has no more."""
+        there = set(self._names)
+        wanted = None if only is None else set(only) - there
+        hosts = set(this.service_ids)
+        if wanted is not None:
+            hosts &= {name.host for name in wanted}
+        unknown = hosts - this.hosts
+        if unknown:
+            marks = self._database.read(lambda each: compute_nodes.marks(each, unknown))
+            this.marks |= {NodeName(*place): mark for place, mark in marks.items()}
+        missing = (name for name in this.marks if name not in there)
         gone = [
             name
-            for name in (NodeName(*place) for place in marks)
-            if name not in there and self._driver.is_gone(name)
+            for name in missing
+            if (wanted is None or name in wanted) and self._driver.is_gone(name)
         ]
-        if not gone:
-            return
-        LOG.info("Deleting nodes that are gone: %s", ", ".join(name.node for name in gone))
+        for start in range(0, len(gone), BATCH):
+            self._delete(gone[start : start + BATCH])
+
+    def _delete(self, gone: Sequence[NodeName]) -> None:
+        LOG.info("Deleting %s: no longer there", _some(gone))
         self._tell(self._database.write(lambda connection: storing.delete(connection, gone)))
         for name in gone:
-            self._kept.pop(name, None)
+            for memory in (self._kept, self._uuids, self._unseen):
+                memory.pop(name, None)
 
     def _say_unseen(
-        self, names: Collection[NodeName], problems: Mapping[NodeName, DriverError]
+        self, names: Iterable[NodeName], problems: Mapping[NodeName, Exception]
     ) -> None:
-        """Warn of nodes that keep their last figures, once for each reason."""
+        """Say which nodes keep their last figures from now on, once for each reason."""
+        changed: dict[str, list[NodeName]] = {}
         for name in names:
             reason = str(problems[name]) if name in problems else ""
-            if reason and reason != self._unseen.get(name):
-                LOG.warning("Node %s keeps its last figures: %s", name.node, reason)
-            self._unseen[name] = reason
+            if reason != self._unseen.pop(name, ""):
+                changed.setdefault(reason, []).append(name)
+            if reason:
+                self._unseen[name] = reason
+        for reason, some in changed.items():
+            if reason:
+                LOG.warning("The last figures of %s are kept: %s", _some(some), reason)
+            else:
+                LOG.info("Looking at %s again", _some(some))
 
     def _kept_uuid(self, name: NodeName) -> str:
         if name not in self._uuids:
@@ -173,3 +247,9 @@ class ResourceTracker:
             ratios=ratios,
             devices=self._devices,
         )
+
+
+def _some(names: Sequence[NodeName]) -> str:
+    """Return a few words for nodes, of which there may be thousands."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"node {names[0].node}{more}"

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from compute_agent.account import Account
 from compute_agent.virt.driver import NodeName
 from inventory import compute_nodes, instances
+from inventory.compute_nodes import Mark
 
 
 @dataclass(slots=True)
@@ -24,44 +25,56 @@ class Stored:
 
 
 def store(
-    connection: sa.Connection, accounts: Sequence[Account], refresh_after: timedelta
+    connection: sa.Connection,
+    accounts: Sequence[Account],
+    marks: Mapping[NodeName, Mark],
+    refresh_after: timedelta,
 ) -> Stored:
     """Write the rows that differ, or were not written for so long that readers might wonder.
 
     A node's row is written with every change of its instances' rows: its generation stands for
-    all of them.
+    all of them. marks are those of the nodes that have rows, from a moment ago.
     """
-    hosts = {each.findings.name.host for each in accounts}
-    marks = compute_nodes.marks(connection, hosts)
-    changed = _replace_instances(connection, accounts, hosts)
-    differing = {_place(row) for row in compute_nodes.differing(connection, _rows(accounts))}
-    old = {place for place, mark in marks.items() if mark.age >= refresh_after}
-    writing = [row for row in _rows(accounts) if _place(row) in {*differing, *old, *changed}]
-    compute_nodes.save(connection, writing)
-    marks = compute_nodes.marks(connection, hosts)
-    generations = {NodeName(*place): mark.generation for place, mark in marks.items()}
-    stored = Stored(generations=generations)
-    stored.nodes = compute_nodes.by_ids(connection, [marks[_place(row)].id for row in writing])
-    for place, uuids in changed.items():
-        stored.instances += instances.of_place(connection, *place, uuids)
+    rows = {each.findings.name: each.row for each in accounts}
+    changed = _replace_instances(connection, accounts, {name.host for name in rows})
+    differing = compute_nodes.differing(connection, list(rows.values()))
+    written = {_name(row) for row in differing}
+    old = {name for name in rows if name in marks and marks[name].age >= refresh_after}
+    # Without a mark somebody has just made that row, and the next audit looks at it again.
+    touched = (old | (changed.keys() & marks.keys())) - written
+    compute_nodes.save(connection, differing)
+    compute_nodes.touch(connection, [marks[name].id for name in touched])
+    stored = Stored(generations={name: marks[name].generation for name in rows if name in marks})
+    for row in compute_nodes.of_hosts(connection, {name.host for name in written | touched}):
+        name = _name(row._mapping)
+        if name in written or name in touched:
+            stored.nodes.append(row)
+            stored.generations[name] = row.generation
+    for name, uuids in changed.items():
+        stored.instances += instances.of_place(connection, name.host, name.node, uuids)
     return stored
 
 
 def delete(connection: sa.Connection, names: Collection[NodeName]) -> Stored:
     """Mark nodes as deleted, and what was seen on them."""
     stored = Stored()
+    hosts = {name.host for name in names}
+    marks = compute_nodes.marks(connection, hosts)
+    occupied = instances.places(connection, hosts)
     for name in names:
-        marks = compute_nodes.marks(connection, [name.host])
-        uuids = instances.replace(connection, name.host, name.node, [])
+        place = (name.host, name.node)
         compute_nodes.delete(connection, name.host, [name.node])
-        stored.nodes += compute_nodes.by_ids(connection, [marks[name.host, name.node].id])
-        stored.instances += instances.of_place(connection, name.host, name.node, uuids)
+        if place in occupied:
+            uuids = instances.replace(connection, *place, [])
+            stored.instances += instances.of_place(connection, *place, uuids)
+    ids = (marks[place].id for name in names if (place := (name.host, name.node)) in marks)
+    stored.nodes = compute_nodes.by_ids(connection, ids)
     return stored
 
 
 def _replace_instances(
     connection: sa.Connection, accounts: Sequence[Account], hosts: Collection[str]
-) -> dict[tuple[str, str], set[str]]:
+) -> dict[NodeName, set[str]]:
     """Write the instances of the nodes; return the uuids of those that changed by node."""
     # Of thousands of fake nodes hardly any has a guest: one question instead of one for each.
     occupied = instances.places(connection, hosts)
@@ -71,13 +84,9 @@ def _replace_instances(
         if each.instances or place in occupied:
             uuids = instances.replace(connection, *place, each.instances)
             if uuids:
-                changed[place] = uuids
+                changed[each.findings.name] = uuids
     return changed
 
 
-def _rows(accounts: Sequence[Account]) -> list[dict[str, Any]]:
-    return [each.row for each in accounts]
-
-
-def _place(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["host"], row["hypervisor_hostname"]
+def _name(row: Mapping[Any, Any]) -> NodeName:
+    return NodeName(row["host"], row["hypervisor_hostname"])

@@ -9,12 +9,16 @@ twice gives the same figure.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compute_agent.virt.driver import MIB_PER_GIB, Guest, NodeFacts, Size
 from inventory.instance_states import IO_TASKS, released
 from inventory.numa.usage import with_usage
 from scheduler.objects.numa import NUMATopology
+
+# What a column holds. Somebody may define a guest of any size, and a figure that is too large would
+# keep the whole row from being written.
+LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,17 @@ class Usage:
     stats: dict[str, str]
 
 
+def each_once(guests: Iterable[Guest]) -> list[Guest]:
+    """Return the guests in the order of their uuids; of namesakes the largest one."""
+    found: dict[str, Guest] = {}
+    for each in guests:
+        namesake = found.get(each.uuid)
+        found[each.uuid] = each if namesake is None else max(namesake, each, key=_rank)
+    return [found[uuid] for uuid in sorted(found)]
+
+
 def on_node(guests: Iterable[Guest], managed: Iterable[Guest]) -> list[Guest]:
-    """Return what counts on a node: each instance once.
+    """Return what counts on a node: each instance once, in the order of their uuids.
 
     guests are those that the hypervisor has; managed are the instances that somebody else's rows
     have there. Where both are known the row holds, which knows the flavor, and the guest adds
@@ -40,8 +53,8 @@ def on_node(guests: Iterable[Guest], managed: Iterable[Guest]) -> list[Guest]:
     guest is still there: then that takes what it takes.
     """
     rows = {each.uuid: each for each in managed if not released(each.vm_state, each.task_state)}
-    there = [_joined(rows.pop(each.uuid, None), each) for each in guests]
-    return there + list(rows.values())
+    there = [_joined(rows.pop(each.uuid, None), each) for each in each_once(guests)]
+    return each_once(there + list(rows.values()))
 
 
 def count(
@@ -58,14 +71,14 @@ def count(
     total * ratio - (total - free).
     """
     taken = [*(each.size for each in instances), *map(overhead, instances), *more]
-    memory_mb = sum(size.memory_mb for size in taken)
-    local_gb_used = -(-sum(size.disk_mb for size in taken) // MIB_PER_GIB)
+    memory_mb_used = storable(sum(size.memory_mb for size in taken))
+    local_gb_used = storable(-(-sum(size.disk_mb for size in taken) // MIB_PER_GIB))
     return Usage(
-        vcpus_used=sum(size.vcpus for size in taken),
-        memory_mb_used=memory_mb,
+        vcpus_used=storable(sum(size.vcpus for size in taken)),
+        memory_mb_used=memory_mb_used,
         local_gb_used=local_gb_used,
-        free_ram_mb=facts.memory_mb - memory_mb,
-        free_disk_gb=facts.local_gb - local_gb_used,
+        free_ram_mb=storable(storable(facts.memory_mb) - memory_mb_used),
+        free_disk_gb=storable(storable(facts.local_gb) - local_gb_used),
         running_vms=len(instances),
         current_workload=sum(1 for each in instances if each.task_state),
         stats=_stats(instances),
@@ -82,12 +95,21 @@ def cells(numa: NUMATopology | None, instances: Iterable[Guest]) -> NUMATopology
     return numa
 
 
+def storable(number: int) -> int:
+    """Return a number, or the next one to it that there is room for."""
+    return max(-LARGEST, min(number, LARGEST))
+
+
+def _rank(guest: Guest) -> tuple[int, int, int, str]:
+    size = guest.size
+    return size.memory_mb, size.vcpus, size.disk_mb, repr(guest)
+
+
 def _joined(row: Guest | None, guest: Guest) -> Guest:
     if row is None:
         return guest
-    facts = {name: getattr(row, name) for name in Guest.__slots__}
     numa = row.numa if guest.numa is None else guest.numa
-    return Guest(**facts | {"numa": numa, "pci_addresses": guest.pci_addresses})
+    return replace(row, numa=numa, pci_addresses=guest.pci_addresses)
 
 
 def _stats(instances: Collection[Guest]) -> dict[str, str]:
@@ -95,9 +117,9 @@ def _stats(instances: Collection[Guest]) -> dict[str, str]:
     counters: Counter[str] = Counter()
     for each in instances:
         counters[f"num_vm_{each.vm_state}"] += 1
-        counters[f"num_task_{each.task_state}"] += 1
-        counters[f"num_os_type_{each.os_type}"] += 1
-        counters[f"num_proj_{each.project_id}"] += 1
+        counters[f"num_task_{each.task_state or None}"] += 1
+        counters[f"num_os_type_{each.os_type or None}"] += 1
+        counters[f"num_proj_{each.project_id or None}"] += 1
     workload = sum(1 for each in instances if _is_io(each))
     counters.update(num_instances=len(instances), io_workload=workload)
     return {name: str(number) for name, number in sorted(counters.items())}

@@ -8,8 +8,10 @@ waited for by green threads and by native ones.
 """
 
 import os
+import posix
 import socket
 import time
+import weakref
 from collections import deque
 from collections.abc import Hashable
 from contextlib import suppress
@@ -21,14 +23,27 @@ class Changes:
 
     def __init__(self) -> None:
         self._noted: deque[Any] = deque()
-        self._rung = self._closed = False
-        self._ours, theirs = socket.socketpair()
-        self._theirs = theirs.detach()
+        self.closed = False
+        self._woken = self._rung = False
+        # Made by the first wait: a process that is forked off must not share them with its parent.
+        self._ours: socket.socket | None = None
+        self._theirs: int | None = None
 
     def note(self, what: Hashable) -> None:
         """Say that something about a node changed."""
         self._noted.append(what)
-        self._ring()
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait, or else the next one, although nothing may have changed."""
+        # First: whoever opens the socket after this line was looked at sees it.
+        self._woken = True
+        # Once until somebody has looked: a socket that is full would hold up the caller.
+        if self._theirs is not None and not self._rung:
+            self._rung = True
+            with suppress(OSError):
+                # Not os.write(): that of green threads makes them switch, in a thread of C too.
+                posix.write(self._theirs, b"!")
 
     def wait(self, seconds: float | None, settle: float = 0.0) -> frozenset[Any]:
         """Return what was noted, as soon as there is something; nothing after so many seconds.
@@ -36,29 +51,38 @@ class Changes:
         None waits for ever. Notes come in bursts: those of the next settle seconds are returned
         with the first one. After close() it returns at once.
         """
-        self._ours.settimeout(None if seconds is None else max(seconds, 0.001))
+        ours = self._opened()
+        if self._woken or self.closed:
+            # Only takes away what may have been sent; before the socket was there nobody could.
+            seconds = 0
+        ours.settimeout(None if seconds is None else max(seconds, 0.001))
         with suppress(TimeoutError):
-            self._ours.recv(64)
-            if settle and not self._closed:
-                time.sleep(settle)
-        self._rung = self._closed
+            ours.recv(64)
+        if settle and self._noted and not self.closed:
+            time.sleep(settle)
+        self._rung = self._woken = False
         found = set()
         while self._noted:
             found.add(self._noted.popleft())
         return frozenset(found)
 
     def close(self) -> None:
-        """Let the wait, and every later one, end at once."""
-        self._closed = True
-        self._ours.shutdown(socket.SHUT_RD)
+        """Let the wait, and every later one, end at once; may be called again."""
+        self.closed = True
+        if self._ours is not None:
+            self._ours.shutdown(socket.SHUT_RD)
 
-    def __del__(self) -> None:
-        self._ours.close()
-        os.close(self._theirs)
+    def _opened(self) -> socket.socket:
+        if self._ours is None:
+            self._ours, other = socket.socketpair()
+            theirs = other.detach()
+            # Not __del__: of what is dropped together nobody knows what goes first.
+            weakref.finalize(self, _close, self._ours, theirs)
+            # Last: from now on notes ring.
+            self._theirs = theirs
+        return self._ours
 
-    def _ring(self) -> None:
-        # Once until somebody has looked: a socket that is full would hold up the caller.
-        if not self._rung:
-            self._rung = True
-            with suppress(OSError):
-                os.write(self._theirs, b"!")
+
+def _close(ours: socket.socket, theirs: int) -> None:
+    ours.close()
+    os.close(theirs)

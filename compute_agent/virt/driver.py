@@ -224,6 +224,6 @@ class Driver(ABC):
     def act_on_power(self, host: str, action: str) -> str:
         """Do one of startup, reboot and shutdown to a host; return in a word what it does now.
 
-        Raises DriverError.
+        It comes from a thread of its own, whoever asks something meanwhile. Raises DriverError.
         """
         raise DriverCannot(f"{action} a host")

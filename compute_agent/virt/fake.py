@@ -3,12 +3,23 @@
 """A driver that plays any number of equal hosts, always the same ones for the same options."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid5
 
-from compute_agent.virt.driver import Driver, DriverUnavailable, Guest, NodeFacts, NodeName
+from compute_agent.virt.driver import (
+    CpuCounters,
+    Driver,
+    DriverCannot,
+    DriverMisconfigured,
+    DriverUnavailable,
+    Guest,
+    NodeFacts,
+    NodeName,
+)
+from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 
 NAMESPACE = UUID("b5b1c2a6-6f0e-4c57-9d8e-0d1f7f3b6a11")
 VERSION = 1_000_000
@@ -23,6 +34,14 @@ CPU_INFO = json.dumps(
 )
 # The kinds that images ask for, besides our own: requests need not know that they go to a fake.
 SUPPORTED = tuple(("x86_64", kind, "hvm") for kind in ("fake", "kvm", "qemu"))
+SMALL_PAGE_KIB = 4
+# (vCPUs, MiB, GiB) of the first guest, the second and so on, again and again.
+SIZES = ((1, 512, 1), (1, 1024, 10), (2, 2048, 20), (4, 8192, 40))
+STATES = ("active", "active", "stopped")
+NANOSECONDS = 10**9
+FREQUENCY_MHZ = 2400
+# What a host does after an action, in the words of host-action.
+POWER = {"startup": "on", "reboot": "rebooting", "shutdown": "off"}
 
 
 class FakeDriver(Driver):
@@ -32,9 +51,19 @@ class FakeDriver(Driver):
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
-        self._names = _names(conf.host, conf.fake.hosts)
-        self._guests: dict[str, dict[str, Guest]] = {}
-        self._outage: str | None = None
+        self._conf = conf
+        self._hosts = _hosts(conf.host, conf.fake.hosts)
+        # How many nodes of each host these are, and how many guests each has besides added ones.
+        self._number_of_nodes, self._number_of_guests = -1, conf.fake.guests
+        self._nodes: dict[str, NodeName] = {}
+        # What is always the same is made once: there may be ten thousand of it, each minute.
+        self._facts: dict[str, NodeFacts] = {}
+        self._own: dict[str, list[Guest]] = {}
+        self._added: dict[str, dict[str, Guest]] = {}
+        self._outages: dict[str, str] = {}
+        self._closed = False
+        self._power: dict[str, str] = {}
+        self._seconds: Counter[NodeName] = Counter()
         self._each = NodeFacts(
             vcpus=conf.fake.vcpus,
             memory_mb=conf.fake.memory_mb,
@@ -43,55 +72,143 @@ class FakeDriver(Driver):
             hypervisor_version=VERSION,
             cpu_info=CPU_INFO,
             supported_instances=SUPPORTED,
+            numa=_cells(conf.fake),
         )
 
     def hosts(self) -> Sequence[str]:
-        return self._names
+        return self._hosts
 
     def nodes(self) -> Sequence[NodeName]:
         self._answer()
-        return [NodeName(host=name, node=name) for name in self._names]
+        return list(self._named().values())
 
     def facts(self, node: NodeName) -> NodeFacts:
-        self._answer()
-        taken = sum(guest.root_gb for guest in self._guests.get(node.host, {}).values())
-        return replace(
-            self._each,
-            uuid=str(uuid5(NAMESPACE, node.host)),
-            disk_available_least=self._each.local_gb - taken,
-        )
+        self._answer(node.node)
+        taken = sum(each.root_gb + each.ephemeral_gb for each in self._guests(node.node))
+        found = self._facts.get(node.node)
+        least = self._each.local_gb - taken
+        if found is None or found.disk_available_least != least:
+            uuid = str(uuid5(NAMESPACE, node.node))
+            found = replace(self._each, uuid=uuid, disk_available_least=least)
+            self._facts[node.node] = found
+        return found
 
     def guests(self, node: NodeName) -> Sequence[Guest]:
-        self._answer()
-        return list(self._guests.get(node.host, {}).values())
+        self._answer(node.node)
+        return self._guests(node.node)
 
     def close(self) -> None:
-        self.fail("the fake driver is closed")
+        self._closed = True
         self.changes.close()
 
-    def add_guest(self, host: str, guest: Guest) -> None:
-        """Let a host have one more guest, or another one in the place of its namesake."""
-        self._guests.setdefault(host, {})[guest.uuid] = guest
-        self._note(host)
+    def cpu_counters(self, node: NodeName) -> CpuCounters:
+        """Return what the CPUs have done when each question comes a second after the last one."""
+        self._answer(node.node)
+        self._seconds[node] += 1
+        total = self._seconds[node] * self._each.vcpus * NANOSECONDS
+        # From 10 to 59 %, as busy as ever.
+        busy = total // 100 * (10 + uuid5(NAMESPACE, node.node).int % 50)
+        user, iowait = busy // 10 * 7, busy // 10
+        return CpuCounters(user, busy - user - iowait, total - busy, iowait, FREQUENCY_MHZ)
 
-    def remove_guest(self, host: str, uuid: str) -> None:
-        """Let a guest be gone."""
-        del self._guests[host][uuid]
-        self._note(host)
+    def act_on_power(self, host: str, action: str) -> str:
+        if host not in self._hosts or action not in POWER:
+            raise DriverCannot(f"{action} host {host}")
+        self._answer()
+        self._power[host] = POWER[action]
+        return self._power[host]
 
-    def fail(self, reason: str | None) -> None:
-        """Answer every question with DriverUnavailable, or with None truly again."""
-        self._outage = reason
+    def power(self, host: str) -> str:
+        """Return what was last done to a host, as act_on_power() says it."""
+        return self._power.get(host, POWER["startup"])
 
-    def _note(self, host: str) -> None:
-        self.changes.note(NodeName(host, host))
+    def add_guest(self, node: str, guest: Guest) -> None:
+        """Let a node have one more guest, or another one in the place of its namesake."""
+        self._added.setdefault(node, {})[guest.uuid] = guest
+        self.changes.note(self._named()[node])
 
-    def _answer(self) -> None:
-        if self._outage is not None:
-            raise DriverUnavailable(self._outage)
+    def remove_guest(self, node: str, uuid: str) -> None:
+        """Let a guest that was added be gone."""
+        del self._added[node][uuid]
+        self.changes.note(self._named()[node])
+
+    def fail(self, reason: str | None, node: str = "") -> None:
+        """Answer every question, or those about a node, with DriverUnavailable; None ends it."""
+        if reason is None:
+            self._outages.pop(node, None)
+        else:
+            self._outages[node] = reason
+
+    def _answer(self, node: str = "") -> None:
+        if self._closed:
+            raise DriverUnavailable("the fake driver is closed")
+        reason = self._outages.get("") or self._outages.get(node)
+        if reason is not None:
+            raise DriverUnavailable(reason)
+
+    def _named(self) -> dict[str, NodeName]:
+        """Return the nodes there are, by their own names; looks at the options that may change."""
+        number, self._number_of_guests = self._conf.fake.nodes, self._conf.fake.guests
+        if number != self._number_of_nodes:
+            named = (NodeName(host, node) for host in self._hosts for node in _nodes(host, number))
+            self._nodes = {name.node: name for name in named}
+            self._number_of_nodes = number
+        return self._nodes
+
+    def _guests(self, node: str) -> list[Guest]:
+        number = self._number_of_guests
+        own = self._own.get(node, [])
+        if len(own) != number:
+            own = [*own, *(_guest(node, each) for each in range(len(own), number))][:number]
+            self._own[node] = own
+        added = self._added.get(node)
+        return [*own, *added.values()] if added else own
 
 
-def _names(host: str, number: int) -> list[str]:
+def _hosts(host: str, number: int) -> list[str]:
     if number == 1:
         return [host]
     return [f"{host}-{position:04d}" for position in range(1, number + 1)]
+
+
+def _nodes(host: str, number: int) -> list[str]:
+    if number == 1:
+        return [host]
+    return [f"{host}-node-{position:04d}" for position in range(1, number + 1)]
+
+
+def _guest(node: str, number: int) -> Guest:
+    vcpus, memory_mb, root_gb = SIZES[number % len(SIZES)]
+    return Guest(
+        uuid=str(uuid5(NAMESPACE, f"{node} {number}")),
+        name=f"guest-{number + 1:04d}",
+        vcpus=vcpus,
+        memory_mb=memory_mb,
+        root_gb=root_gb,
+        vm_state=STATES[number % len(STATES)],
+    )
+
+
+def _cells(fake: Any) -> NUMATopology | None:
+    """Return cells that share out the CPUs and the memory, None for a host without cells."""
+    number = fake.numa_cells
+    if number > fake.vcpus:
+        raise DriverMisconfigured(
+            f"[fake] numa_cells = {number}: more cells than [fake] vcpus = {fake.vcpus}"
+        )
+    return NUMATopology([_cell(fake, each, number) for each in range(number)]) if number else None
+
+
+def _cell(fake: Any, cell: int, number: int) -> NUMACell:
+    first, after = (fake.vcpus * each // number for each in (cell, cell + 1))
+    cpus = set(range(first, after))
+    memory_mb = fake.memory_mb * (cell + 1) // number - fake.memory_mb * cell // number
+    return NUMACell(
+        id=cell,
+        memory=memory_mb,
+        cpuset=cpus,
+        pcpuset=set(cpus),
+        siblings=[{cpu} for cpu in sorted(cpus)],
+        mempages=[NUMAPagesTopology(SMALL_PAGE_KIB, memory_mb * 1024 // SMALL_PAGE_KIB)],
+        socket=cell,
+    )

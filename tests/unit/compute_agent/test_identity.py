@@ -5,6 +5,7 @@
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent import identity
@@ -135,6 +136,55 @@ def test_a_file_that_cannot_be_written_is_reported(
 def test_a_file_that_goes_away_is_reported(conf: cfg.ConfigOpts, database: Database) -> None:
     with pytest.raises(IdentityError, match="is gone"):
         identity.confirm(conf, database, NodeName("alpha", "node-a"))
+
+
+def refusals(database: Database, uuids: dict[NodeName, str]) -> dict[str, str]:
+    """Return {node: reason} of those among these nodes, new or not, that are refused."""
+
+    def read(connection: sa.Connection) -> dict[NodeName, IdentityError]:
+        marks = compute_nodes.marks(connection, {name.host for name in uuids})
+        known = {NodeName(*place): mark for place, mark in marks.items()}
+        return identity.refusals(connection, uuids, known)
+
+    return {name.node: str(error) for name, error in database.read(read).items()}
+
+
+def test_nodes_that_are_what_they_were_are_not_refused(database: Database) -> None:
+    store(database, MINE, node="known")
+    new, known = NodeName("alpha", "new"), NodeName("alpha", "known")
+    assert refusals(database, {known: MINE, new: OTHER}) == {}
+    assert refusals(database, {}) == {}
+
+
+def test_a_uuid_of_another_node_is_refused_even_if_that_is_dead(database: Database) -> None:
+    store(database, MINE)
+    for _ in range(2):
+        found = refusals(database, {NodeName("alpha", "node-b"): MINE})
+        assert "that of node node-a of host alpha: give it its old names back" in found["node-b"]
+        found = refusals(database, {NodeName("beta", "node-a"): MINE})
+        assert "node node-a of host beta has the uuid" in found["node-a"]
+        database.write(lambda each: compute_nodes.delete(each, "alpha", ["node-a"]))
+    # It may come back as what it was.
+    assert refusals(database, {NodeName("alpha", "node-a"): MINE}) == {}
+
+
+def test_a_node_with_another_uuid_than_its_row_is_refused(database: Database) -> None:
+    store(database, MINE)
+    found = refusals(database, {NodeName("alpha", "node-a"): OTHER})
+    assert found.keys() == {"node-a"}
+    assert f"uuid {MINE}, and here it has {OTHER}: another machine" in found["node-a"]
+
+
+def test_of_two_new_nodes_with_one_uuid_the_second_is_refused(database: Database) -> None:
+    found = refusals(database, {NodeName("alpha", "a"): MINE, NodeName("alpha", "b"): MINE})
+    assert found.keys() == {"b"}
+    assert "which is that of node a of host alpha" in found["b"]
+
+
+def test_names_that_a_database_may_take_for_equal_are_refused(database: Database) -> None:
+    store(database, MINE)
+    found = refusals(database, {NodeName("alpha", "Node-A"): OTHER})
+    assert "two nodes of the same name" in found["Node-A"]
 
 
 def test_node_names_are_stripped() -> None:

@@ -3,20 +3,25 @@
 """The timers go on through every outage, and the service row tells of it."""
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from threading import Event
+from contextlib import contextmanager
+from itertools import pairwise
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from compute_agent.manager import Manager
+from compute_agent.manager import NEVER, PATIENCE, Manager
 from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, services
 from inventory.engine import Database
+from tests.fixtures.agent import a_guest
 from tests.fixtures.daemons.process import wait_until
 
 Start = Callable[[], Manager]
@@ -28,12 +33,14 @@ class Driver(FakeDriver):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.audits = 0
+        self.seen: Counter[str] = Counter()
         self.free = Event()
         self.free.set()
 
     def guests(self, node: NodeName) -> list[Guest]:
         self.free.wait()
         self.audits += 1
+        self.seen[node.node] += 1
         return list(super().guests(node))
 
     def close(self) -> None:
@@ -177,11 +184,177 @@ def test_pauses_grow_and_end(conf: cfg.ConfigOpts, database: Database, driver: D
     try:
         assert [manager._attempt() for _ in range(6)] == [5, 10, 20, 40, 60, 60]
         driver.fail(None)
-        assert manager._attempt() is None
+        assert manager._attempt() == NEVER
         driver.fail("gone again")
         assert manager._attempt() == 5
     finally:
         manager.stop()
+
+
+FIRST, SECOND = (NodeName("alpha", f"alpha-node-000{number}") for number in (1, 2))
+
+
+@pytest.fixture
+def two_nodes(conf: cfg.ConfigOpts, driver: Driver) -> Driver:
+    """A host with two nodes that is audited every ten minutes."""
+    conf.set_override("nodes", 2, group="fake")
+    conf.set_override("update_resources_interval", 600)
+    return driver
+
+
+def vms(database: Database) -> list[int]:
+    rows = database.read(compute_nodes.all_live)
+    return [row.running_vms for row in sorted(rows, key=lambda row: row.hypervisor_hostname)]
+
+
+def first_audit(start: Start, database: Database) -> Manager:
+    manager = start()
+    assert comes(lambda: disabled(database) is None and vms(database))
+    return manager
+
+
+@contextmanager
+def a_stream_of_events(driver: Driver) -> Iterator[None]:
+    """Note the first node again and again."""
+    ended = Event()
+
+    def note() -> None:
+        while not ended.wait(0.005):
+            driver.changes.note(FIRST)
+
+    thread = Thread(target=note)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+def test_an_event_has_its_node_audited_at_once_and_no_other(
+    start: Start, database: Database, two_nodes: Driver
+) -> None:
+    first_audit(start, database)
+    two_nodes.add_guest(FIRST.node, a_guest(1))
+    assert comes(lambda: vms(database) == [1, 0])
+    two_nodes.remove_guest(FIRST.node, a_guest(1).uuid)
+    assert comes(lambda: vms(database) == [0, 0])
+    assert (two_nodes.seen[FIRST.node], two_nodes.seen[SECOND.node]) == (3, 1)
+
+
+def test_events_of_a_burst_share_an_audit(
+    start: Start, database: Database, two_nodes: Driver
+) -> None:
+    first_audit(start, database)
+    for number in range(100):
+        two_nodes.add_guest(FIRST.node, a_guest(number))
+    assert comes(lambda: vms(database) == [100, 0])
+    # A slow machine may need more than one of the 50 ms in which events are collected.
+    assert two_nodes.seen[FIRST.node] < 20
+    assert two_nodes.seen[SECOND.node] == 1
+
+
+def test_audits_of_all_nodes_keep_their_time_under_a_stream_of_events(
+    conf: cfg.ConfigOpts, start: Start, database: Database, two_nodes: Driver
+) -> None:
+    conf.set_override("update_resources_interval", 1)
+    began = time.monotonic()
+    first_audit(start, database)
+    with a_stream_of_events(two_nodes):
+        assert comes(lambda: two_nodes.seen[SECOND.node] >= 4)
+        seconds = time.monotonic() - began
+        assert two_nodes.seen[SECOND.node] <= seconds + 2
+        assert two_nodes.seen[FIRST.node] > two_nodes.seen[SECOND.node]
+
+
+def test_without_an_interval_events_are_all_there_is(
+    conf: cfg.ConfigOpts, start: Start, database: Database, two_nodes: Driver
+) -> None:
+    conf.set_override("update_resources_interval", -1)
+    manager = first_audit(start, database)
+    two_nodes.add_guest(SECOND.node, a_guest(1))
+    assert comes(lambda: vms(database) == [0, 1])
+    assert (two_nodes.seen[FIRST.node], two_nodes.seen[SECOND.node]) == (1, 2)
+    manager.stop()
+    assert not manager.alive()
+
+
+def test_after_a_failure_all_nodes_are_audited(
+    start: Start, database: Database, two_nodes: Driver
+) -> None:
+    first_audit(start, database)
+    two_nodes.fail("gone for a while")
+    two_nodes.add_guest(FIRST.node, a_guest(1))
+    assert comes(lambda: disabled(database))
+    # Nobody notes this one.
+    two_nodes._added[SECOND.node] = {a_guest(2).uuid: a_guest(2)}
+    two_nodes.fail(None)
+    assert comes(lambda: vms(database) == [1, 1])
+    assert comes(lambda: not disabled(database))
+
+
+def test_a_stream_of_events_does_not_hurry_what_fails(
+    conf: cfg.ConfigOpts,
+    start: Start,
+    database: Database,
+    two_nodes: Driver,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conf.set_override("reconnect_interval", 2, group="libvirt")
+    first_audit(start, database)
+    attempts = []
+    nodes = two_nodes.nodes
+    two_nodes.nodes = lambda: attempts.append(time.monotonic()) or nodes()  # type: ignore[method-assign,func-returns-value]
+    two_nodes.fail("gone")
+    began = time.monotonic()
+    with a_stream_of_events(two_nodes):
+        assert comes(lambda: len(attempts) >= 4)
+    # Two seconds each, where the pauses would have been 2, 4 and 8 without events.
+    assert time.monotonic() - began >= 3 * 2
+    assert min(later - each for each, later in pairwise(attempts)) >= 2
+
+
+def test_all_nodes_are_audited_at_once_when_somebody_asks(
+    conf: cfg.ConfigOpts, start: Start, database: Database, two_nodes: Driver
+) -> None:
+    manager = first_audit(start, database)
+    conf.set_override("nodes", 3, group="fake")
+    manager.look_again()
+    assert comes(lambda: len(vms(database)) == 3)
+    # Also when nothing else would ever be due.
+    conf.set_override("update_resources_interval", -1)
+    conf.set_override("nodes", 2, group="fake")
+    manager.look_again()
+    assert comes(lambda: len(vms(database)) == 2)
+    conf.set_override("update_resources_interval", 1)
+    manager.look_again()
+    seen = two_nodes.seen[SECOND.node]
+    assert comes(lambda: two_nodes.seen[SECOND.node] >= seen + 3)
+
+
+def test_audits_that_are_late_are_said_to_be_once(
+    conf: cfg.ConfigOpts, database: Database, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = a_manager(conf, database, driver)
+    now = time.monotonic()
+    with caplog.at_level(logging.INFO, logger="compute_agent.manager"):
+        for due in (now - 1, now - 2, now + 60, now + 60, now - 1):
+            manager._say_if_late(due)
+    manager.stop()
+    assert [text.split("s longer")[-1] for text in messages(caplog)] == [
+        " than update_resources_interval",
+        "Audits take less time than update_resources_interval again",
+        " than update_resources_interval",
+    ]
+
+
+def test_a_driver_that_forgets_its_mailbox_does_not_hold_up_the_end(
+    conf: cfg.ConfigOpts, start: Start, database: Database, two_nodes: Driver
+) -> None:
+    two_nodes.close = lambda: None  # type: ignore[method-assign]
+    manager = first_audit(start, database)
+    began = time.monotonic()
+    manager.stop()
+    assert not manager.alive()
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_stop_does_not_wait_for_a_driver_that_hangs(

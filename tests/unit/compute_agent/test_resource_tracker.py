@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent.resource_tracker import ResourceTracker
-from compute_agent.virt.driver import DriverUnavailable
+from compute_agent.virt.driver import DriverUnavailable, Guest, NodeName, Size
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
 from inventory.engine import Database
@@ -170,3 +170,36 @@ def test_many_nodes_are_audited_with_all_their_guests(
     assert {host for host, row in rows.items() if row.running_vms} == {"alpha-0001", "alpha-1200"}
     assert rows["alpha-1200"].service_id == 1199
     assert {row.host for row in guests(database).values()} == {"alpha-0001", "alpha-1200"}
+
+
+def test_a_guest_that_is_reported_twice_counts_once(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    class Stammering(FakeDriver):
+        def guests(self, node: NodeName) -> list[Guest]:
+            return [a_guest(1, memory_mb=64), a_guest(2), a_guest(1, memory_mb=128)]
+
+    ResourceTracker(conf, database, Stammering(conf)).audit(SERVICE)
+    (row,) = nodes(database)
+    assert (row.running_vms, row.memory_mb_used) == (2, 512 + 1024 + 128)
+    assert guests(database)[a_guest(1).uuid].memory_mb == 128
+
+
+def test_what_the_driver_takes_for_guests_counts(conf: cfg.ConfigOpts, database: Database) -> None:
+    class Hungry(FakeDriver):
+        def overhead(self, guest: Guest) -> Size:
+            return Size(memory_mb=guest.memory_mb // 8)
+
+    driver = Hungry(conf)
+    driver.add_guest("alpha", a_guest(1))
+    ResourceTracker(conf, database, driver).audit(SERVICE)
+    assert nodes(database)[0].memory_mb_used == 512 + 1024 + 128
+
+
+def test_metrics_are_in_the_row(
+    conf: cfg.ConfigOpts, database: Database, driver: FakeDriver
+) -> None:
+    metric = {"name": "cpu.percent", "value": 0.5, "timestamp": "t", "source": "s"}
+    tracker = ResourceTracker(conf, database, driver, metrics=lambda name: [metric])
+    tracker.audit(SERVICE)
+    assert json.loads(nodes(database)[0].metrics) == [metric]
