@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler service: the one place where its parts are joined."""
 
-from threading import Event
+from threading import Event, Thread
 
-import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as oslo_service
@@ -16,9 +15,12 @@ from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
 from scheduler.destinations import Destinations
 from scheduler.host_view import HostView
+from scheduler.rpc import changes
+from scheduler.rpc.changes_endpoint import ChangesEndpoint
 from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
 from scheduler.rpc.notifications import Notifications
 from scheduler.rpc.server import RpcServer
+from scheduler.rpc.transport import rpc_transport
 
 LOG = log.getLogger(__name__)
 
@@ -68,30 +70,32 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         migrations.check(self._database)
         self.destinations = build_destinations(conf, self._database)
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
-        self._transport = oslo_messaging.get_rpc_transport(conf)
-        self._server = RpcServer(
-            self._transport,
-            TOPIC,
-            conf.host,
-            [
-                SchedulerEndpoint(self.destinations, Notifications(conf)),
-                TrackingEndpoint(
-                    self.destinations.view,
-                    lambda: bool(conf.filter_scheduler.track_instance_changes),
-                ),
-                BaseEndpoint(),
-            ],
-            conf.scheduler.max_requests_in_flight,
-        )
+        self._transport = rpc_transport(conf)
+        self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(
             self._database, [conf.host], services.SCHEDULER, conf.report_interval
         )
         self._heartbeat.start()
         self._server.start()
+        self._changes_server.start()
         self._started = True
         self._notifier.ready("serving select_destinations")
         self._notifier.watch(self._server.alive)
         LOG.info("Scheduler %s serves select_destinations", conf.host)
+
+    def _servers(self) -> tuple[RpcServer, RpcServer]:
+        """Return what serves requests, and what agents push to."""
+        conf, view = self._conf, self.destinations.view
+        endpoints = [
+            SchedulerEndpoint(self.destinations, Notifications(conf)),
+            TrackingEndpoint(view, lambda: bool(conf.filter_scheduler.track_instance_changes)),
+            BaseEndpoint(),
+        ]
+        most = conf.scheduler.max_requests_in_flight
+        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, most)
+        # One at a time, in the order in which they come: taking them in is work for the CPU.
+        pushes = RpcServer(self._transport, changes.TOPIC, conf.host, [ChangesEndpoint(view)], 1)
+        return requests, pushes
 
     def stop(self) -> None:
         """Answer what was taken, then leave. Safe for a service that was never started."""
@@ -100,7 +104,11 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             return
         LOG.info("Stopping: no more requests are taken, those under way are answered")
         self._notifier.stopping()
+        # Side by side: an idle server may need seconds to notice.
+        pushes = Thread(target=self._changes_server.drain, name="pushes")
+        pushes.start()
         self._server.drain()
+        pushes.join()
         self._heartbeat.stop()
         self._transport.cleanup()
         self._database.close()

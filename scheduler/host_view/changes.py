@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from inventory import aggregates, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
-from inventory.tables import utc_now
+from inventory.tables import utc_moment
+from scheduler.host_view.rows import seconds, written
 
 # A transaction stamps its rows when it begins to write; others see them when it commits. Rows are
 # looked for as far back as such a transaction may take.
@@ -32,6 +33,10 @@ class Changes:
     instances: list[Any] = field(default_factory=list)
     services: list[Any] | None = None
     aggregates: list[AggregateRecord] | None = None
+
+    def ought_to_have(self, node: Any) -> bool:
+        """Return whether a row of a node was written so early that this reading had to find it."""
+        return written(node) < seconds(self.now - OVERLAP)
 
 
 def everything(connection: sa.Connection) -> Changes:
@@ -84,5 +89,5 @@ def _services(connection: sa.Connection) -> list[Any]:
 
 
 def _now(connection: sa.Connection) -> datetime:
-    now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
+    now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
     return now

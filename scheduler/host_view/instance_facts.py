@@ -15,6 +15,7 @@ from scheduler.objects.instance import Instance
 LOG = log.getLogger(__name__)
 _NAMES = tuple(field.name for field in fields(Instance))
 _FLAVOR = ("instance_type_id", "flavor_name", "flavor")
+_STATE = ("vm_state", "task_state", "power_state")
 _MOST_TEXTS = 4096
 
 
@@ -28,7 +29,10 @@ def instance_of(row: Any) -> Instance:
         vcpus=row.vcpus,
         memory_mb=row.memory_mb,
         root_gb=row.root_gb,
+        ephemeral_gb=row.ephemeral_gb,
         vm_state=row.vm_state,
+        task_state=row.task_state,
+        os_type=row.os_type,
         instance_type_id=row.flavor_id,
         flavor_name=row.flavor_name,
         image_properties=_image_properties(row.image_properties),
@@ -38,10 +42,15 @@ def instance_of(row: Any) -> Instance:
 def merged(known: Instance, newer: Instance) -> Instance:
     """Return an instance with what newer says, and with what known says where that is silent.
 
-    What tells the flavor is not mixed when the two are of different ones.
+    What tells the flavor is not mixed when the two are of different ones, nor is what tells the
+    state: an instance without a task has none.
     """
     facts = {name: getattr(newer, name) for name in _NAMES}
-    kept = set(_NAMES) - set(_FLAVOR) if _other_flavor(known, newer) else _NAMES
+    kept = set(_NAMES)
+    if _other_flavor(known, newer):
+        kept -= set(_FLAVOR)
+    if newer.vm_state is not None:
+        kept -= set(_STATE)
     facts.update({name: getattr(known, name) for name in kept if facts[name] is None})
     return Instance(**facts)
 

@@ -43,10 +43,10 @@ def write_node(hosts: HostTable, row: int, node: Any) -> bool:
     hosts.set(row, "generation", node.generation)
     for name in _SAME:
         hosts.set(row, name, getattr(node, name))
-    written = seconds(node.updated_at or node.created_at)
-    if node.free_disk_gb is None or (hosts.get(row, "updated") or 0.0) > written:
+    at = written(node)
+    if node.free_disk_gb is None or (hosts.get(row, "updated") or 0.0) > at:
         return False
-    hosts.set(row, "updated", written)
+    hosts.set(row, "updated", at)
     _write_resources(hosts, row, node)
     return True
 
@@ -54,6 +54,11 @@ def write_node(hosts: HostTable, row: int, node: Any) -> bool:
 def seconds(moment: datetime | None) -> float:
     """Return a moment of the database, which has no zone, as seconds since 1970."""
     return moment.replace(tzinfo=UTC).timestamp() if moment else 0.0
+
+
+def written(node: Any) -> float:
+    """Return when a row of compute_nodes was written, in seconds since 1970."""
+    return seconds(node.updated_at or node.created_at)
 
 
 def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
@@ -83,7 +88,7 @@ def _write_parsed(hosts: HostTable, row: int, name: str, text: str) -> None:
     try:
         value = read(text)
     # One unreadable row must not keep all other hosts from being read.
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, OverflowError) as error:
         LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
         value = read("")
     hosts.set(row, name, value, text)
@@ -106,7 +111,8 @@ def _metrics(text: str) -> Any:
     metrics = _plain(list)(text)
     for each in metrics:
         if isinstance(each, dict) and str(each.get("name")).endswith(PERCENT):
-            with suppress(KeyError, TypeError, ValueError):
+            # A whole number in JSON may be larger than any float.
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
                 each["value"] = 100 * float(each["value"])
     return metrics
 

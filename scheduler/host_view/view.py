@@ -3,8 +3,9 @@
 """The scheduler's view of all hosts: a table in memory that follows the database.
 
 Before a decision it is brought up to date with what changed, which concurrent requests share; now
-and then it is read anew, which heals whatever was missed. Between two writes of a row, what
-decisions took from its host is remembered here.
+and then it is read anew, which heals whatever was missed. In between agents push what they have
+written: of two rows of a node the one of the higher generation counts, however they come. Between
+two writes of a row, what decisions took from its host is remembered here.
 """
 
 import time
@@ -21,8 +22,8 @@ from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
 from scheduler.host_view.aggregates import HostAggregates
-from scheduler.host_view.changes import OVERLAP, Changes, everything, since
-from scheduler.host_view.rows import seconds, write_node
+from scheduler.host_view.changes import Changes, everything, since
+from scheduler.host_view.rows import seconds, write_node, written
 from scheduler.host_view.shared_turn import SharedTurn, TurnTimeout
 from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.aggregate import Aggregate
@@ -32,6 +33,10 @@ from scheduler.objects.request_spec import RequestSpec
 LOG = log.getLogger(__name__)
 # Agents beat every ten seconds; reading the beats more often tells nothing new.
 HEARTBEATS_EVERY = 10.0
+# How far a row may be ahead of the database's clock as it is known here, in seconds. What was taken
+# from a host before a row was written does not count any more: a row of next year would count for
+# a year.
+MOST_AHEAD = 60.0
 
 
 class HostView:
@@ -51,6 +56,7 @@ class HostView:
         self._cell_uuid = cell_uuid
         self._lock = RLock()
         self._hosts = HostTable()
+        # Those of dead nodes stay until everything is read anew.
         self._generations: dict[int, int] = {}
         self._services: dict[str, Any] = {}
         self._trust: Mapping[str, str] = {}
@@ -120,6 +126,25 @@ class HostView:
         with self._lock:
             self._apply(changes, began)
 
+    def take(self, nodes: Sequence[Any], instances: Sequence[Any]) -> None:
+        """Take rows of nodes that an agent has just written, as far as they are news.
+
+        Rows of instances count with those of their nodes. The view gets no younger by that: what
+        else has changed is still to be read.
+        """
+        with self._lock:
+            if self._last is None:
+                return
+            news = []
+            for node in nodes:
+                if self._is_news(node, self._last):
+                    self._apply_node(node)
+                    news.append(node)
+            places = {(node.host, node.hypervisor_hostname) for node in news}
+            changes = Changes(self._last.now, {}, complete=False, nodes=news)
+            changes.instances = [each for each in instances if (each.host, each.node) in places]
+            self._apply_instances(changes)
+
     def consume(self, decision: Decision, spec: RequestSpec) -> None:
         """Remember what a decision took, until its hosts report again."""
         if spec.is_rebuild:
@@ -174,45 +199,63 @@ class HostView:
     def _apply(self, changes: Changes, began: float) -> None:
         if changes.complete:
             self._forget_missing(changes)
+            # Whatever was known: the database may have been restored from a backup.
+            self._generations.clear()
             self._loaded_at = began
         if changes.services is not None:
             self._services = {service.host: service for service in changes.services}
             self._services_at = began
         for node in changes.nodes:
-            self._apply_node(node)
+            if self._is_newer(node):
+                self._apply_node(node)
         if changes.aggregates is not None:
             self._aggregates.read(changes.aggregates)
             self._aggregates.settle()
         if changes.services is not None:
             for row in self._hosts.rows():
                 self._write_service(row)
+        self._apply_instances(changes)
+        self._last, self._read_at = changes, began
+
+    def _apply_instances(self, changes: Changes) -> None:
         self._whereabouts.follow(self._moved)
         self._moved.clear()
         self._whereabouts.read(changes, time.monotonic())
-        self._last, self._read_at = changes, began
+
+    def _is_newer(self, node: Any) -> bool:
+        return bool(node.generation > self._generations.get(node.id, -1))
+
+    def _is_news(self, node: Any, last: Changes) -> bool:
+        """Return whether a row that was pushed is newer than what is known, and can be true."""
+        ahead = written(node) - self._database_time(time.monotonic())
+        if not self._is_newer(node) or ahead > MOST_AHEAD:
+            return False
+        if node.deleted or node.id in self._generations:
+            return True
+        # A node that the last reading ought to have found, and has not, was deleted before it. One
+        # whose service is still to be read could not be used; it is read together with that.
+        return node.host in self._services and not last.ought_to_have(node)
 
     def _forget_missing(self, changes: Changes) -> None:
         alive = {(node.host, node.hypervisor_hostname) for node in changes.nodes}
         for row in list(self._hosts.rows()):
             if self._place(row) not in alive:
                 self._remove(row)
-        missed = sum(1 for node in changes.nodes if self._should_have_known(node))
+        last = self._last
+        missed = [each for each in changes.nodes if self._is_newer(each)]
+        missed = [each for each in missed if last is not None and last.ought_to_have(each)]
         if missed:
-            LOG.warning("The view of the hosts had missed changes of %s nodes; healed", missed)
-
-    def _should_have_known(self, node: Any) -> bool:
-        """Return whether an earlier reading ought to have found this state of a node."""
-        if self._last is None or self._generations.get(node.id) == node.generation:
-            return False
-        written = seconds(node.updated_at or node.created_at)
-        return written < seconds(self._last.now - OVERLAP)
+            LOG.warning("The view of the hosts had missed changes of %s nodes; healed", len(missed))
 
     def _apply_node(self, node: Any) -> None:
         row = self._hosts.row_of(node.host, node.hypervisor_hostname)
+        same = row is not None and self._hosts.get(row, "node_id") == node.id
+        if row is not None and same == bool(node.deleted):
+            # It is gone, or another one has its name now.
+            self._remove(row)
+            row = None
         if node.deleted:
-            self._generations.pop(node.id, None)
-            if row is not None and self._hosts.get(row, "node_id") == node.id:
-                self._remove(row)
+            self._generations[node.id] = node.generation
             return
         if row is None:
             row = self._hosts.add(node.host, node.hypervisor_hostname)
@@ -222,6 +265,7 @@ class HostView:
             self._write_service(row)
             self._write_trust(row)
         write_node(self._hosts, row, node)
+        # Last: one that could not be written is to be read again.
         self._generations[node.id] = node.generation
 
     def _write_trust(self, row: int) -> None:
@@ -243,8 +287,9 @@ class HostView:
             if not known:
                 LOG.warning("Host %s has a compute node and no compute service; not used", host)
             return
-        self._hosts.set(row, "service_disabled", service.disabled)
-        self._hosts.set(row, "disabled_reason", service.disabled_reason)
+        disabled, reason = services.switched_off(service)
+        self._hosts.set(row, "service_disabled", disabled)
+        self._hosts.set(row, "disabled_reason", reason)
         self._hosts.set(row, "forced_down", service.forced_down)
         self._hosts.set(row, "last_seen", self._services_at - services.heartbeat_age(service))
 

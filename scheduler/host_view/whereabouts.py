@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from inventory.instance_states import released
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.changes import Changes
 from scheduler.host_view.instance_facts import instance_of, merged
 from scheduler.host_view.promises import Place, Promises
-from scheduler.host_view.rows import seconds
+from scheduler.host_view.rows import seconds, written
 from scheduler.host_view.tracking import ToldInstances
 from scheduler.objects.instance import Instance
 
@@ -37,13 +38,15 @@ class Whereabouts:
 
     def read(self, changes: Changes, now: float) -> None:
         """Take over the rows of the inventory, and give up what was promised for too long."""
+        live = []
         for row in changes.instances:
-            if row.deleted:
+            if row.deleted or released(row.vm_state, row.task_state):
                 self._unreport((row.host, row.node), row.uuid)
             else:
                 self._report((row.host, row.node), row)
+                live.append(row)
         if changes.complete:
-            self._forget_missing(changes.instances)
+            self._forget_missing(live)
         for node in changes.nodes:
             self._believe_audit((node.host, node.hypervisor_hostname), node)
         for uuid, (host, _) in self._promises.expired(now):
@@ -145,7 +148,7 @@ class Whereabouts:
                 del self._reported[place]
 
     def _forget_missing(self, rows: Sequence[Any]) -> None:
-        # All rows are reported by now; were any others, they would be more.
+        # These rows are all reported by now; were any others, they would be more.
         if sum(map(len, self._reported.values())) == len(rows):
             return
         live = {(row.host, row.node, row.uuid) for row in rows}
@@ -156,8 +159,8 @@ class Whereabouts:
     def _believe_audit(self, place: Place, node: Any) -> None:
         """End the denial of instances that the agent saw in an audit since."""
         denied = self._denied.get(place, {})
-        written = seconds(node.updated_at or node.created_at)
-        for uuid in [each for each, moment in denied.items() if moment < written]:
+        at = written(node)
+        for uuid in [each for each, moment in denied.items() if moment < at]:
             del denied[uuid]
             self._settle(place[0], uuid)
         if not denied:

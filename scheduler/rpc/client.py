@@ -12,6 +12,7 @@ from scheduler.objects.selection import Selection
 from scheduler.rpc.codec import SelectArguments, decode_destinations, encode_select_arguments
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable, from_remote
+from scheduler.rpc.transport import rpc_transport
 
 
 class SchedulerClient:
@@ -22,7 +23,7 @@ class SchedulerClient:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
-        self._transport = transport or oslo_messaging.get_rpc_transport(conf)
+        self._transport = transport or rpc_transport(conf)
         self._client = oslo_messaging.get_rpc_client(
             self._transport, oslo_messaging.Target(topic="scheduler", version="4.0")
         )

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.host_view.instance_facts."""
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from scheduler.host_view import instance_facts
 from scheduler.host_view.instance_facts import instance_of, merged
 from scheduler.objects.instance import Instance
 from tests.builders import a_flavor
-from tests.databases import an_instance
+from tests.unit.scheduler.host_view.instance_rows import an_instance_row
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +19,7 @@ def _nothing_remembered():
 
 
 def row(**changes):
-    return SimpleNamespace(host="h1", node="n1", **an_instance("u1", **changes))
+    return an_instance_row("u1", node="n1", **changes)
 
 
 def test_a_row_tells_what_it_has():
@@ -30,8 +28,11 @@ def test_a_row_tells_what_it_has():
     )
     assert (found.uuid, found.host, found.node, found.project_id) == ("u1", "h1", "n1", "p1")
     assert (found.vcpus, found.memory_mb, found.root_gb, found.vm_state) == (1, 1024, 10, "active")
+    assert (found.ephemeral_gb, found.task_state, found.os_type) == (0, None, None)
     assert (found.instance_type_id, found.flavor_name) == (7, "m1.small")
     assert found.image_properties == {"os_distro": "debian"}
+    found = instance_of(row(ephemeral_gb=7, task_state="rebuilding", os_type="linux"))
+    assert (found.ephemeral_gb, found.task_state, found.os_type) == (7, "rebuilding", "linux")
 
 
 def test_a_row_of_the_first_release_knows_neither_flavor_nor_image():
@@ -80,17 +81,28 @@ def test_flavors_are_not_mixed(newer):
     )
 
 
+def test_a_task_that_has_ended_is_not_remembered():
+    known = Instance(uuid="u1", vm_state="building", task_state="spawning", power_state=0)
+    found = merged(known, instance_of(row()))
+    assert (found.vm_state, found.task_state, found.power_state) == ("active", None, None)
+    found = merged(known, Instance(uuid="u1", vcpus=2))
+    assert (found.vm_state, found.task_state, found.power_state) == ("building", "spawning", 0)
+
+
 def test_newer_image_properties_are_all_there_are():
     known = Instance(uuid="u1", image_properties={"a": "1", "b": "2"})
     newer = Instance(uuid="u1", image_properties={})
     assert merged(known, newer).image_properties == {}
 
 
+NAMES = ("project_id", "vcpus", "vm_state", "task_state")
 INSTANCES = st.builds(
     Instance,
     uuid=st.just("u1"),
     project_id=st.none() | st.sampled_from("ab"),
     vcpus=st.none() | st.integers(0, 2),
+    vm_state=st.none() | st.sampled_from("sr"),
+    task_state=st.none() | st.sampled_from("tu"),
     instance_type_id=st.none() | st.integers(0, 1),
     flavor_name=st.none() | st.sampled_from("xy"),
 )
@@ -99,7 +111,7 @@ INSTANCES = st.builds(
 @given(INSTANCES, INSTANCES)
 def test_what_is_newer_always_counts(known, newer):
     found = merged(known, newer)
-    for name in ("project_id", "vcpus", "instance_type_id", "flavor_name"):
+    for name in (*NAMES, "instance_type_id", "flavor_name"):
         if getattr(newer, name) is not None:
             assert getattr(found, name) == getattr(newer, name)
         else:

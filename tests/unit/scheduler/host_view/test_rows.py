@@ -76,6 +76,7 @@ def test_shares_become_percentages():
         {"name": "cpu.frequency", "value": 2000},
         {"name": "cpu.idle.percent", "value": "nonsense"},
         {"name": "cpu.user.percent"},
+        {"name": "cpu.kernel.percent", "value": 10**400},
         "nonsense",
     ]
     metrics = written(metrics=json.dumps(reported)).metrics

@@ -14,7 +14,7 @@ from scheduler.host_view import promises
 from scheduler.host_view.changes import Changes
 from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.instance import Instance
-from tests.databases import an_instance
+from tests.unit.scheduler.host_view.instance_rows import an_instance_row
 
 NOW = 1_000_000.0
 
@@ -45,12 +45,10 @@ class Cloud:
         node = host if node is None else node
         written = moment(at if rows_at is None else rows_at)
         facts = [{"uuid": each} if isinstance(each, str) else each for each in seen]
-        rows = [an_instance(**each) | {"deleted": 0} for each in facts]
-        rows += [an_instance(uuid) | {"deleted": 1} for uuid in gone]
+        facts += [{"uuid": each, "deleted": 1} for each in gone]
+        place = {"host": host, "node": node, "updated_at": written}
         changes = Changes(moment(at), {}, complete)
-        changes.instances = [
-            SimpleNamespace(host=host, node=node, updated_at=written, **row) for row in rows
-        ]
+        changes.instances = [an_instance_row(**each, **place) for each in facts]
         name = SimpleNamespace(
             host=host, hypervisor_hostname=node, updated_at=moment(at), created_at=None
         )
@@ -185,6 +183,37 @@ def test_a_complete_reading_shows_what_is_gone(cloud):
     cloud.audit("h1", "u1", "u2")
     cloud.audit("h2", "u3", complete=True)
     assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u3"])
+
+
+SHELVED = {"vm_state": "shelved_offloaded"}
+DELETED = {"vm_state": "deleted"}
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize(
+    ("state", "there"),
+    [
+        (SHELVED, False),
+        (SHELVED | {"task_state": "spawning"}, True),
+        (SHELVED | {"task_state": "unshelving"}, False),
+        (DELETED, False),
+        ({"vm_state": "soft-delete"}, True),
+        ({"vm_state": "error"}, True),
+    ],
+)
+def test_an_instance_that_has_released_its_host_is_not_on_it(cloud, complete, state, there):
+    # Behaviour reference of compute hosts, 2.4.
+    cloud.audit("h1", "u1", "u2")
+    cloud.audit("h1", {"uuid": "u1", **state}, "u2", complete=complete)
+    assert cloud.on("h1") == ["u1", "u2"] if there else ["u2"]
+    cloud.audit("h1", "u1", "u2", complete=complete)
+    assert cloud.on("h1") == ["u1", "u2"]
+
+
+def test_released_instances_do_not_stand_in_for_those_that_are_gone(cloud):
+    cloud.audit("h1", "u1", "u2")
+    cloud.audit("h1", "u1", {"uuid": "u3", **DELETED}, complete=True)
+    assert cloud.on("h1") == ["u1"]
 
 
 def test_the_end_of_a_row_that_was_never_read_is_no_error(cloud):
@@ -432,8 +461,9 @@ def _read_everything(cloud, reported, now):
     changes = Changes(moment(100), {}, True)
     for host, seen in reported.items():
         for uuid in seen:
-            row = an_instance(uuid) | {"deleted": 0, "updated_at": moment(0)}
-            changes.instances.append(SimpleNamespace(host=host, node=host, **row))
+            changes.instances.append(
+                an_instance_row(uuid, host=host, node=host, updated_at=moment(0))
+            )
         name = {"host": host, "hypervisor_hostname": host, "created_at": None}
         changes.nodes.append(SimpleNamespace(updated_at=moment(100), **name))
     cloud.whereabouts.read(changes, NOW + now)

@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Maintenance of a host reaches the view at its next reading, and counts as disabled."""
+
+import pytest
+
+from inventory import operations, services
+from scheduler.decision.host_state import HostState
+from scheduler.host_view import HostView
+from tests.databases import a_node, save, serve
+
+
+@pytest.fixture
+def view(database):
+    """A view of one living host that has been read already."""
+    save(database, a_node("h1"))
+    serve(database, "h1")
+    found = HostView(database)
+    assert seen(found) == (False, None)
+    return found
+
+
+def seen(view):
+    with view.current() as hosts:
+        state = HostState.of(hosts, hosts.row_of("h1", "h1"))
+        return state.service_disabled, state.disabled_reason
+
+
+def test_a_host_in_maintenance_is_disabled(view, database):
+    database.write(lambda c: operations.begin_maintenance(c, "h1", "new lamp"))
+    assert seen(view) == (True, "in maintenance: new lamp")
+    database.write(lambda c: operations.end_maintenance(c, "h1"))
+    assert seen(view) == (False, None)
+
+
+def test_the_agent_does_not_end_it(view, database):
+    (service,) = database.read(services.all_live)
+    database.write(lambda c: operations.begin_maintenance(c, "h1"))
+    database.write(lambda c: services.disable_automatically(c, [service.id], "gone"))
+    assert seen(view) == (True, "in maintenance; disabled: AUTO: gone")
+    database.write(lambda c: services.enable_automatically(c, [service.id]))
+    assert seen(view) == (True, "in maintenance")
