@@ -34,6 +34,7 @@ def _run(backend: str) -> int:
     from oslo_config import cfg
     from oslo_log import log
 
+    from compute_agent.device_spec import DeviceSpecError
     from compute_agent.identity import IdentityError
     from compute_agent.service import AgentService
     from compute_agent.virt.driver import DriverMisconfigured
@@ -43,23 +44,31 @@ def _run(backend: str) -> int:
     from inventory.migrations import SchemaError
 
     conf = cfg.CONF
-    refusals = (ConfigError, DatabaseUnavailable, DriverMisconfigured, IdentityError, SchemaError)
+    refusals = (
+        ConfigError,
+        DatabaseUnavailable,
+        DeviceSpecError,
+        DriverMisconfigured,
+        IdentityError,
+        SchemaError,
+    )
     with process.refusing(PROGRAM, *refusals):
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)
-        driver = _checked_driver(conf)
+        service = AgentService(conf, _checked_driver(conf), notifier)
     log.getLogger(__name__).info(
         "Starting as host %s with driver %s on %s", conf.host, conf.compute_driver, backend
     )
-    return process.serve(conf, AgentService(conf, driver, notifier), workers=1)
+    return process.serve(conf, service, workers=1)
 
 
 def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
     """Return the driver, after all that is better refused now than noticed later."""
-    from compute_agent import identity
+    from compute_agent import device_spec, identity
     from compute_agent.virt import loading
     from inventory import migrations
 
+    device_spec.parse(conf.pci.device_spec)
     driver = loading.load(conf)
     # For these checks only: a process that is forked off opens a database of its own.
     with migrations.checked_database(conf) as database:

@@ -1,11 +1,26 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What commands have in common: the configuration, and arguments of the form KEY=VALUE."""
+"""What commands have in common: the configuration, the database, agents, KEY=VALUE arguments."""
 
 import argparse
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, TypeVar
+from uuid import uuid4
 
 from cliff.app import App
 from oslo_config import cfg
+
+from conf.service import liveness_limit
+from inventory import migrations
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.host_client import HostClient
+
+T = TypeVar("T")
+# Seconds.
+LONGEST_WAIT = 3600
 
 
 def conf_of(app: App) -> cfg.ConfigOpts:
@@ -20,3 +35,86 @@ def pair(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return key, value
+
+
+def seconds(text: str) -> float:
+    """Return a time to wait, for argparse; what messages cannot be given is refused."""
+    value = float(text)
+    if not 0 < value <= LONGEST_WAIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and up to {LONGEST_WAIT}")
+    return value
+
+
+def limit_of(app: App) -> int:
+    """Return the age in seconds up to which a heartbeat counts as alive."""
+    return liveness_limit(conf_of(app))
+
+
+def read(app: App, work: Callable[..., T], *arguments: Any) -> T:
+    """Return work(connection, *arguments), run in a transaction that writes nothing."""
+    with migrations.checked_database(conf_of(app)) as database:
+        return database.read(lambda connection: work(connection, *arguments))
+
+
+def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
+    """Return work(connection, *arguments), committed."""
+    with migrations.checked_database(conf_of(app)) as database:
+        return database.write(lambda connection: work(connection, *arguments))
+
+
+def ask_agent(app: App, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
+    """Return what an agent answers to one call, made in the name of who runs the command."""
+    caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
+    with closing(HostClient(conf_of(app))) as client:
+        return client.call(caller, agent, method, timeout, **arguments)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    # A user without an entry and without a name in the environment, as in some containers.
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def add_reaching_agent(parser: argparse.ArgumentParser, timeout: float) -> None:
+    """Add the arguments of commands for which an agent has to answer."""
+    parser.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="[DEFAULT] host of the agent that looks after it, where that is another name.",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=timeout,
+        metavar="S",
+        help=f"Seconds to wait ({timeout:g}).",
+    )
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for why something is done."""
+    parser.add_argument("--reason", metavar="TEXT", help="Why, for whoever looks at it later.")
+
+
+def add_compute_service(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a service, by default that of an agent."""
+    parser.add_argument("host", help="Name of the host, as service list shows it.")
+    parser.add_argument(
+        "--binary", default="nova-compute", help="Which of its services (nova-compute)."
+    )
+
+
+def shown(row: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    """Return a row as cliff shows one."""
+    return list(row), list(row.values())
+
+
+def table(titles: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Return rows as cliff lists them; titles are those of the columns by key, in their order.
+
+    What is not set is an empty text.
+    """
+    lines = [["" if row[key] is None else row[key] for key in titles] for row in rows]
+    return list(titles.values()), lines

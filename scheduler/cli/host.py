@@ -8,48 +8,65 @@ from typing import Any
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from conf.service import liveness_limit
-from inventory import compute_nodes, migrations, services
+from inventory import compute_nodes, host_usage, migrations, services
 from inventory.engine import Database
-from scheduler.cli.base import conf_of
+from scheduler.cli.base import conf_of, limit_of, read, table
 
-COLUMNS = (
-    "Host",
-    "Node",
-    "Status",
-    "State",
-    "vCPUs Used",
-    "vCPUs",
-    "Memory MB Free",
-    "Memory MB",
-    "Disk GB Free",
-    "Disk GB",
-    "Instances",
-)
+LIST = {
+    "host": "Host",
+    "node": "Node",
+    "zone": "Zone",
+    "status": "Status",
+    "state": "State",
+    "vcpus_used": "vCPUs Used",
+    "vcpus": "vCPUs",
+    "free_ram_mb": "Memory MB Free",
+    "memory_mb": "Memory MB",
+    "free_disk_gb": "Disk GB Free",
+    "local_gb": "Disk GB",
+    "running_vms": "Instances",
+}
+DESCRIPTION = {
+    "host": "HOST",
+    "project": "PROJECT",
+    "cpu": "cpu",
+    "memory_mb": "memory_mb",
+    "disk_gb": "disk_gb",
+}
 
 
 class HostList(Lister):  # type: ignore[misc]  # cliff has no types
     """List the hosts with what they have, use and have left."""
 
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--zone", help="Only the hosts of this availability zone.")
+        return parser
+
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        with migrations.checked_database(conf_of(self.app)) as database:
-            nodes = database.read(compute_nodes.all_live)
-            states = _states(database, liveness_limit(conf_of(self.app)))
-        return COLUMNS, [
-            (
-                node.host,
-                node.hypervisor_hostname,
-                *states.get(node.host, ("no service", "down")),
-                node.vcpus_used,
-                node.vcpus,
-                node.free_ram_mb,
-                node.memory_mb,
-                node.free_disk_gb,
-                node.local_gb,
-                node.running_vms,
-            )
-            for node in nodes
-        ]
+        default = conf_of(self.app).default_availability_zone
+        asked = (limit_of(self.app), default, parsed_args.zone)
+        return table(LIST, read(self.app, host_usage.listed, *asked))
+
+
+class HostDescribe(Lister):  # type: ignore[misc]  # cliff has no types
+    """Show what a host has, what is used of it and what its instances may use, by project.
+
+    (used_now) includes what is kept for the host itself. (used_max) and the projects count all
+    instances, whatever their state.
+    """
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", help="Name of the host, as host list shows it.")
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+        return table(DESCRIPTION, read(self.app, host_usage.describe, parsed_args.host))
+
+
+# Columns that hold JSON.
+DOCUMENTS = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology", "pci_stats")
 
 
 class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -64,7 +81,7 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         with migrations.checked_database(conf_of(self.app)) as database:
             nodes = database.read(lambda c: compute_nodes.of_hosts(c, [parsed_args.host]))
-            states = _states(database, liveness_limit(conf_of(self.app)))
+            states = _states(database, limit_of(self.app))
         found = [n for n in nodes if parsed_args.node in (None, n.hypervisor_hostname)]
         if not found:
             raise RuntimeError(f"no compute node of host {parsed_args.host!r} has reported yet")
@@ -72,8 +89,8 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
             names = ", ".join(node.hypervisor_hostname for node in found)
             raise RuntimeError(f"host {parsed_args.host!r} has several nodes: {names}; add --node")
         node = dict(found[0]._mapping)
-        node["status"], node["state"] = states.get(parsed_args.host, ("no service", "down"))
-        for name in ("cpu_info", "supported_instances", "stats", "metrics"):
+        node["status"], node["state"] = states.get(node["host"], ("no service", "down"))
+        for name in DOCUMENTS:
             node[name] = _decoded(node[name])
         for name in ("created_at", "updated_at", "deleted_at"):
             node[name] = str(node[name] or "")

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from cliff.lister import Lister
 
-from scheduler.cli.base import conf_of, pair
+from scheduler.cli.base import conf_of, pair, seconds
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
@@ -48,7 +48,7 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             "--alternates", action="store_true", help="Also show where to try again."
         )
         parser.add_argument(
-            "--timeout", type=float, default=60.0, metavar="S", help="Seconds to wait (60)."
+            "--timeout", type=seconds, default=60.0, metavar="S", help="Seconds to wait (60)."
         )
         return parser
 

@@ -1,26 +1,25 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for services."""
+"""The command that lists services."""
 
 from typing import Any
 
 from cliff.lister import Lister
 
-from conf.service import liveness_limit
-from inventory import aggregates, migrations, services
-from scheduler.cli.base import conf_of
+from inventory import services
+from scheduler.cli.base import conf_of, limit_of, read, table
 
-COLUMNS = (
-    "ID",
-    "Binary",
-    "Host",
-    "Zone",
-    "Status",
-    "State",
-    "Updated At",
-    "Disabled Reason",
-    "Forced Down",
-)
+COLUMNS = {
+    "id": "ID",
+    "binary": "Binary",
+    "host": "Host",
+    "zone": "Zone",
+    "status": "Status",
+    "state": "State",
+    "updated_at": "Updated At",
+    "disabled_reason": "Disabled Reason",
+    "forced_down": "Forced Down",
+}
 
 
 class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
@@ -33,31 +32,7 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        conf = conf_of(self.app)
-        with migrations.checked_database(conf_of(self.app)) as database:
-            rows = database.read(lambda c: services.all_live(c, parsed_args.binary))
-            zones = _zones(database.read(aggregates.everything))
-        limit, default = liveness_limit(conf), conf.default_availability_zone
-        return COLUMNS, [
-            (
-                row.id,
-                row.binary,
-                row.host,
-                zones.get(row.host, default) if row.binary == services.COMPUTE[0] else "internal",
-                *services.status_and_state(row, limit),
-                str(row.updated_at or ""),
-                row.disabled_reason or "",
-                bool(row.forced_down),
-            )
-            for row in rows
-            if parsed_args.host in (None, row.host)
-        ]
-
-
-def _zones(records: list[aggregates.AggregateRecord]) -> dict[str, str]:
-    return {
-        host: record.metadata["availability_zone"]
-        for record in records
-        if "availability_zone" in record.metadata
-        for host in record.hosts
-    }
+        default = conf_of(self.app).default_availability_zone
+        asked = (limit_of(self.app), default, parsed_args.binary)
+        rows = read(self.app, services.listed, *asked)
+        return table(COLUMNS, [row for row in rows if parsed_args.host in (None, row["host"])])

@@ -6,6 +6,10 @@
      +-- NoValidHost           no destination for at least one instance
      +-- InvalidInput          the arguments cannot be read; the reason names the field
      +-- ServiceUnavailable    database or broker are gone, or the deadline has passed
+     +-- ComputeHostNotFound   there is no host, service or hypervisor of that name
+     +-- ComputeServiceInUse   the host is still needed, or still there
+     +-- Forbidden             an option of the agent does not allow it
+     +-- Unsupported           the driver of the host has no way to do it
 
 A caller rebuilds a failure from its class, its module, its positional arguments and its attribute
 ``kwargs``. All texts may reach a tenant.
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SchedulerFailure(Exception):
-    """The root of what select_destinations raises; ``reason`` says why, in one short sentence."""
+    """The root of what our RPC methods raise; ``reason`` says why, in one short sentence."""
 
     prefix: ClassVar[str]
     code: ClassVar[int]
@@ -50,14 +54,56 @@ class InvalidInput(SchedulerFailure):
 
 
 class ServiceUnavailable(SchedulerFailure):
-    """The scheduler cannot answer now; the same request may succeed later."""
+    """The service cannot answer now; the same request may succeed later."""
 
     __module__ = "nova.exception"
     prefix = "Service is unavailable at this time. "
     code = 503
 
 
-_REBUILT = {each.__name__: each for each in (NoValidHost, InvalidInput, ServiceUnavailable)}
+class ComputeHostNotFound(SchedulerFailure):
+    """What an operator asked for does not exist."""
+
+    __module__ = "nova.exception"
+    prefix = "Compute host could not be found: "
+    code = 404
+
+
+class ComputeServiceInUse(SchedulerFailure):
+    """What an operator wants to be gone is in use."""
+
+    __module__ = "nova.exception"
+    prefix = "Compute service is still in use: "
+    code = 409
+
+
+class Forbidden(SchedulerFailure):
+    """The configuration of the host does not allow what an operator wants."""
+
+    __module__ = "nova.exception"
+    prefix = "Forbidden: "
+    code = 403
+
+
+class Unsupported(SchedulerFailure):
+    """The host cannot do what an operator wants. Nova has NotImplementedError for it."""
+
+    prefix = "Not supported: "
+    code = 501
+
+
+_REBUILT = {
+    each.__name__: each
+    for each in (
+        NoValidHost,
+        InvalidInput,
+        ServiceUnavailable,
+        ComputeHostNotFound,
+        ComputeServiceInUse,
+        Forbidden,
+        Unsupported,
+    )
+}
 
 
 def from_remote(error: "RemoteError") -> Exception:

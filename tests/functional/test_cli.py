@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from inventory import aggregates, server_groups
+import pytest
+import sqlalchemy as sa
+
+from inventory import aggregates, instances, server_groups
 from inventory.engine import Database
 from tests.fixtures.deployment import Deployment, a_fleet
 
@@ -50,6 +53,14 @@ def test_wrong_use_is_told_and_ends_with_a_status(deployment: Deployment) -> Non
         (["select", "--timeout", "1"], 1, "is berthmaster-scheduler running"),
         (["host", "show", "nowhere"], 1, "no compute node of host 'nowhere' has reported yet"),
         (["--config-file", "/nowhere.conf", "host", "list"], 1, "/nowhere.conf"),
+        (["host", "describe", "nowhere"], 1, "no compute node of a host 'nowhere' has reported"),
+        (["host", "disable", "nowhere"], 1, "no service nova-compute on a host 'nowhere'"),
+        (["host", "power", "nowhere", "explode"], 2, "invalid choice: 'explode'"),
+        (["host", "power", "nowhere", "reboot", "--timeout", "1"], 1, "has not answered within"),
+        (["host", "power", "nowhere", "reboot", "--timeout", "nan"], 2, "'nan' is not above 0"),
+        (["select", "--timeout", "-1"], 2, "'-1' is not above 0"),
+        (["hypervisor", "show", "nowhere"], 1, "there is no hypervisor 'nowhere'"),
+        (["service", "force-down", "nowhere", "--unset"], 1, "there is no service"),
     ):
         done = deployment.cli(*arguments)
         assert done.returncode == status, done.stderr
@@ -69,6 +80,118 @@ def test_hosts_and_services_are_listed(deployment: Deployment, database: Databas
     assert found["controller"]["Binary"] == "nova-scheduler"
     assert found["controller"]["Zone"] == "internal"
     assert {row["State"] for row in found.values()} == {"up"}
+
+
+def test_a_host_is_described_by_project(deployment: Deployment, database: Database) -> None:
+    a_fleet(database, ["compute1"])
+    sizes = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "ephemeral_gb": 5}
+    seen = [{"uuid": uuid, "project_id": project, **sizes} for uuid, project in ("ap", "bp", "cq")]
+    database.write(lambda c: instances.replace(c, "compute1", "compute1", seen))
+    rows = deployment.cli_json("host", "describe", "compute1")
+    assert [tuple(row.values()) for row in rows] == [
+        ("compute1", "(total)", 32, 65536, 1000),
+        ("compute1", "(used_now)", 0, 512, 0),
+        ("compute1", "(used_max)", 6, 6144, 45),
+        ("compute1", "p", 4, 4096, 30),
+        ("compute1", "q", 2, 2048, 15),
+    ]
+    assert list(rows[0]) == ["HOST", "PROJECT", "cpu", "memory_mb", "disk_gb"]
+    servers = deployment.cli_json("hypervisor", "servers", "compute1")
+    assert [row["ID"] for row in servers] == ["a", "b", "c"]
+
+
+def test_hypervisors_are_listed_shown_and_added_up(
+    deployment: Deployment, database: Database
+) -> None:
+    a_fleet(database, ["rack_1", "rack%2"])
+    found = {row["Hypervisor Hostname"]: row for row in deployment.cli_json("hypervisor", "list")}
+    assert {(row["State"], row["Status"]) for row in found.values()} == {("up", "enabled")}
+    (only,) = deployment.cli_json("hypervisor", "list", "--matching", "%")
+    assert only["Hypervisor Hostname"] == "rack%2"
+    shown = deployment.cli_json("hypervisor", "show", str(only["ID"]))
+    assert (shown["hypervisor_hostname"], shown["cpu_info"]) == ("rack%2", {})
+    assert shown["service"]["host"] == "rack%2"
+    assert deployment.cli_json("hypervisor", "stats")["vcpus"] == 64
+    deployment.cli_json("host", "disable", "rack_1")
+    stats = deployment.cli_json("hypervisor", "stats")
+    assert (stats["count"], stats["vcpus"], stats["current_workload"]) == (1, 32, 0)
+    unknown = deployment.cli("hypervisor", "uptime", "rack_1", "--timeout", "0.5")
+    assert unknown.returncode == 1
+    assert "the driver of rack_1 does not tell since when its host runs" in unknown.stderr
+
+
+def test_a_hypervisor_may_be_called_as_the_id_of_another_one(
+    deployment: Deployment, database: Database
+) -> None:
+    a_fleet(database, ["compute1"], stats='{"booted": "1000"}')
+    (found,) = deployment.cli_json("hypervisor", "list")
+    a_fleet(database, [str(found["ID"])], stats='{"booted": "2000"}')
+    shown = deployment.cli_json("hypervisor", "uptime", "compute1", "--timeout", "0.5")
+    assert shown["hypervisor_hostname"] == "compute1"
+
+
+def test_the_letter_case_of_a_host_does_not_hide_its_service(
+    deployment: Deployment, database: Database
+) -> None:
+    a_fleet(database, ["compute1"])
+    shown = deployment.cli_json("host", "show", "COMPUTE1")
+    assert (shown["host"], shown["status"], shown["state"]) == ("compute1", "enabled", "up")
+
+
+def test_services_are_switched_and_deleted(deployment: Deployment, database: Database) -> None:
+    a_fleet(database, ["compute1", "compute2"])
+    shown = deployment.cli_json("service", "disable", "compute1", "--reason", "new lamp")
+    assert (shown["status"], shown["disabled_reason"], shown["note"]) == (
+        "disabled",
+        "new lamp",
+        "",
+    )
+    listed = deployment.cli_json("host", "list", "--zone", "nova")
+    assert {row["Host"]: row["Status"] for row in listed} == {
+        "compute1": "disabled",
+        "compute2": "enabled",
+    }
+    assert deployment.cli_json("service", "enable", "COMPUTE1")["disabled_reason"] is None
+    assert deployment.cli_json("service", "force-down", "compute1")["forced_down"] is True
+    (row,) = deployment.cli_json("service", "list", "--host", "compute1")
+    assert (row["State"], row["Forced Down"]) == ("down", True)
+    assert deployment.cli_json("service", "force-down", "compute1", "--unset")["status"]
+    for arguments, told in (
+        (["disable", "compute1", "--reason", "x" * 300], "reason: 300 characters, at most 255"),
+        (["disable", "compute1", "--reason", "AUTO: no"], "reason: 'AUTO: ' is how reasons begin"),
+        (["delete", "compute1"], "would register again: stop it"),
+    ):
+        refused = deployment.cli("service", *arguments)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert told in refused.stderr
+    database.write(lambda c: c.execute(sa.text(LONG_SILENT)))
+    assert deployment.cli_json("service", "delete", "compute1")["deleted_nodes"] == ["compute1"]
+    assert [row["Host"] for row in deployment.cli_json("host", "list")] == ["compute2"]
+
+
+LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE host = 'compute1'"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("host maintenance on", "Its agent goes on reporting"),
+        ("host power", "allow_host_power_actions"),
+        ("hypervisor uptime", "Its agent is asked"),
+        ("service force-down", "--unset"),
+    ],
+)
+def test_help_says_what_a_command_does(command: str, told: str) -> None:
+    program = Path(sys.executable).parent / "berthmaster"
+    done = subprocess.run(
+        [program, *command.split(), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert told in " ".join(done.stdout.split())
 
 
 def test_the_schema_is_synced_once_and_its_version_shown(deployment: Deployment) -> None:

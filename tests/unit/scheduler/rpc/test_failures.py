@@ -14,15 +14,27 @@ from oslo_messaging._drivers.common import (
 )
 
 from scheduler.rpc.failures import (
+    ComputeHostNotFound,
+    ComputeServiceInUse,
+    Forbidden,
     InvalidInput,
     NoValidHost,
     SchedulerFailure,
     ServiceUnavailable,
+    Unsupported,
     from_remote,
 )
 from tests.unit.scheduler.rpc import wire
 
-ALL = [NoValidHost, InvalidInput, ServiceUnavailable]
+ALL = [
+    NoValidHost,
+    InvalidInput,
+    ServiceUnavailable,
+    ComputeHostNotFound,
+    ComputeServiceInUse,
+    Forbidden,
+    Unsupported,
+]
 NOT_ENOUGH = "There are not enough hosts available."
 
 
@@ -51,6 +63,9 @@ def test_the_reason_may_be_empty():
     [
         (InvalidInput("vcpus: x"), "Invalid input received: vcpus: x", 400),
         (ServiceUnavailable("No database."), None, 503),
+        (ComputeHostNotFound("h1"), "Compute host could not be found: h1", 404),
+        (ComputeServiceInUse("h1"), "Compute service is still in use: h1", 409),
+        (Forbidden("no"), "Forbidden: no", 403),
     ],
 )
 def test_the_others_are_of_the_same_form(failure, message, code):
@@ -81,3 +96,9 @@ def test_any_other_class_stays_a_remote_error(kind):
 def test_a_copy_says_the_same(failure):
     original = failure("because")
     assert str(copy.deepcopy(original)) == str(original)
+
+
+def test_what_nova_has_no_class_for_is_ours():
+    sent = serialised(Unsupported("no"))
+    assert (sent["module"], sent["message"]) == ("scheduler.rpc.failures", "Not supported: no")
+    assert sent["kwargs"]["code"] == 501
