@@ -64,9 +64,13 @@ unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 functional: venv ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
 
-bench: venv ## what each filter and weigher costs, and how well fleets are packed
+bench: ## what plug-ins, audits and pushes cost, and how well fleets are packed
+	@tools/install-system-packages test
+	$(AGAIN) venv
 	$(BIN)/python -m benchmarks.plugins
 	$(BIN)/python -m benchmarks.packing
+	$(BIN)/python -m benchmarks.agent
+	$(BIN)/python -m benchmarks.pushes
 
 clean: ## remove .venv and everything else that was made
 	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""How soon a scheduler's view of the hosts shows a guest that somebody starts.
+
+A private libvirtd, RabbitMQ and MariaDB, and the agent as a process whose audits are an hour
+apart. The view is one of a scheduler that reads nothing: it has what the agent pushes. Measured is
+from the return of libvirt's own call to the moment at which the view shows the guest.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from conf import process
+
+# Before anything imports oslo.messaging, which would choose green threads.
+process.refuse_import("eventlet")
+process.start_backend("threading")
+
+import oslo_messaging  # noqa: E402
+from oslo_config import cfg  # noqa: E402
+
+from conf import opts  # noqa: E402
+from inventory import compute_nodes  # noqa: E402
+from inventory.engine import Database  # noqa: E402
+from scheduler.host_view import HostView  # noqa: E402
+from scheduler.rpc import changes  # noqa: E402
+from scheduler.rpc.changes_endpoint import ChangesEndpoint  # noqa: E402
+from scheduler.rpc.server import RpcServer  # noqa: E402
+from tests.fixtures.daemons import guests  # noqa: E402
+from tests.fixtures.daemons.libvirtd import Libvirtd  # noqa: E402
+from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
+from tests.fixtures.daemons.process import Guard  # noqa: E402
+from tests.fixtures.daemons.rabbitmq import RabbitMQ  # noqa: E402
+from tests.fixtures.deployment import Deployment  # noqa: E402
+
+PATIENCE = 60.0
+LIMIT_MS = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds from the start or the end of a guest to the view."""
+
+    backend: str
+    guests: int
+    median_ms: float
+    worst_ms: float
+
+
+def measure(backend_name: str, number: int) -> Latency:
+    """Return how long it took for so many guests, each started and ended."""
+    times = []
+    with _watched(backend_name) as (connection, residents):
+        for each in range(number):
+            uuid = str(uuid4())
+            xml = guests.XML.format(name=f"guest-{each}", uuid=uuid, vcpus=1, memory_mib=64)
+            guest = connection.createXML(xml)
+            times.append(_until(lambda uuid=uuid: uuid in residents()))
+            guest.destroy()
+            times.append(_until(lambda uuid=uuid: uuid not in residents()))
+    return Latency(backend_name, number, median(times), max(times))
+
+
+def _until(condition: Callable[[], bool]) -> float:
+    """Return the milliseconds until a condition holds."""
+    began = time.perf_counter()
+    while not condition():
+        if time.perf_counter() - began > PATIENCE:
+            sys.exit("the view never showed it")
+        time.sleep(0.001)
+    return 1000 * (time.perf_counter() - began)
+
+
+@contextmanager
+def _watched(
+    backend_name: str,
+) -> Iterator[tuple["guests.libvirt.virConnect", Callable[[], set[str]]]]:
+    """Yield a connection to start guests with, and a function to those that a view has."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(TemporaryDirectory(prefix="berthmaster-bench-")))
+        broker = stack.enter_context(RabbitMQ(directory / "rabbitmq"))
+        server = stack.enter_context(MariaDB(directory / "mariadb"))
+        libvirtd = stack.enter_context(Libvirtd(directory / "libvirtd"))
+        guard = stack.enter_context(Guard())
+        deployment = Deployment(
+            directory, guard, broker.transport_url, server.create_database("bench")
+        )
+        deployment.sync()
+        database = deployment.open_database()
+        stack.callback(database.close)
+        deployment.agent(
+            backend_name,
+            {
+                "DEFAULT": {"update_resources_interval": 3600},
+                "libvirt": {"connection_uri": libvirtd.uri, "virt_type": "qemu"},
+            },
+            name="hypervisor",
+        )
+        _until(lambda: bool(database.read(compute_nodes.all_live)))
+        view = _view(stack, database, broker.transport_url)
+        yield stack.enter_context(guests.connected(libvirtd.uri)), lambda: _residents(view)
+
+
+def _view(stack: ExitStack, database: Database, url: str) -> HostView:
+    """Return a view that has been read once, and takes what agents push."""
+    view = HostView(database, max_age=3600, reload_interval=3600)
+    view.refresh()
+    opts.set_defaults()
+    cfg.CONF([], project="berthmaster")
+    transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=url)
+    pushes = RpcServer(transport, changes.TOPIC, "bench", [ChangesEndpoint(view)], 1)
+    pushes.start()
+    stack.callback(transport.cleanup)
+    stack.callback(pushes.drain)
+    return view
+
+
+def _residents(view: HostView) -> set[str]:
+    with view.current() as hosts:
+        return {uuid for row in hosts.rows() for uuid in hosts.residents.on(row)}
+
+
+def report(found: Latency) -> str:
+    """Return the figures as a line."""
+    verdict = "" if found.worst_ms <= LIMIT_MS else f"   above {LIMIT_MS:g}"
+    return (
+        f"guest to view, agent on {found.backend:9} median {found.median_ms:6.1f}"
+        f"   worst {found.worst_ms:6.1f} ms of {2 * found.guests} events{verdict}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--guests", type=int, default=10, metavar="N")
+    parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
+    asked = parser.parse_args()
+    found = [measure(name, asked.guests) for name in ("eventlet", "threading")]
+    print("\n".join(map(report, found)))
+    if asked.json:
+        Path(asked.json).write_text(json.dumps([asdict(each) for each in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
