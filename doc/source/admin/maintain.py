@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Put a host into maintenance: maintain.py AGENT HOST [OPTION OF THE DAEMONS ...]."""
+
+import sys
+from uuid import uuid4
+
+# Before anything imports oslo.messaging, which would choose otherwise.
+from oslo_service.backend import BackendType, init_backend
+
+init_backend(BackendType.THREADING)
+
+from oslo_config import cfg  # noqa: E402
+
+from conf import loading  # noqa: E402
+from scheduler.rpc.context import RequestContext  # noqa: E402
+from scheduler.rpc.failures import SchedulerFailure  # noqa: E402
+from scheduler.rpc.host_client import HostClient  # noqa: E402
+
+agent, host, *options = sys.argv[1:]
+loading.read(cfg.CONF, "berthmaster", options, "1")
+client = HostClient(cfg.CONF)
+caller = RequestContext(f"req-{uuid4()}", user_name="night-shift", is_admin=True)
+order = {"host": host, "mode": True, "reason": "firmware"}
+try:
+    switches = client.call(caller, agent, "host_maintenance_mode", timeout=10.0, **order)
+except SchedulerFailure as error:
+    sys.exit(str(error))
+finally:
+    client.close()
+print(switches["status"], switches["disabled_reason"])
