@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options and a database for each test of the agent."""
+"""Options, a database, a fake driver and its tracker for each test of the agent."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
+from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.virt.fake import FakeDriver
 from inventory.engine import Database
 from tests.fixtures import agent
 
@@ -24,3 +26,13 @@ def database(conf: cfg.ConfigOpts) -> Iterator[Database]:
     opened = agent.database(conf)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def driver(conf: cfg.ConfigOpts) -> FakeDriver:
+    return FakeDriver(conf)
+
+
+@pytest.fixture
+def tracker(conf: cfg.ConfigOpts, database: Database, driver: FakeDriver) -> ResourceTracker:
+    return ResourceTracker(conf, database, driver)

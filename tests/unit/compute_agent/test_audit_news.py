@@ -18,29 +18,11 @@ from compute_agent.virt.driver import Guest, NodeFacts, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
 from inventory.engine import Database, DatabaseUnavailable
-from tests.fixtures.agent import a_guest
+from tests.fixtures.agent import a_guest, guests, nodes
 from tests.records import manage
 
 T = TypeVar("T")
 SERVICE = {"alpha": 7}
-
-
-@pytest.fixture
-def driver(conf: cfg.ConfigOpts) -> FakeDriver:
-    return FakeDriver(conf)
-
-
-@pytest.fixture
-def tracker(conf: cfg.ConfigOpts, database: Database, driver: FakeDriver) -> ResourceTracker:
-    return ResourceTracker(conf, database, driver)
-
-
-def nodes(database: Database) -> list[sa.Row[Any]]:
-    return database.read(compute_nodes.all_live)
-
-
-def guests(database: Database) -> dict[str, sa.Row[Any]]:
-    return {row.uuid: row for row in database.read(instances.all_live)}
 
 
 @contextmanager

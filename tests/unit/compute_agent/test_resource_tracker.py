@@ -3,7 +3,6 @@
 """An audit leaves in the database what the driver sees, whatever was there before."""
 
 import json
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,31 +11,13 @@ from oslo_config import cfg
 from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import DriverUnavailable, Guest, NodeName, Size
 from compute_agent.virt.fake import FakeDriver
-from inventory import compute_nodes, instances
+from inventory import compute_nodes
 from inventory.engine import Database
 from scheduler.objects import documents
 from tests.fixtures import agent
-from tests.fixtures.agent import a_guest
+from tests.fixtures.agent import a_guest, guests, nodes
 
 SERVICE = {"alpha": 7}
-
-
-@pytest.fixture
-def driver(conf: cfg.ConfigOpts) -> FakeDriver:
-    return FakeDriver(conf)
-
-
-@pytest.fixture
-def tracker(conf: cfg.ConfigOpts, database: Database, driver: FakeDriver) -> ResourceTracker:
-    return ResourceTracker(conf, database, driver)
-
-
-def nodes(database: Database) -> list[sa.Row[Any]]:
-    return database.read(compute_nodes.all_live)
-
-
-def guests(database: Database) -> dict[str, sa.Row[Any]]:
-    return {row.uuid: row for row in database.read(instances.all_live)}
 
 
 def test_the_first_audit_writes_a_finished_row(

@@ -4,10 +4,8 @@
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent import identity
@@ -16,10 +14,9 @@ from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.storing import Stored
 from compute_agent.virt.driver import DriverUnavailable, NodeFacts, NodeName
 from compute_agent.virt.fake import FakeDriver
-from inventory import compute_nodes, instances
 from inventory.engine import Database
 from tests.fixtures import agent
-from tests.fixtures.agent import a_guest
+from tests.fixtures.agent import a_guest, guests, nodes
 from tests.records import manage
 
 SERVICE = {"alpha": 7}
@@ -27,26 +24,8 @@ MINE = agent.UUID.format(71)
 OTHER = agent.UUID.format(72)
 
 
-def nodes(database: Database) -> list[sa.Row[Any]]:
-    return database.read(compute_nodes.all_live)
-
-
-def guests(database: Database) -> dict[str, sa.Row[Any]]:
-    return {row.uuid: row for row in database.read(instances.all_live)}
-
-
 def generations(database: Database) -> dict[str, int]:
     return {row.hypervisor_hostname: row.generation for row in nodes(database)}
-
-
-@pytest.fixture
-def driver(conf: cfg.ConfigOpts) -> FakeDriver:
-    return FakeDriver(conf)
-
-
-@pytest.fixture
-def tracker(conf: cfg.ConfigOpts, database: Database, driver: FakeDriver) -> ResourceTracker:
-    return ResourceTracker(conf, database, driver)
 
 
 @pytest.fixture
