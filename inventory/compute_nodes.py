@@ -10,12 +10,11 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from inventory.chunks import chunks
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment, utc_now
 
 RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
-# SQL statements grow with the number of ids in them; this many at a time suits both databases.
-CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ def marks(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, st
     written = sa.func.coalesce(table.c.updated_at, table.c.created_at)
     found: dict[tuple[str, str], Mark] = {}
     now = connection.scalar(sa.select(utc_moment())) or datetime.min
-    for some in _chunks(sorted(hosts)):
+    for some in chunks(sorted(hosts)):
         query = sa.select(*names, table.c.id, table.c.uuid, table.c.generation, written).where(
             table.c.deleted == 0, table.c.host.in_(some)
         )
@@ -95,7 +94,7 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
 
 def touch(connection: sa.Connection, ids: Iterable[int]) -> None:
     """Count the generation of these live rows up and stamp them, and change nothing else."""
-    for some in _chunks(sorted(ids)):
+    for some in chunks(sorted(ids)):
         connection.execute(
             sa.update(table)
             .where(table.c.id.in_(some), table.c.deleted == 0)
@@ -106,7 +105,7 @@ def touch(connection: sa.Connection, ids: Iterable[int]) -> None:
 def of_hosts(connection: sa.Connection, hosts: Iterable[str]) -> list[sa.Row[Any]]:
     """Return the whole live rows of these hosts."""
     rows: list[sa.Row[Any]] = []
-    for some in _chunks(sorted(hosts)):
+    for some in chunks(sorted(hosts)):
         rows += connection.execute(
             sa.select(table).where(table.c.deleted == 0, table.c.host.in_(some))
         )
@@ -122,7 +121,7 @@ def claiming(connection: sa.Connection, host: str, uuid: str | None) -> list[sa.
 def with_uuids(connection: sa.Connection, uuids: Iterable[str]) -> list[sa.Row[Any]]:
     """Return the whole rows that have these uuids, dead ones included."""
     rows: list[sa.Row[Any]] = []
-    for some in _chunks(list(uuids)):
+    for some in chunks(list(uuids)):
         rows += connection.execute(sa.select(table).where(table.c.uuid.in_(some)))
     return rows
 
@@ -136,7 +135,7 @@ def all_live(connection: sa.Connection) -> list[sa.Row[Any]]:
 def by_ids(connection: sa.Connection, ids: Iterable[int]) -> list[sa.Row[Any]]:
     """Return the whole rows with these ids, dead ones included."""
     rows: list[sa.Row[Any]] = []
-    for some in _chunks(sorted(ids)):
+    for some in chunks(sorted(ids)):
         rows += connection.execute(sa.select(table).where(table.c.id.in_(some)))
     return rows
 
@@ -167,7 +166,7 @@ def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:
 def _ids(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], int]:
     columns = (table.c.id, table.c.host, table.c.hypervisor_hostname)
     found: dict[tuple[str, str], int] = {}
-    for some in _chunks(sorted(hosts)):
+    for some in chunks(sorted(hosts)):
         query = sa.select(*columns).where(table.c.deleted == 0, table.c.host.in_(some))
         found |= {(row.host, row.hypervisor_hostname): row.id for row in connection.execute(query)}
     return found
@@ -181,11 +180,11 @@ def _revive(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> bo
     names = {node.get("uuid"): _place(node) for node in nodes}
     names.pop(None, None)
     dead: list[int] = []
-    for some in _chunks(list(names)):
+    for some in chunks(list(names)):
         query = sa.select(table).where(table.c.deleted != 0, table.c.uuid.in_(some))
         rows = connection.execute(query).mappings()
         dead += [row["id"] for row in rows if _place(row) == names[row["uuid"]]]
-    for some in _chunks(dead):
+    for some in chunks(dead):
         connection.execute(
             sa.update(table).where(table.c.id.in_(some)).values(deleted=0, deleted_at=None)
         )
@@ -219,7 +218,3 @@ def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _place(node: Mapping[Any, Any]) -> tuple[str, str]:
     return node["host"], node["hypervisor_hostname"]
-
-
-def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

@@ -2,17 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of migrations: instances on their way from one node to another, or to another size."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.chunks import chunks
 from inventory.instance_states import ENDED, MOVES, moving
 from inventory.tables import instances
 from inventory.tables import migrations as table
 
-# SQL statements grow with the number of names in them.
-CHUNK = 500
 Seen = Mapping[tuple[str, str], Collection[str]]
 
 
@@ -52,7 +51,7 @@ def _live() -> sa.Select[Any]:
 def _newest(connection: sa.Connection, uuids: list[str]) -> dict[str, int]:
     """Return the id of the newest migration under way of each of these instances."""
     found: dict[str, int] = {}
-    for some in _chunks(uuids):
+    for some in chunks(uuids):
         for row in connection.execute(_live().where(table.c.instance_uuid.in_(some))):
             found.setdefault(row.instance_uuid, row.id)
     return found
@@ -62,7 +61,7 @@ def _moving(connection: sa.Connection, uuids: list[str], seen: Seen) -> set[str]
     """Return those of the instances that move, as far as is known."""
     there = {uuid for guests in seen.values() for uuid in guests}
     managed: dict[str, bool] = {}
-    for some in _chunks(uuids):
+    for some in chunks(uuids):
         query = sa.select(
             instances.c.uuid,
             instances.c.host,
@@ -78,7 +77,3 @@ def _moving(connection: sa.Connection, uuids: list[str], seen: Seen) -> set[str]
             elif (row.host, row.node) not in seen:
                 there.add(row.uuid)
     return {uuid for uuid in uuids if managed.get(uuid, uuid in there)}
-
-
-def _chunks(items: list[str]) -> Iterator[list[str]]:
-    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

@@ -23,36 +23,28 @@ class utc_now(FunctionElement[datetime]):
 
     type: sa.types.TypeEngine[Any] = sa.DateTime()
     inherit_cache = True
+    mysql = "UTC_TIMESTAMP()"
+    # In the very form in which SQLAlchemy stores a DateTime, since SQLite compares texts.
+    sqlite = "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
+
+
+class utc_moment(utc_now):
+    """The same clock with fractions of a second, for a column of _MOMENT."""
+
+    inherit_cache = True
+    mysql = "UTC_TIMESTAMP(6)"
+    sqlite = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
 @compiles(utc_now, "mysql")
 @compiles(utc_now, "mariadb")
 def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    return "UTC_TIMESTAMP()"
+    return element.mysql
 
 
 @compiles(utc_now, "sqlite")
 def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    # In the very form in which SQLAlchemy stores a DateTime, since SQLite compares texts.
-    return "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
-
-
-class utc_moment(FunctionElement[datetime]):
-    """The same clock with fractions of a second, for a column of _MOMENT."""
-
-    type: sa.types.TypeEngine[Any] = sa.DateTime()
-    inherit_cache = True
-
-
-@compiles(utc_moment, "mysql")
-@compiles(utc_moment, "mariadb")
-def _utc_moment_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    return "UTC_TIMESTAMP(6)"
-
-
-@compiles(utc_moment, "sqlite")
-def _utc_moment_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+    return element.sqlite
 
 
 def _timestamps(updated: sa.types.TypeEngine[Any] | None = None) -> tuple[sa.Column[Any], ...]:

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes
+from inventory.chunks import CHUNK
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_now
 from tests.databases import a_node, a_uuid, save
@@ -105,7 +106,7 @@ def test_a_ratio_that_an_operator_wrote_is_kept(database):
 
 
 def test_many_nodes_at_once_new_and_old(database):
-    some = compute_nodes.CHUNK + 10
+    some = CHUNK + 10
     save(database, *(a_node(f"h{each}") for each in range(0, some, 2)))
     save(database, *(a_node(f"h{each}", vcpus_used=each) for each in range(some)))
     rows = {row.host: row for row in live(database)}
@@ -201,7 +202,7 @@ def test_a_row_that_nobody_stamped_is_as_old_as_can_be(database):
 
 
 def test_marks_of_very_many_hosts(database):
-    names = [f"h{each}" for each in range(compute_nodes.CHUNK + 10)]
+    names = [f"h{each}" for each in range(CHUNK + 10)]
     save(database, *(a_node(name) for name in names))
     assert {host for host, _ in marks(database, *names)} == set(names)
 
@@ -260,7 +261,7 @@ def test_touched_rows_count_as_written(database):
 
 
 def test_with_uuids_finds_dead_rows_too(database):
-    names = [f"h{each}" for each in range(compute_nodes.CHUNK + 10)]
+    names = [f"h{each}" for each in range(CHUNK + 10)]
     save(database, *(a_node(name) for name in names))
     database.write(lambda c: compute_nodes.delete(c, "h0", ["h0"]))
     uuids = [a_uuid(f"{name} {name}") for name in names[::-1]]

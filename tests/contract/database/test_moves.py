@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import instances, moves
+from inventory.chunks import CHUNK
 from inventory.instance_states import ENDED, MOVES
 from inventory.tables import utc_now
 from tests.databases import an_instance
@@ -156,7 +157,7 @@ def test_of_one_instance_only_the_newest_counts(database, moved):
 
 
 def test_many_instances_move_at_once(database):
-    number = moves.CHUNK + 10
+    number = CHUNK + 10
 
     def write(connection):
         rows = [an_instance(f"u{each}") for each in range(number)]
