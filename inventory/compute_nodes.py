@@ -70,6 +70,7 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
     """
     if not nodes:
         return
+    nodes = [_with_exact_disk(node) for node in nodes]
     hosts = {node["host"] for node in nodes}
     ids = _ids(connection, hosts)
     if _revive(connection, [node for node in nodes if _place(node) not in ids]):
@@ -90,6 +91,20 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(
             sa.update(table).where(table.c.id == sa.bindparam("row_id")).values(**changes), rows
         )
+
+
+def lock(connection: sa.Connection, ids: Iterable[int]) -> list[sa.Row[Any]]:
+    """Return (id, deleted, numa_topology, pci_stats) of these rows, which nobody else writes now.
+
+    Called before anything is read in a transaction: what is read after it is as new as the rows.
+    They are locked in the order of their ids, as by everyone who locks several.
+    """
+    columns = (table.c.id, table.c.deleted, table.c.numa_topology, table.c.pci_stats)
+    rows: list[sa.Row[Any]] = []
+    for some in chunks(sorted(ids)):
+        query = sa.select(*columns).where(table.c.id.in_(some)).order_by(table.c.id)
+        rows += connection.execute(query.with_for_update())
+    return rows
 
 
 def touch(connection: sa.Connection, ids: Iterable[int]) -> None:
@@ -214,6 +229,17 @@ def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
         and name not in ("uuid", "host", "hypervisor_hostname")
         and not (name in RATIOS and value is None)
     }
+
+
+def _with_exact_disk(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a node with its figures in MB, made from those in GB where there are none."""
+    if "disk_mb_used" in node:
+        return node
+    used, free = node["local_gb_used"], node.get("free_disk_gb")
+    least = node.get("disk_available_least")
+    if free is not None and least is not None:
+        free = min(free, least)
+    return {**node, "disk_mb_used": 1024 * used, "free_disk_mb": free and 1024 * free}
 
 
 def _place(node: Mapping[Any, Any]) -> tuple[str, str]:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a request fits: the one place for the arithmetic of totals, ratios and limits.
 
-All functions work on single numbers and on numpy arrays alike; amounts of one call share one unit.
+All functions work on single numbers and on numpy arrays alike, within() also on expressions of
+SQL; amounts of one call share one unit.
 """
 
 from typing import Any, TypeVar, overload
@@ -34,4 +35,9 @@ def fits(total: Any, used: Any, ratio: Any, requested: float) -> Any:
     The second condition keeps over-commit from giving one instance more than a host physically
     has. used may be above the limit, where a ratio was lowered or a host shrank.
     """
-    return (total >= requested) & (limit(total, ratio) - used >= requested)
+    return (total >= requested) & within(limit(total, ratio), used, requested)
+
+
+def within(limit: Any, used: Any, requested: Any) -> Any:
+    """Return where requested more keeps to the limit; an expression for expressions of SQL."""
+    return limit - used >= requested

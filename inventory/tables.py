@@ -103,6 +103,12 @@ compute_nodes = sa.Table(
     *_timestamps(_MOMENT),
     # Ours: grows by one with every write of the row.
     sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
+    # Ours, in MB, which local_gb_used and free_disk_gb are rounded from: what is taken, and what
+    # is free both by that and by disk_available_least.
+    sa.Column("disk_mb_used", sa.BigInteger),
+    sa.Column("free_disk_mb", sa.BigInteger),
+    # Ours: how many claims count in the usage besides the instances that were seen.
+    sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
     **_OPTIONS,
 )
@@ -236,6 +242,54 @@ server_group_members = sa.Table(
     metadata,
     sa.Column("group_id", sa.ForeignKey("server_groups.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("instance_uuid", sa.String(36), primary_key=True),
+    **_OPTIONS,
+)
+
+# Ours: a claim holds what an instance takes of a node, from the answer of a scheduler until the
+# instance is seen there.
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("instance_uuid", sa.String(36), nullable=False),
+    # 0 for the pending claim, of which an instance has one at most; see claims.Claim.slot.
+    sa.Column("slot", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("compute_node_id", sa.Integer, nullable=False, index=True),
+    _name("host"),
+    _name("node"),
+    # The request that it answers, and with what.
+    _name("request_id", nullable=True),
+    sa.Column("digest", sa.String(64)),
+    sa.Column("answer", _TEXT),
+    sa.Column("group_uuid", sa.String(255), index=True),
+    # The instance was on this node already, with another size.
+    sa.Column("in_place", sa.Boolean, nullable=False, server_default=sa.false()),
+    _count("vcpus"),
+    _count("memory_mb"),
+    sa.Column("disk_mb", sa.BigInteger, nullable=False),
+    # The fitted cells of the instance, and the pools of devices that are taken.
+    sa.Column("numa", _TEXT),
+    sa.Column("pci", _TEXT),
+    # As in instances.
+    _name("project_id", nullable=True),
+    _count("root_gb"),
+    _count("ephemeral_gb"),
+    _count("flavor_id", nullable=True),
+    _name("flavor_name", nullable=True),
+    sa.Column("image_properties", _TEXT),
+    sa.Column("created_at", _MOMENT),
+    sa.Column("expires_at", _MOMENT),
+    sa.UniqueConstraint("instance_uuid", "slot", name="uniq_allocations_slot"),
+    **_OPTIONS,
+)
+
+# Ours: who claims for a member of a server group locks its row, so that one sees the other.
+claimed_groups = sa.Table(
+    "claimed_groups",
+    metadata,
+    sa.Column("uuid", sa.String(255), primary_key=True),
+    _count("claims"),
     **_OPTIONS,
 )
 

@@ -3,6 +3,7 @@
 """The columns of a compute node that hold one of Nova's objects as JSON text."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from scheduler.objects.kinds import (
@@ -11,6 +12,7 @@ from scheduler.objects.kinds import (
     NAME,
     TEXT,
     TRUTH,
+    UUID,
     Kind,
     from_json,
     list_of,
@@ -21,7 +23,13 @@ from scheduler.objects.kinds import (
     set_of,
 )
 from scheduler.objects.network import NetworkMetadata
-from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from scheduler.objects.numa import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NUMACell,
+    NUMAPagesTopology,
+    NUMATopology,
+)
 from scheduler.objects.pci import PciDevicePool
 from scheduler.objects.shape import NAME_KEY, Fields, Shape, object_list
 
@@ -56,6 +64,41 @@ NUMA_CELL = Shape(
     settle=_share_cpus,
 )
 NUMA_TOPOLOGY = Shape(NUMATopology, "1.2", {"cells": list_of(NUMA_CELL.kind)})
+
+
+def _settle_guest_cell(cell: Fields) -> None:
+    # Before InstanceNUMACell 1.5 cpuset held the CPUs of pinned guests too.
+    if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
+        cell["pcpuset"] = cell.pop("cpuset", set())
+
+
+GUEST_CELL = Shape(
+    InstanceNUMACell,
+    "1.6",
+    {
+        "id": COUNT,
+        "cpuset": set_of(COUNT),
+        "pcpuset": set_of(COUNT),
+        "cpuset_reserved": nullable(set_of(COUNT)),
+        "memory": COUNT,
+        "pagesize": nullable(INTEGER),
+        "cpu_pinning_raw": nullable(map_of(COUNT, key=COUNT)),
+        "cpu_policy": nullable(NAME),
+        "cpu_thread_policy": nullable(NAME),
+    },
+    renamed={"cpu_pinning_raw": "cpu_pinning"},
+    settle=_settle_guest_cell,
+)
+GUEST_TOPOLOGY = Shape(
+    InstanceNUMATopology,
+    "1.3",
+    {
+        "id": INTEGER,
+        "instance_uuid": UUID,
+        "cells": list_of(GUEST_CELL.kind),
+        "emulator_threads_policy": nullable(NAME),
+    },
+)
 _POOL: dict[str, Kind] = {
     "product_id": NAME,
     "vendor_id": NAME,
@@ -88,12 +131,22 @@ def numa_topology_to_json(topology: NUMATopology) -> str:
     return json.dumps(NUMA_TOPOLOGY.write(topology))
 
 
+def guest_topology_from_json(text: str) -> InstanceNUMATopology:
+    """Read the cells of a guest; raises Malformed for what is no such document."""
+    return GUEST_TOPOLOGY.read(from_json(text))
+
+
+def guest_topology_to_json(topology: InstanceNUMATopology) -> str:
+    """Write the cells of a guest."""
+    return json.dumps(GUEST_TOPOLOGY.write(topology))
+
+
 def pci_pools_from_json(text: str | None) -> list[PciDevicePool]:
     """Read the column ``pci_stats``; raises Malformed for what is no such document."""
     parsed = from_json(text) if text else None
     return [] if parsed is None else list(PCI_POOLS.read(parsed))
 
 
-def pci_pools_to_json(pools: list[PciDevicePool]) -> str:
+def pci_pools_to_json(pools: Iterable[PciDevicePool]) -> str:
     """Write the column ``pci_stats``."""
-    return json.dumps(PCI_POOLS.write(pools))
+    return json.dumps(PCI_POOLS.write(list(pools)))

@@ -4,7 +4,6 @@
 
 from scheduler.objects.kinds import (
     COUNT,
-    INTEGER,
     NAME,
     SIZE,
     TEXT,
@@ -17,45 +16,10 @@ from scheduler.objects.kinds import (
     set_of,
 )
 from scheduler.objects.network import NetworkRequest, SecurityGroup
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
 from scheduler.objects.request_group import RequestGroup, RequestLevelParams
-from scheduler.objects.shape import Fields, Shape
+from scheduler.objects.shape import Shape
 
-
-def _settle_guest_cell(cell: Fields) -> None:
-    # Before InstanceNUMACell 1.5 cpuset held the CPUs of pinned guests too.
-    if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
-        cell["pcpuset"] = cell.pop("cpuset", set())
-
-
-GUEST_CELL = Shape(
-    InstanceNUMACell,
-    "1.6",
-    {
-        "id": COUNT,
-        "cpuset": set_of(COUNT),
-        "pcpuset": set_of(COUNT),
-        "cpuset_reserved": nullable(set_of(COUNT)),
-        "memory": COUNT,
-        "pagesize": nullable(INTEGER),
-        "cpu_pinning_raw": nullable(map_of(COUNT, key=COUNT)),
-        "cpu_policy": nullable(NAME),
-        "cpu_thread_policy": nullable(NAME),
-    },
-    renamed={"cpu_pinning_raw": "cpu_pinning"},
-    settle=_settle_guest_cell,
-)
-GUEST_TOPOLOGY = Shape(
-    InstanceNUMATopology,
-    "1.3",
-    {
-        "id": INTEGER,
-        "instance_uuid": UUID,
-        "cells": list_of(GUEST_CELL.kind),
-        "emulator_threads_policy": nullable(NAME),
-    },
-)
 PCI_REQUEST = Shape(
     InstancePCIRequest,
     "1.4",

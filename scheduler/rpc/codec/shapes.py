@@ -9,7 +9,7 @@ their meaning since is settled by the small functions below.
 from typing import Any
 
 from scheduler.objects.destination import CellMapping, Destination
-from scheduler.objects.documents import NETWORK_METADATA
+from scheduler.objects.documents import GUEST_TOPOLOGY, NETWORK_METADATA
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta
 from scheduler.objects.instance_group import InstanceGroup
@@ -41,7 +41,6 @@ from scheduler.objects.retries import SchedulerRetries, TriedHost
 from scheduler.objects.shape import Fields, Shape, object_list
 from scheduler.rpc.codec.image_properties import IMAGE_PROPERTIES
 from scheduler.rpc.codec.resources import (
-    GUEST_TOPOLOGY,
     LEVEL_PARAMS,
     NETWORK_REQUEST,
     PCI_REQUESTS,

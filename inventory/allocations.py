@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of allocations as audits and schedulers read them, and what an audit makes of them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.chunks import chunks
+from inventory.claims import CONFIRMED
+from inventory.tables import allocations as table
+from inventory.tables import utc_moment
+
+# By the uuids of the instances that were seen on a node, as hypervisors spell them: how many vCPUs
+# and how much memory, in MB, each has.
+Seen = Mapping[str, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What an audit makes of the claims on a node, as ids; pending are the rows that count on."""
+
+    confirmed: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    pending: list[Any] = field(default_factory=list)
+
+    @property
+    def is_news(self) -> bool:
+        """Tell whether anything is to be written."""
+        return bool(self.confirmed or self.ended)
+
+
+def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
+    """Return what becomes of the claims on a node when these instances were seen on it.
+
+    A claim is confirmed by its instance, and ends with it; one that waits for longer than its
+    lease ends as well. An instance that is resized where it is was seen there before: its claim
+    waits until it has the size that was claimed.
+    """
+    found = Settlement()
+    rows = list(rows)
+    confirmed: set[str] = set()
+    for row in rows:
+        size = seen.get(row.instance_uuid.lower())
+        if row.state == CONFIRMED:
+            continue
+        if size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb)):
+            found.confirmed.append(row.id)
+            confirmed.add(row.instance_uuid)
+        elif row.expires_at is not None and row.expires_at <= now:
+            found.ended.append(row.id)
+        else:
+            found.pending.append(row)
+    for row in rows:
+        gone = row.instance_uuid.lower() not in seen
+        if row.state == CONFIRMED and (gone or row.instance_uuid in confirmed):
+            found.ended.append(row.id)
+    return found
+
+
+def settle(connection: sa.Connection, settlement: Settlement) -> None:
+    """Write what became of the claims on nodes whose rows are locked."""
+    for some in chunks(sorted(settlement.ended)):
+        connection.execute(sa.delete(table).where(table.c.id.in_(some)))
+    for some in chunks(sorted(settlement.confirmed)):
+        connection.execute(
+            sa.update(table)
+            .where(table.c.id.in_(some))
+            .values(state=CONFIRMED, slot=table.c.compute_node_id, expires_at=None)
+        )
+
+
+def on_nodes(connection: sa.Connection, ids: Collection[int]) -> tuple[list[sa.Row[Any]], datetime]:
+    """Return all claims on some nodes in the order of their ids, and the time now."""
+    rows: list[sa.Row[Any]] = []
+    for some in chunks(sorted(ids)):
+        query = sa.select(table).where(table.c.compute_node_id.in_(some))
+        rows += connection.execute(query.order_by(table.c.id))
+    return rows, connection.scalar(sa.select(utc_moment())) or datetime.min
+
+
+def overdue(connection: sa.Connection, ids: Collection[int]) -> set[int]:
+    """Return those of the nodes on which some claim has waited for longer than its lease."""
+    found: set[int] = set()
+    for some in chunks(sorted(ids)):
+        late = sa.and_(table.c.compute_node_id.in_(some), table.c.expires_at <= utc_moment())
+        found |= {*connection.scalars(sa.select(table.c.compute_node_id).where(late))}
+    return found
+
+
+def forget(connection: sa.Connection, ids: Collection[int]) -> None:
+    """Delete the claims on nodes that are gone."""
+    for some in chunks(sorted(ids)):
+        connection.execute(sa.delete(table).where(table.c.compute_node_id.in_(some)))
+
+
+def counted(connection: sa.Connection, ids: Collection[int] | None = None) -> Sequence[sa.Row[Any]]:
+    """Return the claims that count, on some nodes or all, with the columns of instances.
+
+    So many as a node's column claims says; they stand for instances that are being built.
+    """
+    counts = table.c.state != CONFIRMED
+    if ids is None:
+        return connection.execute(_as_instances().where(counts)).all()
+    rows: list[sa.Row[Any]] = []
+    for some in chunks(sorted(ids)):
+        here = table.c.compute_node_id.in_(some)
+        rows += connection.execute(_as_instances().where(here, counts))
+    return rows
+
+
+def _as_instances() -> sa.Select[Any]:
+    same = (
+        "compute_node_id host node project_id vcpus memory_mb root_gb ephemeral_gb"
+        " flavor_id flavor_name image_properties"
+    )
+    nothing = sa.null()
+    return sa.select(
+        table.c.instance_uuid.label("uuid"),
+        *(table.c[name] for name in same.split()),
+        sa.literal("building").label("vm_state"),
+        nothing.label("task_state"),
+        nothing.label("os_type"),
+    ).order_by(table.c.id)

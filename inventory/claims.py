@@ -1,0 +1,281 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: what an instance is going to take of a node, held from the decision until it is there.
+
+One transaction claims for all instances of a request, or for none. It locks in this order, as all
+who claim or audit do, so that none waits for one that waits for it: the row of the server group,
+rows of nodes by their ids, rows of claims. Source: design, section 5.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db.exception import DBDuplicateEntry
+
+from inventory import claimed_groups, claimed_usage, compute_nodes
+from inventory.chunks import chunks
+from inventory.claimed_documents import documents_of, given_back
+from inventory.claimed_groups import GroupRule
+from inventory.claimed_usage import Change
+from inventory.tables import allocations as table
+from inventory.tables import utc_moment
+
+PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
+# An instance is one of the same request in these; the claim of an alternate answers nothing.
+_ANSWERING = (PENDING, CONFIRMED)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one instance is to take of a node; disk in MB, documents as JSON.
+
+    limits are {vcpu, memory_mb, disk_gb} as far as filters have set them. about holds columns that
+    only describe the instance. An alternate is given up where it does not fit.
+    """
+
+    instance_uuid: str
+    node_id: int
+    host: str
+    node: str
+    vcpus: int
+    memory_mb: int
+    disk_mb: int
+    limits: Mapping[str, float] = field(default_factory=dict)
+    answer: str | None = None
+    in_place: bool = False
+    numa: str | None = None
+    pci: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    alternate: bool = False
+
+    @property
+    def slot(self) -> int:
+        """What makes it the only one of its kind."""
+        return -self.node_id if self.alternate else 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDocuments:
+    """The documents of a node as the request leaves them, if it still has this generation."""
+
+    generation: int
+    texts: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The claims of one request; leases in seconds.
+
+    The same request has the same id, the same instances and the same digest of all that it says.
+    """
+
+    request_id: str | None
+    digest: str
+    claims: Sequence[Claim]
+    lease: float
+    alternates_lease: float = 60.0
+    group: GroupRule | None = None
+    documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
+
+    @property
+    def uuids(self) -> list[str]:
+        """The instances, in the order of the request."""
+        return [each.instance_uuid for each in self.claims if not each.alternate]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer for each instance of the order; repeated: given before, and not claimed anew.
+
+    left are the nodes on which older claims of the instances were given back.
+    """
+
+    answers: Sequence[str | None]
+    repeated: bool = False
+    left: Collection[int] = ()
+
+
+class ClaimLost(Exception):
+    """Somebody else was faster; nothing is claimed. nodes are those that have changed."""
+
+    def __init__(self, nodes: Collection[int], reason: str) -> None:
+        super().__init__(f"lost a race: {reason}")
+        self.nodes = nodes
+        self.reason = reason
+
+
+def claim(connection: sa.Connection, order: Order) -> Claimed:
+    """Claim for all instances of an order, in the place of what was pending for them.
+
+    Raises ClaimLost, after which the transaction is to be rolled back.
+    """
+    if order.group:
+        claimed_groups.lock(connection, order.group.uuid)
+    standing = _standing(connection, order.uuids)
+    answers = answered(standing, order)
+    if answers is not None:
+        return Claimed(answers, repeated=True)
+    if order.group:
+        _check_group(connection, order, order.group)
+    old = [row for row in standing if row.state != CONFIRMED]
+    kept = _write_usage(connection, order, old)
+    _delete(connection, [row.id for row in old])
+    _insert(connection, order, kept)
+    left = {row.compute_node_id for row in old}
+    return Claimed([each.answer for each in kept if not each.alternate], left=left)
+
+
+def lookup(connection: sa.Connection, order: Order) -> tuple[Sequence[str | None] | None, bool]:
+    """Return what was answered to the same request, if anything, and whether claims are pending."""
+    standing = _standing(connection, order.uuids)
+    return answered(standing, order), any(row.state != CONFIRMED for row in standing)
+
+
+def answered(standing: Iterable[sa.Row[Any]], order: Order) -> list[str | None] | None:
+    """Return the answers to the same request, None if it is a new one."""
+    same = {
+        row.instance_uuid: row.answer
+        for row in standing
+        if (row.request_id, row.digest) == (order.request_id, order.digest)
+        and row.state in _ANSWERING
+    }
+    return [same[uuid] for uuid in order.uuids] if same.keys() >= {*order.uuids} else None
+
+
+def release(connection: sa.Connection, uuids: Collection[str], host: str | None = None) -> set[int]:
+    """Give back what is claimed for these instances, on one host only if one is named.
+
+    Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
+    ClaimLost when somebody else is at it.
+    """
+    old = [
+        row
+        for row in _standing(connection, uuids)
+        if row.state != CONFIRMED and host in (None, row.host)
+    ]
+    changes: dict[int, Change] = {}
+    for row in old:
+        _change(changes, row.compute_node_id).give_back(row)
+    _write(connection, changes, old, changes)
+    _delete(connection, [row.id for row in old])
+    return set(changes)
+
+
+def _standing(connection: sa.Connection, uuids: Collection[str]) -> list[sa.Row[Any]]:
+    names = (
+        "id instance_uuid state compute_node_id host request_id digest answer"
+        " vcpus memory_mb disk_mb numa pci"
+    )
+    columns = [table.c[name] for name in names.split()]
+    rows: list[sa.Row[Any]] = []
+    for some in chunks(list(uuids)):
+        rows += connection.execute(sa.select(*columns).where(table.c.instance_uuid.in_(some)))
+    return rows
+
+
+def _check_group(connection: sa.Connection, order: Order, rule: GroupRule) -> None:
+    others = claimed_groups.others(connection, rule.uuid, rule.members, {*order.uuids})
+    chosen = [each for each in order.claims if not each.alternate]
+    broken = claimed_groups.broken(rule, others, (each.host for each in chosen))
+    if broken:
+        nodes = {each.node_id for each in chosen if each.host in broken}
+        raise ClaimLost(nodes, f"the server group has come to {', '.join(broken[:3])}")
+
+
+def _write_usage(
+    connection: sa.Connection, order: Order, old: Sequence[sa.Row[Any]]
+) -> list[Claim]:
+    """Change the usage of all nodes that are concerned; return the claims that fitted."""
+    changes: dict[int, Change] = {}
+    back: dict[int, Change] = {}
+    for row in old:
+        for each in (changes, back):
+            _change(each, row.compute_node_id).give_back(row)
+    for claim in order.claims:
+        _change(changes, claim.node_id).take(claim, claim.limits)
+    for node_id, found in order.documents.items():
+        changes[node_id].documents = found.texts
+        changes[node_id].generation = found.generation
+    optional = {each.node_id for each in order.claims if each.alternate}
+    refused = _write(connection, changes, old, optional)
+    # What was claimed before on the node of an alternate that does not fit is given back anyway.
+    _write(connection, {each: back[each] for each in refused & back.keys()}, old, refused)
+    return [each for each in order.claims if each.node_id not in refused]
+
+
+def _write(
+    connection: sa.Connection,
+    changes: Mapping[int, Change],
+    old: Sequence[sa.Row[Any]],
+    optional: Collection[int],
+) -> set[int]:
+    """Write changes in the order of the nodes, with the documents of what is given back.
+
+    Return the nodes that have no room; raises ClaimLost for one that is not optional.
+    """
+    refused: set[int] = set()
+    for node_id in sorted(changes):
+        change = changes[node_id]
+        documented = [row for row in old if row.compute_node_id == node_id]
+        if any(row.numa or row.pci for row in documented):
+            for row in compute_nodes.lock(connection, [node_id]):
+                texts = documents_of(row) | dict(change.documents)
+                change.documents = given_back(texts, documented)
+        if claimed_usage.write(connection, node_id, change):
+            continue
+        if node_id not in optional:
+            raise ClaimLost({node_id}, "a host has less room than it had")
+        refused.add(node_id)
+    return refused
+
+
+def _change(changes: dict[int, Change], node_id: int) -> Change:
+    return changes.setdefault(node_id, Change())
+
+
+def _delete(connection: sa.Connection, ids: Sequence[int]) -> None:
+    """Delete rows that were there when the transaction began."""
+    for some in chunks(sorted(ids)):
+        where = sa.and_(table.c.id.in_(some), table.c.state != CONFIRMED)
+        if connection.execute(sa.delete(table).where(where)).rowcount != len(some):
+            raise ClaimLost((), "an older claim was confirmed or has ended")
+
+
+def _insert(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> None:
+    moment = connection.scalar(sa.select(utc_moment()))
+    assert moment is not None
+    rows = [
+        {
+            "instance_uuid": each.instance_uuid,
+            "slot": each.slot,
+            "state": ALTERNATE if each.alternate else PENDING,
+            "compute_node_id": each.node_id,
+            "host": each.host,
+            "node": each.node,
+            "request_id": order.request_id,
+            "digest": order.digest,
+            "answer": each.answer,
+            "group_uuid": order.group.uuid if order.group else None,
+            "in_place": each.in_place,
+            "vcpus": each.vcpus,
+            "memory_mb": each.memory_mb,
+            "disk_mb": each.disk_mb,
+            "numa": each.numa,
+            "pci": each.pci,
+            "root_gb": 0,
+            "ephemeral_gb": 0,
+            "created_at": moment,
+            "expires_at": moment
+            + timedelta(seconds=order.alternates_lease if each.alternate else order.lease),
+            **each.about,
+        }
+        for each in claims
+    ]
+    try:
+        if rows:
+            connection.execute(sa.insert(table), rows)
+    except DBDuplicateEntry:
+        raise ClaimLost((), "the same instance was claimed for at the same time") from None
