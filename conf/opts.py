@@ -9,6 +9,7 @@ from oslo_messaging import set_transport_defaults
 
 from conf import (
     alignment,
+    claims,
     compute,
     compute_agent,
     database,
@@ -28,6 +29,7 @@ GROUPS = (
     service,
     database,
     scheduler,
+    claims,
     filter_scheduler,
     metrics,
     alignment,

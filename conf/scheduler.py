@@ -131,11 +131,14 @@ One less than this is the number of alternates that are returned to callers that
     ),
     cfg.FloatOpt(
         "view_max_age",
-        default=0.0,
+        sample_default="1 with claims, 0 without",
         min=0.0,
         help="""
 Age in seconds up to which the scheduler's view of the hosts is used without asking the database
 what changed. 0 asks before every decision; concurrent requests share one query.
+
+With claims an outdated view costs a second attempt and nothing else, and changes are pushed to all
+schedulers anyway. Without claims it costs double bookings.
 """,
     ),
     cfg.IntOpt(
@@ -174,6 +177,14 @@ not. Keep it near executor_thread_pool_size.
 """,
     ),
 ]
+
+
+def view_max_age(conf: cfg.ConfigOpts) -> float:
+    """Return the age in seconds up to which the view is used as it is."""
+    configured = conf.scheduler.view_max_age
+    if configured is None:
+        return 1.0 if conf.claims.enabled else 0.0
+    return float(configured)
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

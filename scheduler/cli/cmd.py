@@ -4,6 +4,7 @@
 library: the concurrency backend has to be chosen before.
 """
 
+import os
 import sys
 
 from conf import process
@@ -15,6 +16,8 @@ def main() -> None:
     """Run one command, or a shell of commands when none is given."""
     process.refuse_import("eventlet")
     process.start_backend("threading")
+    # What a daemon's queue is called is not the name of a command's, of which several may run.
+    os.environ["OS_OSLO_MESSAGING_RABBIT__USE_QUEUE_MANAGER"] = "false"
     from scheduler.cli.app import BerthmasterApp
 
     sys.exit(BerthmasterApp().run(sys.argv[1:]))

@@ -16,6 +16,7 @@ from scheduler.objects.selection import Selection
 from scheduler.rpc import codec
 from scheduler.rpc.codec import SelectArguments, decode_select_arguments, encode_destinations
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.deadlines import Deadline
 from scheduler.rpc.failures import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.rpc.notifications import Notifications
 
@@ -26,7 +27,9 @@ TOPIC = "scheduler"
 class Selector(Protocol):
     """What answers a request."""
 
-    def select(self, asked: SelectArguments, caller: RequestContext) -> list[list[Selection]]:
+    def select(
+        self, asked: SelectArguments, caller: RequestContext, deadline: Deadline
+    ) -> list[list[Selection]]:
         """Return the destinations of each instance or raise NoValidHost."""
 
 
@@ -54,7 +57,7 @@ class SchedulerEndpoint:
         self._notifications.send("start", caller, asked.spec)
         try:
             with _failures_named(caller):
-                destinations = self._selector.select(asked, caller)
+                destinations = self._selector.select(asked, caller, Deadline.of(context))
         except SchedulerFailure as failure:
             self._notifications.send("error", caller, asked.spec, failure.reason)
             raise

@@ -2,14 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """An RPC server that takes no more than it can handle and loses nothing when it stops."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from threading import Semaphore
 from typing import Any
 
 import oslo_messaging
+from oslo_config import cfg
 from oslo_log import log
 
+from scheduler.objects.kinds import shown
+from scheduler.rpc import deadlines
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.deadlines import Deadline
+
 LOG = log.getLogger(__name__)
+# Requests that the broker hands out ahead of those that are handled. There they wait where neither
+# their expiration nor another scheduler is of any help; one at a time would cost round trips.
+PREFETCH = 4
+_OTHER_KIND = (
+    "The broker has this queue or exchange with other settings: [oslo_messaging_rabbit]"
+    " rabbit_quorum_queue, rabbit_transient_quorum_queue and amqp_durable_queues must be those of"
+    " all other services on this virtual host, and of the queues that are there"
+)
 
 
 class RpcServer:
@@ -30,11 +45,22 @@ class RpcServer:
             access_policy=oslo_messaging.DefaultRPCAccessPolicy,
         )
         _expect_refusals(self._server.dispatcher)
-        _bound(self._server, most_in_flight)
+        _prefetch_little(transport.conf)
+        self._longest_wait = math.inf
+        _bound(self._server, most_in_flight, lambda: self._longest_wait)
+
+    def drop_after(self, seconds: float) -> None:
+        """Drop calls that wait so long for their turn, however long their callers would."""
+        self._longest_wait = seconds
 
     def start(self) -> None:
-        """Begin to take requests."""
-        self._server.start()
+        """Begin to take requests; raises MessageDeliveryFailure where the broker refuses."""
+        try:
+            self._server.start()
+        except oslo_messaging.MessageDeliveryFailure as error:
+            if "PRECONDITION_FAILED" in str(error):
+                raise oslo_messaging.MessageDeliveryFailure(f"{_OTHER_KIND}: {error}") from None
+            raise
 
     def alive(self) -> bool:
         """Tell whether the thread that takes requests still runs."""
@@ -73,10 +99,21 @@ def _expect_refusals(dispatcher: oslo_messaging.RPCDispatcher) -> None:
     dispatcher.dispatch = expecting
 
 
-def _bound(server: Any, most: int) -> None:
+def _prefetch_little(conf: Any) -> None:
+    """Change the default of oslo.messaging, which has the broker hand out all that it has."""
+    try:
+        conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group="oslo_messaging_rabbit")
+    except (cfg.NoSuchGroupError, cfg.NoSuchOptError):
+        # The option of another driver than that for RabbitMQ.
+        return
+
+
+def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
     """Let the server dispatch that many requests at a time; the rest waits in the broker.
 
-    oslo.messaging takes whatever the broker has, and what a killed process had taken is lost.
+    oslo.messaging takes whatever the broker has, and what a killed process had taken is lost. A
+    call that is not dispatched before nobody waits for it any more is dropped without an answer:
+    it would be sent again and again to a queue that may be gone, and keep this place meanwhile.
     """
     executor = getattr(server, "_executor_cls", None)
     if executor is None:
@@ -88,10 +125,11 @@ def _bound(server: Any, most: int) -> None:
             super().__init__(*args, **kwargs)
             self._places = Semaphore(most)
 
-        def submit(self, *args: Any, **kwargs: Any) -> Any:
+        def submit(self, handle: Any, incoming: Any) -> Any:
+            deadline = deadlines.stamp(incoming[0], longest_wait())
             self._places.acquire()
             try:
-                future = super().submit(*args, **kwargs)
+                future = super().submit(_handle_in_time, handle, incoming, deadline)
             except BaseException:
                 self._places.release()
                 raise
@@ -99,6 +137,23 @@ def _bound(server: Any, most: int) -> None:
             return future
 
     server._executor_cls = BoundedExecutor
+
+
+def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
+    """Handle a message unless nobody waits for it any more."""
+    if not deadline.passed():
+        handle(incoming)
+        return
+    caller = RequestContext.from_dict(incoming[0].ctxt)
+    caller.for_logging()
+    LOG.info(
+        "Dropped the call %s of %s: it waited %.1f s for its turn, and after %g s nobody waits for"
+        " the answer",
+        shown(incoming[0].message.get("method")),
+        caller.request_id,
+        deadline.waited(),
+        deadline.seconds,
+    )
 
 
 def _hand_over_late_arrivals(server: Any) -> None:

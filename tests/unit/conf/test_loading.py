@@ -74,7 +74,7 @@ def test_no_number_of_any_group_may_be_nonsense(loaded, option):
         ("filter_scheduler", "cpu_weight_multiplier", "inf", "inf in {}: Must be a finite number"),
         ("scheduler", "view_reload_interval", "", "None in {}: Needs a value"),
         ("DEFAULT", "service_down_time", "", "None in {}: Needs a value"),
-        ("scheduler", "view_max_age", "", "None in {}: Needs a value"),
+        ("claims", "lease", "", "None in {}: Needs a value"),
     ],
 )
 def test_what_oslo_config_accepts_and_nothing_can_use(loaded, tmp_path, section, name, value, why):

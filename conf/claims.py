@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options of claims: what schedulers hold for an instance until it is there."""
+
+from oslo_config import cfg
+
+OPTS = [
+    cfg.BoolOpt(
+        "enabled",
+        mutable=True,
+        default=True,
+        help="""
+Claim what an instance takes in the database before the host is answered, so that no two schedulers
+and no two requests give the same room away.
+
+All schedulers of a cloud must have the same value, and all agents must be of a release that counts
+claims. Without claims a scheduler takes what it chose from its own view only, as Nova up to Newton
+does, and leaves it to the compute host to refuse what does not fit.
+""",
+    ),
+    cfg.IntOpt(
+        "lease",
+        mutable=True,
+        default=900,
+        min=1,
+        help="""
+Seconds for which a claim is held for an instance that nobody has seen yet.
+
+It should be longer than the slowest build takes: afterwards the room is given to others. What a
+build that failed, or a caller that died, has left behind is free again after this time at the
+latest.
+""",
+    ),
+    cfg.IntOpt(
+        "attempts",
+        mutable=True,
+        default=20,
+        min=1,
+        help="""
+How often a request is decided when others take the chosen hosts first.
+
+Each time the hosts that were lost are read again. When all attempts are lost the request is
+refused, with a warning in the log.
+""",
+    ),
+    cfg.BoolOpt(
+        "alternates",
+        mutable=True,
+        default=False,
+        help="""
+Claim the alternates of an answer too, as far as there is room for them.
+
+A caller that builds on an alternate without asking again can rely on its room then. It costs as
+much room as there are alternates, for alternates_lease seconds.
+""",
+    ),
+    cfg.IntOpt(
+        "alternates_lease",
+        mutable=True,
+        default=60,
+        min=1,
+        help="Seconds for which the claim of an alternate is held.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, group="claims")
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    return [("claims", OPTS)]

@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The broker's settings in the sample file do what it says, and the defaults work beside them."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from conf import service
+from inventory import compute_nodes
+from inventory.engine import Database
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import ServiceUnavailable
+from tests.builders import a_request
+from tests.fixtures.amqp_caller import AmqpCaller
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Guard, Process, ProcessError, wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+from tests.fixtures.virtual_host import VirtualHost, shipped_settings
+from tests.unit.scheduler.rpc import wire
+
+BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
+RABBIT = "oslo_messaging_rabbit"
+HOST = "compute1"
+PATIENCE = 60.0
+CALLERS = 4
+ENOUGH = 30
+_NUMBERS = count(1)
+
+
+class Cloud:
+    """Daemons and callers on a virtual host of their own, all with the same settings."""
+
+    def __init__(self, host: VirtualHost, deployment: Deployment, database: Database) -> None:
+        self.host = host
+        self.deployment = deployment
+        self.database = database
+        self.settings: dict[str, dict[str, str]] = {}
+
+    def options(self, process: str) -> dict[str, dict[str, str]]:
+        """Return the settings, with a name for a process that is not alone on its machine."""
+        if not self.settings:
+            return {}
+        return self.settings | {RABBIT: self.settings[RABBIT] | {"processname": process}}
+
+    def scheduler(self, backend: str, name: str = "") -> Process:
+        name = name or f"scheduler-{uuid4().hex}"
+        options = {"DEFAULT": {"debug": True}} | self.options(name)
+        return self.deployment.scheduler(backend, options, name=name)
+
+    def agent(self, backend: str) -> Process:
+        fake = {"compute_driver": "fake", "update_resources_interval": 1}
+        # Each audit writes and tells.
+        often = {"DEFAULT": fake, "compute_agent": {"refresh_interval": 1}}
+        options = often | self.options(f"agent-{uuid4().hex}")
+        agent = self.deployment.agent(backend, options, name=HOST)
+        written = lambda: self.database.read(compute_nodes.all_live)  # noqa: E731
+        assert wait_until(written, PATIENCE), agent.log.read_text()[-2000:]
+        return agent
+
+    def caller(self) -> SchedulerClient:
+        """Return a caller of the settings that caller_configured has loaded."""
+        transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=self.host.transport_url)
+        return SchedulerClient(cfg.CONF, transport)
+
+
+@pytest.fixture
+def cloud(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path: Path) -> Iterator[Cloud]:
+    number = next(_NUMBERS)
+    url = mariadb.create_database(f"broker_settings{number}")
+    # The daemons end before their queues do.
+    with VirtualHost(rabbitmq, f"settings{number}") as host, Guard() as guard:
+        deployment = Deployment(tmp_path, guard, host.transport_url, url)
+        deployment.sync()
+        database = deployment.open_database()
+        yield Cloud(host, deployment, database)
+        database.close()
+
+
+@pytest.fixture
+def shipped(cloud: Cloud) -> Iterator[Cloud]:
+    """A cloud in which everybody has the settings of the sample file."""
+    cloud.settings = shipped_settings()
+    service.register_opts(cfg.CONF)
+    with _configured(cloud.deployment.write_config("callers", cloud.options("callers"))):
+        yield cloud
+    for left in Path("/dev/shm").glob(f"{socket.gethostname()}_*_qmanager"):
+        if left.name.split("_")[1].startswith(("scheduler-", "agent-", "callers")):
+            left.unlink()
+
+
+@pytest.fixture
+def unedited(cloud: Cloud) -> Iterator[Cloud]:
+    """A cloud in which nobody says anything of the broker but where it is."""
+    with _configured():
+        yield cloud
+
+
+@contextmanager
+def _configured(*files: Path) -> Iterator[None]:
+    """Load the process-wide configuration, for callers: oslo.messaging insists on it."""
+    oslo_messaging.set_transport_defaults("nova")
+    cfg.CONF([f"--config-file={path}" for path in files], project="berthmaster")
+    yield
+    cfg.CONF.reset()
+
+
+def _place(client: SchedulerClient, timeout: float = 30.0) -> str:
+    ((chosen,),) = client.select_destinations(
+        RequestContext(), a_request(vcpus=1, memory_mb=1), [str(uuid4())], timeout=timeout
+    )
+    return chosen.service_host
+
+
+def _pushes(scheduler: Process) -> int:
+    return scheduler.log.read_text().count(f"'{HOST}' pushed changes")
+
+
+def _hear_more(schedulers: list[Process]) -> bool:
+    known = [_pushes(each) for each in schedulers]
+    more: Callable[[], bool] = lambda: all(  # noqa: E731
+        _pushes(each) > before for each, before in zip(schedulers, known, strict=True)
+    )
+    return wait_until(more, PATIENCE)
+
+
+@BACKENDS
+def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
+    shipped: Cloud, rabbitmq: RabbitMQ, backend: str
+) -> None:
+    agent = shipped.agent(backend)
+    schedulers = [shipped.scheduler(backend) for _ in range(2)]
+    assert _hear_more(schedulers), agent.log.read_text()[-2000:]
+    stopped, answers, failures = threading.Event(), list[str](), list[Exception]()
+
+    def ask() -> None:
+        client = shipped.caller()
+        while not stopped.is_set():
+            try:
+                answers.append(_place(client))
+            except Exception as error:
+                failures.append(error)
+        client.close()
+
+    def more_answers() -> bool:
+        wanted = len(answers) + ENOUGH
+        return wait_until(lambda: len(answers) >= wanted or failures, PATIENCE)
+
+    callers = [threading.Thread(target=ask) for _ in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    try:
+        assert more_answers()
+        rabbitmq.restart()
+        assert more_answers()
+    finally:
+        stopped.set()
+        for caller in callers:
+            caller.join()
+    assert not failures
+    assert set(answers) == {HOST}
+    assert _hear_more(schedulers), agent.log.read_text()[-2000:]
+
+
+@BACKENDS
+def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
+    agent, scheduler = shipped.agent(backend), shipped.scheduler(backend, "scheduler-once")
+    client = shipped.caller()
+    assert _place(client) == HOST
+    wait_for_log(agent, "Listening as compute")
+    types, machine = shipped.host.queue_types(), socket.gethostname()
+    assert types.keys() >= {
+        "scheduler",
+        "scheduler.scheduler-once",
+        f"scheduler_fanout_{machine}:scheduler-once:1",
+        f"berthmaster-scheduler_fanout_{machine}:scheduler-once:2",
+        f"reply_{machine}:callers:1",
+        "compute",
+    }
+    assert set(types.values()) == {"quorum"}
+    rabbit = shipped.settings[RABBIT]
+    assert set(shipped.host.prefetches().values()) == {int(rabbit["rabbit_qos_prefetch_count"])}
+    assert shipped.host.heartbeats() == {int(rabbit["heartbeat_timeout_threshold"])}
+    client.close()
+
+    # Started again, it finds its queues.
+    assert scheduler.stop(20) == 0
+    shipped.scheduler(backend, "scheduler-once")
+    assert shipped.host.queue_types() == types
+
+
+def test_what_expires_in_the_shipped_queues_is_not_decided(shipped: Cloud) -> None:
+    a_fleet(shipped.database, [HOST])
+    assert shipped.scheduler("threading").stop(20) == 0
+    client, given_up, patient = shipped.caller(), RequestContext("req-1"), RequestContext("req-2")
+    with pytest.raises(ServiceUnavailable):
+        client.select_destinations(given_up, a_request(), [str(uuid4())], timeout=1)
+    client.cast_select_destinations(patient, a_request(), [str(uuid4())])
+    scheduler = shipped.scheduler("threading")
+    decided = r"req-2 .*\] Selected "
+    assert wait_until(lambda: re.search(decided, scheduler.log.read_text()), PATIENCE)
+    assert "req-1" not in scheduler.log.read_text()
+    client.close()
+
+
+def test_an_answer_that_has_no_queue_is_given_up_after_the_set_time(cloud: Cloud) -> None:
+    patience = "kombu_missing_consumer_retry_timeout"
+    assert int(shipped_settings()[RABBIT][patience]) < 60
+    cloud.settings = {RABBIT: {patience: "1"}}
+    scheduler = cloud.scheduler("threading")
+    message = wire.sample("call_baseapi_ping")["message"] | {"_reply_q": "reply_nowhere"}
+    body = {"oslo.version": "2.0", "oslo.message": json.dumps(message)}
+    with AmqpCaller(cloud.host.transport_url) as caller:
+        caller.send_body(json.dumps(body))
+    wait_for_log(scheduler, "failed to send after 1 seconds due to a missing queue (reply_nowhere)")
+
+
+def test_commands_that_run_at_the_same_time_have_queues_of_their_own(shipped: Cloud) -> None:
+    a_fleet(shipped.database, [HOST])
+    shipped.scheduler("threading")
+    nowhere = {"state_path": "/nowhere"}
+    shipped.deployment.config = shipped.deployment.write_config(
+        "command", {"DEFAULT": nowhere} | shipped.settings
+    )
+    # Whoever runs it may have no right to write there.
+    (answer,) = shipped.deployment.cli_json("select")
+    assert answer["Host"] == HOST
+    assert not [name for name in shipped.host.queue_types() if ":berthmaster:" in name]
+
+
+@BACKENDS
+def test_without_any_of_them_a_caller_with_the_defaults_is_served(
+    unedited: Cloud, backend: str
+) -> None:
+    agent, scheduler = unedited.agent(backend), unedited.scheduler(backend)
+    client = unedited.caller()
+    assert _place(client) == HOST
+    assert _hear_more([scheduler])
+    wait_for_log(agent, "Listening as compute")
+    assert set(unedited.host.queue_types().values()) == {"classic"}
+    assert unedited.host.heartbeats() == {60}
+    # Which each side chooses for itself; the reply queue is that of a caller with the default.
+    prefetches = unedited.host.prefetches()
+    assert {queue: n for queue, n in prefetches.items() if not queue.startswith("reply_")} == (
+        dict.fromkeys((queue for queue in prefetches if not queue.startswith("reply_")), 4)
+    )
+    client.close()
+
+
+def test_queues_of_the_other_kind_stop_the_start_and_are_named(shipped: Cloud) -> None:
+    settings, shipped.settings = shipped.settings, {}
+    shipped.scheduler("threading")
+    shipped.settings = settings
+    # With native threads oslo.service goes on starting its worker, until systemd gives up.
+    with pytest.raises(ProcessError, match="ended with status 1") as stopped:
+        shipped.scheduler("eventlet")
+    assert "The broker has this queue or exchange with other settings" in (
+        stopped.value.log.read_text()
+    )

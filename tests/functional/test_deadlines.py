@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A request whose caller has given up is never decided; a cast waits for as long as it takes."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from inventory.engine import Database
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import ServiceUnavailable
+from tests.builders import a_request
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Process, wait_until
+from tests.fixtures.deployment import Deployment, a_fleet
+
+BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
+PATIENCE = 30.0
+ONE_AT_A_TIME = {"scheduler": {"max_requests_in_flight": 1}}
+
+
+class Caller:
+    """Asks under names that are found in logs."""
+
+    def __init__(self, client: SchedulerClient) -> None:
+        self._client = client
+
+    def cast(self) -> str:
+        name, uuid = _names()
+        self._client.cast_select_destinations(RequestContext(name), a_request(), [uuid])
+        return name
+
+    def give_up(self) -> str:
+        name, uuid = _names()
+        with pytest.raises(ServiceUnavailable):
+            self._client.select_destinations(RequestContext(name), a_request(), [uuid], timeout=1)
+        return name
+
+
+@pytest.fixture
+def caller(client: SchedulerClient) -> Caller:
+    return Caller(client)
+
+
+@pytest.fixture
+def paused(mariadb: MariaDB) -> Iterator[MariaDB]:
+    """A database that a test may let hang."""
+    yield mariadb
+    mariadb.resume()
+
+
+def _names() -> tuple[str, str]:
+    uuid = str(uuid4())
+    return f"req-{uuid}", uuid
+
+
+def _of(process: Process, request: str) -> list[str]:
+    """Return the lines of the log that were written for a request."""
+    return [line for line in process.log.read_text().splitlines() if request in line]
+
+
+def _decided(process: Process, request: str) -> bool:
+    return wait_until(lambda: any("Selected" in line for line in _of(process, request)), PATIENCE)
+
+
+@BACKENDS
+def test_what_expires_in_the_queue_is_not_decided(
+    deployment: Deployment, database: Database, caller: Caller, backend: str
+) -> None:
+    a_fleet(database, ["compute1"])
+    # Its queue stays, and has nobody who reads it.
+    assert deployment.scheduler(backend).stop(20) == 0
+    given_up, patient = caller.give_up(), caller.cast()
+    scheduler = deployment.scheduler(backend)
+    # It came later.
+    assert _decided(scheduler, patient)
+    assert not _of(scheduler, given_up)
+
+
+@BACKENDS
+def test_what_waits_too_long_for_its_turn_is_not_decided(
+    deployment: Deployment, database: Database, caller: Caller, paused: MariaDB, backend: str
+) -> None:
+    a_fleet(database, ["compute1"])
+    scheduler = deployment.scheduler(backend, ONE_AT_A_TIME)
+    paused.pause()
+    first, given_up, patient = caller.cast(), caller.give_up(), caller.cast()
+    paused.resume()
+    assert _decided(scheduler, patient)
+    assert _decided(scheduler, first)
+    (line,) = _of(scheduler, given_up)
+    assert f"Dropped the call 'select_destinations' of {given_up}" in line
+    assert line.endswith("and after 1 s nobody waits for the answer")

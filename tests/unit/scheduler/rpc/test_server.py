@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the server takes, and what it drops, over oslo.messaging's transport in memory."""
+
+import logging
+import math
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from scheduler.rpc import server as under_test
+from scheduler.rpc.deadlines import Deadline
+from scheduler.rpc.server import PREFETCH, RpcServer
+from tests.fixtures.daemons.process import wait_until
+
+PATIENCE = 20.0
+RABBIT = "oslo_messaging_rabbit"
+
+
+class Endpoint:
+    """Remembers what it was asked, and does not answer what is to wait before it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.deadlines: list[Deadline] = []
+        self.may_answer = Event()
+
+    def ask(self, context: dict[str, Any], name: str, wait: bool = False) -> str:
+        self.asked.append(name)
+        self.deadlines.append(Deadline.of(context))
+        if wait:
+            assert self.may_answer.wait(PATIENCE)
+        return name
+
+
+class Bus:
+    """A server that does one thing at a time, and a caller."""
+
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
+        self.transport = transport
+        self.endpoint = Endpoint()
+        self.server = RpcServer(transport, "topic", "server", [self.endpoint], 1)
+        self._client = oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(topic="topic")
+        )
+
+    def call(self, name: str, timeout: float = PATIENCE) -> Any:
+        return self._client.prepare(timeout=timeout).call({"request_id": name}, "ask", name=name)
+
+    def cast(self, name: str, wait: bool = False) -> None:
+        self._client.cast({"request_id": name}, "ask", name=name, wait=wait)
+
+    def keep_busy(self) -> None:
+        """Let the server do something that lasts until endpoint.may_answer is set."""
+        self.cast("busy", wait=True)
+        assert wait_until(lambda: self.endpoint.asked == ["busy"], PATIENCE)
+
+    def asked(self, *names: str) -> bool:
+        return wait_until(lambda: self.endpoint.asked == list(names), PATIENCE)
+
+
+@pytest.fixture
+def bus() -> Iterator[Bus]:
+    cfg.CONF([], project="berthmaster")
+    transport = oslo_messaging.get_rpc_transport(cfg.CONF, url="kombu+memory:///")
+    found = Bus(transport)
+    found.server.start()
+    yield found
+    found.endpoint.may_answer.set()
+    found.server.drain()
+    transport.cleanup()
+    cfg.CONF.clear_default("rabbit_qos_prefetch_count", RABBIT)
+    cfg.CONF.reset()
+
+
+def test_a_call_is_answered_and_its_deadline_is_known(bus: Bus) -> None:
+    assert bus.call("one", timeout=12) == "one"
+    assert [each.seconds for each in bus.endpoint.deadlines] == [12.0]
+
+
+@pytest.mark.parametrize(("longest", "seconds"), [(math.inf, "0.3"), (0.1, "0.1")])
+def test_a_call_that_waited_in_vain_is_dropped_and_a_cast_is_not(
+    bus: Bus, caplog: pytest.LogCaptureFixture, longest: float, seconds: str
+) -> None:
+    caplog.set_level(logging.INFO, under_test.__name__)
+    bus.server.drop_after(longest)
+    bus.keep_busy()
+    with pytest.raises(oslo_messaging.MessagingTimeout):
+        bus.call("given up", timeout=0.3)
+    bus.cast("patient")
+    bus.endpoint.may_answer.set()
+    assert bus.asked("busy", "patient")
+    (line,) = [each.getMessage() for each in caplog.records if each.name == under_test.__name__]
+    assert line.startswith("Dropped the call 'ask' of given up: it waited 0.")
+    assert line.endswith(f"after {seconds} s nobody waits for the answer")
+
+
+def test_the_broker_is_asked_to_hand_out_little(bus: Bus) -> None:
+    assert bus.transport.conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == PREFETCH
+
+
+def test_what_the_configuration_says_of_it_counts(tmp_path, bus: Bus) -> None:
+    (tmp_path / "own.conf").write_text(f"[{RABBIT}]\nrabbit_qos_prefetch_count = 0\n")
+    cfg.CONF([f"--config-file={tmp_path}/own.conf"], project="berthmaster")
+    RpcServer(bus.transport, "other", "server", [bus.endpoint], 1)
+    assert cfg.CONF.oslo_messaging_rabbit.rabbit_qos_prefetch_count == 0
