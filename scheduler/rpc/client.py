@@ -4,15 +4,29 @@
 
 from collections.abc import Sequence
 
+import kombu.exceptions
 import oslo_messaging
 from oslo_config import cfg
 
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
+from scheduler.objects.shape import Fields
 from scheduler.rpc.codec import SelectArguments, decode_destinations, encode_select_arguments
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable, from_remote
+from scheduler.rpc.host_client import greet
 from scheduler.rpc.transport import rpc_transport
+
+# What oslo.messaging raises, and what it lets through from the libraries below it.
+_BROKER_FAILURES = (
+    oslo_messaging.MessagingException,
+    kombu.exceptions.KombuError,
+    kombu.exceptions.ConnectionError,
+    kombu.exceptions.ChannelError,
+    OSError,
+)
+# Takes the place of a connection that was cut since it was last used; the default is for ever.
+_RECONNECTIONS = 1
 
 
 class SchedulerClient:
@@ -23,7 +37,9 @@ class SchedulerClient:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
+        self._conf = conf
         self._transport = transport or rpc_transport(conf)
+        self._greeted = False
         self._client = oslo_messaging.get_rpc_client(
             self._transport, oslo_messaging.Target(topic="scheduler", version="4.0")
         )
@@ -42,16 +58,29 @@ class SchedulerClient:
         timeout seconds; the request may be repeated with the same uuids then.
         """
         asked = SelectArguments(spec, list(instance_uuids), True, return_alternates)
+        return self.ask(context, encode_select_arguments(asked), timeout)
+
+    def ask(
+        self, context: RequestContext, arguments: Fields, timeout: float
+    ) -> list[list[Selection]]:
+        """Send the arguments of select_destinations as they are; otherwise as above.
+
+        What is encoded once can be sent again and is the same request.
+        """
+        prepared = self._client.prepare(version="4.5", timeout=timeout, retry=_RECONNECTIONS)
         try:
-            reply = self._client.prepare(version="4.5", timeout=timeout).call(
-                context.to_dict(), "select_destinations", **encode_select_arguments(asked)
-            )
+            self._greet_once()
+            reply = prepared.call(context.to_dict(), "select_destinations", **arguments)
         except oslo_messaging.RemoteError as error:
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
             raise ServiceUnavailable(
                 f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
                 " on the same transport_url and control_exchange?"
+            ) from error
+        except _BROKER_FAILURES as error:
+            raise ServiceUnavailable(
+                f"The message broker of transport_url cannot be used: {error}"
             ) from error
         return decode_destinations(reply)
 
@@ -67,3 +96,9 @@ class SchedulerClient:
     def close(self) -> None:
         """Give the connections back."""
         self._transport.cleanup()
+
+    def _greet_once(self) -> None:
+        """Fail if there is no broker: the first call of all would wait for one without end."""
+        if not self._greeted:
+            greet(self._conf, self._transport)
+            self._greeted = True

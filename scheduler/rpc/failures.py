@@ -4,6 +4,7 @@
 
     SchedulerFailure
      +-- NoValidHost           no destination for at least one instance
+     |    +-- MaxRetriesExceeded    no build succeeded on as many hosts as may be tried
      +-- InvalidInput          the arguments cannot be read; the reason names the field
      +-- ServiceUnavailable    database or broker are gone, or the deadline has passed
      +-- ComputeHostNotFound   there is no host, service or hypervisor of that name
@@ -43,6 +44,13 @@ class NoValidHost(SchedulerFailure):
     __module__ = "nova.exception"
     prefix = "No valid host was found. "
     code = 500
+
+
+class MaxRetriesExceeded(NoValidHost):
+    """An instance failed to build as often as it may be tried; conductors raise it, not we."""
+
+    __module__ = "nova.exception"
+    prefix = "Exceeded maximum number of retries. "
 
 
 class InvalidInput(SchedulerFailure):
@@ -96,6 +104,7 @@ _REBUILT = {
     each.__name__: each
     for each in (
         NoValidHost,
+        MaxRetriesExceeded,
         InvalidInput,
         ServiceUnavailable,
         ComputeHostNotFound,

@@ -18,6 +18,7 @@ from scheduler.rpc.failures import (
     ComputeServiceInUse,
     Forbidden,
     InvalidInput,
+    MaxRetriesExceeded,
     NoValidHost,
     SchedulerFailure,
     ServiceUnavailable,
@@ -28,6 +29,7 @@ from tests.unit.scheduler.rpc import wire
 
 ALL = [
     NoValidHost,
+    MaxRetriesExceeded,
     InvalidInput,
     ServiceUnavailable,
     ComputeHostNotFound,
@@ -102,3 +104,11 @@ def test_what_nova_has_no_class_for_is_ours():
     sent = serialised(Unsupported("no"))
     assert (sent["module"], sent["message"]) == ("scheduler.rpc.failures", "Not supported: no")
     assert sent["kwargs"]["code"] == 501
+
+
+def test_retries_that_ran_out_are_what_nova_raises():
+    refused = wire.sample("legacy_retry_progression")["steps"][-1]
+    sent = serialised(MaxRetriesExceeded(refused["kwargs"]["reason"]))
+    assert f"{sent['module']}.{sent['class']}" == refused["raises"]
+    assert (sent["message"], sent["kwargs"]) == (refused["message"], refused["kwargs"])
+    assert issubclass(MaxRetriesExceeded, NoValidHost)

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a client of the scheduler sends, and what it makes of a broker that is not there."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from scheduler.objects import Selection
+from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.codec import (
+    SelectArguments,
+    decode_select_arguments,
+    encode_destinations,
+    encode_select_arguments,
+)
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
+from scheduler.rpc.server import RpcServer
+from tests.builders import INSTANCE, a_request
+
+Connect = Callable[[str], SchedulerClient]
+IN_MEMORY = "kombu+memory:///"
+
+
+class Scheduler:
+    """An endpoint that keeps what it is asked."""
+
+    target = oslo_messaging.Target(version="4.5")
+
+    def __init__(self, *answers: Any) -> None:
+        self.asked: list[Any] = []
+        self._answers = iter(answers)
+
+    @oslo_messaging.expected_exceptions(NoValidHost)
+    def select_destinations(self, context: dict[str, Any], **arguments: Any) -> Any:
+        # oslo.messaging adds how long the caller waits.
+        self.asked.append((context["request_id"], arguments))
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return encode_destinations(answer, decode_select_arguments(arguments))
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """What returns a client of the broker at a URL; oslo.messaging knows only these options."""
+    cfg.CONF([], project="berthmaster", default_config_files=[], default_config_dirs=[])
+    clients = []
+
+    def connected(url: str) -> SchedulerClient:
+        transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=url)
+        clients.append(SchedulerClient(cfg.CONF, transport))
+        return clients[-1]
+
+    yield connected
+    for client in clients:
+        client.close()
+    cfg.CONF.reset()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Scheduler], None]]:
+    """What lets a scheduler answer on the broker in memory."""
+    servers = []
+
+    def serving(scheduler: Scheduler) -> None:
+        transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=IN_MEMORY)
+        servers.append(RpcServer(transport, "scheduler", "s1", [scheduler], 4))
+        servers[-1].start()
+
+    yield serving
+    for server in servers:
+        server.drain()
+
+
+def test_what_is_sent_twice_is_the_same(
+    connect: Connect, serve: Callable[[Scheduler], None]
+) -> None:
+    client = connect(IN_MEMORY)
+    scheduler = Scheduler([[Selection("h1", "n1")]], [[Selection("h2", "n2")]])
+    serve(scheduler)
+    arguments = encode_select_arguments(SelectArguments(a_request(), [INSTANCE], True))
+    caller = RequestContext("req-1")
+    hosts = [client.ask(caller, arguments, 20.0)[0][0].service_host for _ in range(2)]
+    assert hosts == ["h1", "h2"]
+    assert scheduler.asked == [("req-1", arguments)] * 2
+
+
+def test_the_usual_call_sends_no_less(connect: Connect, serve: Callable[[Scheduler], None]) -> None:
+    client = connect(IN_MEMORY)
+    scheduler = Scheduler([[Selection("h1", "n1"), Selection("h2", "n2")]], NoValidHost("Full."))
+    serve(scheduler)
+    caller = RequestContext("req-1")
+    ((chosen, alternate),) = client.select_destinations(caller, a_request(), [INSTANCE], True)
+    assert (chosen.service_host, alternate.service_host) == ("h1", "h2")
+    with pytest.raises(NoValidHost, match="Full"):
+        client.select_destinations(caller, a_request(), [INSTANCE])
+    wanted = [arguments["return_alternates"] for _, arguments in scheduler.asked]
+    assert wanted == [True, False]
+
+
+def test_no_scheduler_is_told_in_time(connect: Connect) -> None:
+    with pytest.raises(ServiceUnavailable, match=r"within 0\.2 s: is berthmaster-scheduler"):
+        connect(IN_MEMORY).select_destinations(
+            RequestContext(), a_request(), [INSTANCE], timeout=0.2
+        )
+
+
+def test_no_broker_is_told_at_once_and_without_the_password(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    client = connect(f"rabbit://guest:secret@127.0.0.1:{port}/")
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(ServiceUnavailable, match="transport_url cannot be used") as caught:
+            client.select_destinations(RequestContext(), a_request(), [INSTANCE])
+        assert time.monotonic() - began < 5
+        assert "secret" not in str(caught.value)
