@@ -6,14 +6,15 @@ The rows are a pure function of what was found: equal findings make equal rows, 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from compute_agent import usage
 from compute_agent.moves import Move, kept_room
 from compute_agent.pci_devices import DeviceSpecs
 from compute_agent.virt.driver import Guest, NodeFacts, NodeName, Size
+from inventory.claimed_documents import Taking, cells_taken, devices_taken
 from scheduler.objects import documents
 
 # What names have room for. Nobody checks how long those are that come with a guest.
@@ -53,6 +54,25 @@ class Findings:
         return replace(self, managed=managed, moves=moves)
 
 
+class Claim(Taking, Protocol):
+    """What is held for an instance that is not there yet."""
+
+    @property
+    def instance_uuid(self) -> str: ...
+
+    @property
+    def in_place(self) -> bool: ...
+
+    @property
+    def vcpus(self) -> int: ...
+
+    @property
+    def memory_mb(self) -> int: ...
+
+    @property
+    def disk_mb(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """The row of a node and those of the instances that nobody else keeps rows of."""
@@ -62,13 +82,20 @@ class Account:
     instances: list[dict[str, Any]]
 
 
-def account(found: Findings, overhead: Callable[[Guest], Size] = lambda _: Size()) -> Account:
-    """Return the rows that say what was found; overhead is what a guest takes beyond its flavor."""
+def account(
+    found: Findings,
+    claims: Collection[Claim] = (),
+    overhead: Callable[[Guest], Size] = lambda _: Size(),
+) -> Account:
+    """Return the rows that say what was found.
+
+    claims are those on the node that count besides; overhead is what a guest takes beyond its
+    flavor. The figures are those that claiming and giving back one by one have led to.
+    """
     guests = usage.each_once(found.guests)
-    here = usage.on_node(guests, found.managed)
-    by_uuid = {each.uuid: each for each in here}
-    room = kept_room(found.name, found.moves, by_uuid)
-    counted = usage.count(found.facts, here, [found.settings.reserved, *room], overhead)
+    here = _here(found, guests, claims)
+    held = [Size(each.vcpus, each.memory_mb, each.disk_mb) for each in claims]
+    counted = usage.count(found.facts, here, _more(found, here, claims), overhead, held)
     stats = counted.stats
     if found.facts.booted is not None:
         # The moment rather than how long ago: that would be news at every audit.
@@ -82,10 +109,24 @@ def account(found: Findings, overhead: Callable[[Guest], Size] = lambda _: Size(
         **_capacity(found.facts),
         **{name: getattr(counted, name) for name in usage.Usage.__slots__},
         "stats": json.dumps(stats, sort_keys=True),
-        **_documents(found, here),
+        **_documents(found, here, claims),
         **found.settings.ratios,
     }
     return Account(found, row, [_instance(guest) for guest in guests])
+
+
+def _here(found: Findings, guests: list[Guest], claims: Collection[Claim]) -> list[Guest]:
+    """Return the instances of a node, each with what it takes itself."""
+    # One that is resized where it is takes that besides what is claimed.
+    coming = {each.instance_uuid.lower() for each in claims if not each.in_place}
+    return usage.held_by_claims(usage.on_node(guests, found.managed), guests, coming)
+
+
+def _more(found: Findings, here: list[Guest], claims: Collection[Claim]) -> list[Size]:
+    """Return what is taken of a node besides its instances and what claims hold."""
+    by_uuid = {each.uuid: each for each in here}
+    claimed = {each.instance_uuid.lower() for each in claims}
+    return [found.settings.reserved, *kept_room(found.name, found.moves, by_uuid, claimed)]
 
 
 def _capacity(facts: NodeFacts) -> dict[str, Any]:
@@ -103,10 +144,12 @@ def _capacity(facts: NodeFacts) -> dict[str, Any]:
     }
 
 
-def _documents(found: Findings, here: list[Guest]) -> dict[str, Any]:
+def _documents(found: Findings, here: list[Guest], claims: Collection[Claim]) -> dict[str, Any]:
     cells = usage.cells(found.facts.numa, here)
+    if cells is not None:
+        cells = cells_taken(cells, claims)
     taken = {address for each in here for address in each.pci_addresses}
-    pools = found.settings.devices.pools(found.facts.pci_devices, taken)
+    pools = devices_taken(found.settings.devices.pools(found.facts.pci_devices, taken), claims)
     return {
         "numa_topology": None if cells is None else documents.numa_topology_to_json(cells),
         "pci_stats": documents.pci_pools_to_json(pools),

@@ -5,7 +5,7 @@
 Source: behaviour reference of compute hosts, 2.5.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from compute_agent.virt.driver import Guest, NodeName, Size
@@ -23,12 +23,16 @@ class Move:
 
 
 def kept_room(
-    node: NodeName, moves: Iterable[Move], instances: Mapping[str, Guest]
+    node: NodeName,
+    moves: Iterable[Move],
+    instances: Mapping[str, Guest],
+    claimed: Collection[str] = (),
 ) -> Iterator[Size]:
     """Yield what the moves take of a node besides its instances, which are given by uuid.
 
     Of an instance's moves only the first counts, so the newest should come first. An instance that
     is resized on its own node counts there with one size already, and is kept room for the other.
+    claimed are the uuids of the instances for which a claim holds the room at their destination.
     """
     seen = set()
     for move in moves:
@@ -36,6 +40,8 @@ def kept_room(
             continue
         seen.add(move.instance_uuid)
         if node not in (move.source, move.destination):
+            continue
+        if node == move.destination and move.instance_uuid in claimed:
             continue
         instance = instances.get(move.instance_uuid)
         if instance is None:

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the database says of nodes besides what their agent wrote: managed instances, and moves."""
+"""What the database says of nodes besides what their agent wrote.
+
+Managed instances, moves, and which nodes have claims that nobody waits for any more.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,17 +13,21 @@ import sqlalchemy as sa
 
 from compute_agent.moves import Move
 from compute_agent.virt.driver import Guest, NodeName, Size
-from inventory import compute_nodes, instances, moves
+from inventory import allocations, compute_nodes, instances, moves
 from inventory.compute_nodes import Mark
 
 
 @dataclass(slots=True)
 class Records:
-    """Rows by the node that they are about; marks are those of the nodes' own rows."""
+    """Rows by the node that they are about; marks are those of the nodes' own rows.
+
+    overdue are the nodes on which some claim has waited for longer than its lease.
+    """
 
     marks: dict[NodeName, Mark]
     managed: dict[NodeName, list[Guest]] = field(default_factory=dict)
     moves: dict[NodeName, list[Move]] = field(default_factory=dict)
+    overdue: set[NodeName] = field(default_factory=set)
 
 
 def read(connection: sa.Connection, guests: Mapping[NodeName, Collection[Guest]]) -> Records:
@@ -39,6 +46,8 @@ def read(connection: sa.Connection, guests: Mapping[NodeName, Collection[Guest]]
         move = _move(row, lonely)
         for end in filter(None, {move.source, move.destination}):
             found.moves.setdefault(end, []).append(move)
+    ids = {found.marks[name].id: name for name in guests if name in found.marks}
+    found.overdue = {ids[each] for each in allocations.overdue(connection, ids)}
     return found
 
 

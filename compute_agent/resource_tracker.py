@@ -17,11 +17,11 @@ from oslo_config import cfg
 from oslo_log import log
 
 from compute_agent import identity, records, storing, usage
-from compute_agent.account import Findings, Settings, account
+from compute_agent.account import Findings, Settings
 from compute_agent.identity import IdentityError
 from compute_agent.pci_devices import DeviceSpecs
 from compute_agent.records import Records
-from compute_agent.storing import Stored
+from compute_agent.storing import Batch, Stored
 from compute_agent.virt.driver import Driver, DriverError, NodeName, Size
 from inventory import compute_nodes
 from inventory.compute_nodes import RATIOS, Mark
@@ -44,6 +44,8 @@ class _Audit:
     began: float = field(default_factory=time.monotonic)
     problems: dict[NodeName, DriverError | IdentityError] = field(default_factory=dict)
     news: int = 0
+    # When the hypervisor was asked of the nodes that are at hand.
+    looked: float = field(default_factory=time.monotonic)
     # The marks of the hosts that were looked up.
     marks: dict[NodeName, Mark] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
@@ -111,6 +113,7 @@ class ResourceTracker:
         return self._names
 
     def _look_at(self, this: _Audit, names: Iterable[NodeName]) -> list[Findings]:
+        this.looked = time.monotonic()
         found = []
         for name in names:
             try:
@@ -156,21 +159,21 @@ class ResourceTracker:
         for each in found:
             managed, moves = recorded.managed.get(each.name), recorded.moves.get(each.name)
             complete = each.beside(managed or [], moves or []) if managed or moves else each
-            if each.name not in refused and self._is_news(this, complete):
+            is_news = each.name in recorded.overdue or self._is_news(this, complete)
+            if each.name not in refused and is_news:
                 news.append(complete)
         if news:
             this.news += len(news)
             self._store(this, news)
 
     def _store(self, this: _Audit, news: Sequence[Findings]) -> None:
-        accounts = [account(each, self._driver.overhead) for each in news]
-        stored = self._database.write(
-            lambda connection: storing.store(connection, accounts, this.marks, this.refresh_after)
-        )
+        batch = Batch(news, this.marks, this.looked, this.refresh_after, self._driver.overhead)
+        stored = self._database.write(lambda connection: storing.store(connection, batch))
         for each in news:
             if each.name in stored.generations:
                 self._kept[each.name] = (each, stored.generations[each.name])
         self._tell(stored)
+        _say_settled(stored)
 
     def _is_news(self, this: _Audit, found: Findings) -> bool:
         mark = this.marks.get(found.name)
@@ -247,6 +250,21 @@ class ResourceTracker:
             ratios=ratios,
             devices=self._devices,
         )
+
+
+def _say_settled(stored: Stored) -> None:
+    """Say which claims are over; of those that nobody came for an operator may want to know."""
+    for name, each in stored.settled.items():
+        node = name.node
+        if each.expired:
+            some = ", ".join(each.expired[:3]) + (", ..." if each.expired[3:] else "")
+            LOG.info(
+                "Claims that nobody came for on node %s: %d, %s", node, len(each.expired), some
+            )
+        if each.confirmed:
+            LOG.debug("Claims on node %s that are confirmed: %s", node, ", ".join(each.confirmed))
+        if each.ended:
+            LOG.debug("Claims on node %s that have ended: %s", node, ", ".join(each.ended))
 
 
 def _some(names: Sequence[NodeName]) -> str:

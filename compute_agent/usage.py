@@ -19,6 +19,8 @@ from scheduler.objects.numa import NUMATopology
 # What a column holds. Somebody may define a guest of any size, and a figure that is too large would
 # keep the whole row from being written.
 LARGEST = 2**31 - 1
+# Of the columns that hold in MB what others hold in GB.
+LARGEST_MB = LARGEST * MIB_PER_GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class Usage:
     local_gb_used: int
     free_ram_mb: int
     free_disk_gb: int
+    disk_mb_used: int
+    free_disk_mb: int
+    claims: int
     running_vms: int
     current_workload: int
     stats: dict[str, str]
@@ -57,28 +62,48 @@ def on_node(guests: Iterable[Guest], managed: Iterable[Guest]) -> list[Guest]:
     return each_once(there + list(rows.values()))
 
 
+def held_by_claims(
+    instances: Iterable[Guest], guests: Iterable[Guest], claimed: Collection[str]
+) -> list[Guest]:
+    """Return the instances, those without a guest that are claimed for as taking nothing.
+
+    Their claims take it, for which they are on their way.
+    """
+    there = {each.uuid for each in guests}
+    return [
+        replace(each, vcpus=0, memory_mb=0, root_gb=0, ephemeral_gb=0, swap_mb=0)
+        if each.uuid in claimed and each.uuid not in there
+        else each
+        for each in instances
+    ]
+
+
 def count(
     facts: NodeFacts,
     instances: Collection[Guest],
     more: Iterable[Size] = (),
     overhead: Callable[[Guest], Size] = lambda _: Size(),
+    claims: Collection[Size] = (),
 ) -> Usage:
     """Return the usage of a node, counted from zero.
 
-    more is what is taken besides the instances, such as reserves. An instance counts in full
-    whatever its state, since it may be started at any moment. The free figures may be negative,
-    where more was promised than is there, and must stay so: readers compute
-    total * ratio - (total - free).
+    more is taken besides the instances, such as reserves; claims are held for those to come.
+    Instances count in full whatever their states, since they may be started at any moment. What is
+    free is negative where more was promised than is there: readers compute total * ratio - used.
     """
-    taken = [*(each.size for each in instances), *map(overhead, instances), *more]
+    taken = [*(each.size for each in instances), *map(overhead, instances), *more, *claims]
     memory_mb_used = storable(sum(size.memory_mb for size in taken))
-    local_gb_used = storable(-(-sum(size.disk_mb for size in taken) // MIB_PER_GIB))
+    disk_mb_used = storable(sum(size.disk_mb for size in taken), LARGEST_MB)
+    local_gb_used = storable(-(-disk_mb_used // MIB_PER_GIB))
     return Usage(
         vcpus_used=storable(sum(size.vcpus for size in taken)),
         memory_mb_used=memory_mb_used,
         local_gb_used=local_gb_used,
         free_ram_mb=storable(storable(facts.memory_mb) - memory_mb_used),
         free_disk_gb=storable(storable(facts.local_gb) - local_gb_used),
+        disk_mb_used=disk_mb_used,
+        free_disk_mb=_free_disk_mb(facts, disk_mb_used, claims),
+        claims=len(claims),
         running_vms=len(instances),
         current_workload=sum(1 for each in instances if each.task_state),
         stats=_stats(instances),
@@ -95,9 +120,21 @@ def cells(numa: NUMATopology | None, instances: Iterable[Guest]) -> NUMATopology
     return numa
 
 
-def storable(number: int) -> int:
+def storable(number: int, largest: int = LARGEST) -> int:
     """Return a number, or the next one to it that there is room for."""
-    return max(-LARGEST, min(number, LARGEST))
+    return max(-largest, min(number, largest))
+
+
+def _free_disk_mb(facts: NodeFacts, used: int, claims: Iterable[Size]) -> int:
+    """Return what is free of a node's disk both by what is counted and by what is really there.
+
+    No file of an instance that is not there yet has made disk_available_least smaller.
+    """
+    free = storable(facts.local_gb) * MIB_PER_GIB - used
+    if facts.disk_available_least is not None:
+        least = storable(facts.disk_available_least) * MIB_PER_GIB
+        free = min(free, least - sum(size.disk_mb for size in claims))
+    return storable(free, LARGEST_MB)
 
 
 def _rank(guest: Guest) -> tuple[int, int, int, str]:

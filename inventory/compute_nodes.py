@@ -169,6 +169,7 @@ def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:
             table.c.host == host, table.c.hypervisor_hostname.in_(list(nodes)), table.c.deleted == 0
         )
         .values(
+            claims=0,
             deleted=table.c.id,
             deleted_at=utc_now(),
             updated_at=utc_moment(),

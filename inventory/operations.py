@@ -6,12 +6,11 @@ Every change is seen by all schedulers at their next decision. Names of hosts ar
 their letter case. All functions raise inventory.refusals.OperationRefused, and change nothing then.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import compute_nodes, instances, moves, revisions, services
+from inventory import allocations, compute_nodes, instances, moves, revisions, services
 from inventory.instance_states import released
 from inventory.refusals import InUse, Malformed, Unknown
 from inventory.tables import aggregate_hosts
@@ -159,18 +158,19 @@ def _refuse_living(row: sa.Row[Any], limit: float) -> None:
 
 
 def _delete_nodes(connection: sa.Connection, host: str) -> list[str]:
-    query = sa.select(nodes_table.c.hypervisor_hostname).where(
+    query = sa.select(nodes_table.c.id, nodes_table.c.hypervisor_hostname).where(
         nodes_table.c.host == host, nodes_table.c.deleted == 0
     )
-    names: Sequence[str] = connection.scalars(query).all()
+    names = {row.hypervisor_hostname: row.id for row in connection.execute(query)}
     compute_nodes.delete(connection, host, names)
+    allocations.forget(connection, names.values())
     return sorted(names)
 
 
 def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) -> None:
     """Refuse to delete a host on which there is still something.
 
-    It is called with the rows of the nodes locked, and locks what it reads: nothing is added.
+    It is called with the rows of the nodes locked, as agents have them when they add a guest.
     """
     query = sa.select(instances_table).where(
         instances_table.c.host == host, instances_table.c.deleted == 0

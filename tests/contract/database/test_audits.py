@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an audit writes fits the columns, and is found there again as it was written."""
 
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from compute_agent.resource_tracker import ResourceTracker
@@ -12,6 +16,8 @@ from compute_agent.virt.driver import NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
 from inventory.engine import Database
+from tests.claimed import claim, claimed, let_pass
+from tests.databases import a_uuid, open_at
 from tests.fixtures import agent
 from tests.fixtures.agent import a_guest
 from tests.records import manage, migrate
@@ -82,3 +88,125 @@ def test_nodes_come_back_one_by_one(conf: cfg.ConfigOpts, database: Database) ->
     rows = database.read(compute_nodes.all_live)
     assert {row.hypervisor_hostname: row.id for row in rows} == before
     assert len(database.read(instances.all_live)) == 10
+
+
+NODE = "alpha-node-0001"
+U1, U2 = a_uuid("claimed 1"), a_uuid("claimed 2")
+
+
+def row_of(database: Database) -> Any:
+    found = database.read(compute_nodes.all_live)
+    return next(row for row in found if row.hypervisor_hostname == NODE)
+
+
+def figures(database: Database) -> tuple[int, ...]:
+    """Return (vcpus, memory, exact disk, claims) of a node."""
+    row = row_of(database)
+    return row.vcpus_used, row.memory_mb_used, row.disk_mb_used, row.claims
+
+
+def more(before: tuple[int, ...], *taken: int) -> tuple[int, ...]:
+    return tuple(one + other for one, other in zip(before, taken, strict=True))
+
+
+def test_what_was_claimed_is_counted_from_zero_as_it_was_written(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    driver = FakeDriver(conf)
+    audit(conf, database, driver)
+    empty = figures(database)
+    for uuid in (U1, U2):
+        claim(database, uuid, row_of(database))
+    before = row_of(database)
+    assert figures(database) == more(empty, 4, 4096, 10000, 2)
+    audit(conf, database, driver)
+    assert row_of(database) == before
+    # One is seen and the other one too late.
+    driver.add_guest(NODE, a_guest(1, uuid=U1))
+    let_pass(database, 900)
+    audit(conf, database, driver)
+    assert figures(database) == more(empty, 1, 1024, 10240, 0)
+    assert claimed(database) == {U1: "confirmed"}
+
+
+class Interrupted(Database):
+    """A database in which others do something before the next transaction that writes."""
+
+    first: Callable[[], None] | None = None
+
+    def write(self, work: Callable[[sa.Connection], Any]) -> Any:
+        first, self.first = self.first, None
+        if first:
+            first()
+        return super().write(work)
+
+
+def test_a_claim_between_reading_and_writing_survives(
+    conf: cfg.ConfigOpts, url: str, database: Database
+) -> None:
+    driver = FakeDriver(conf)
+    interrupted = Interrupted(database.engine)
+    tracker = ResourceTracker(conf, interrupted, driver)
+    tracker.audit(SERVICE)
+    empty = figures(database)
+    others = open_at(url)
+    interrupted.first = lambda: claim(others, U1, row_of(others))
+    driver.add_guest(NODE, a_guest(1))
+    tracker.audit(SERVICE)
+    assert figures(database) == more(empty, 3, 1024 + 2048, 10240 + 5000, 1)
+    written = row_of(database)
+    for _ in range(2):
+        tracker.audit(SERVICE)
+    assert row_of(database) == written
+    others.close()
+
+
+def test_nobody_claims_between_counting_the_claims_and_writing_the_sum(
+    conf: cfg.ConfigOpts, url: str, database: Database
+) -> None:
+    driver = FakeDriver(conf)
+    tracker = ResourceTracker(conf, database, driver)
+    tracker.audit(SERVICE)
+    empty = figures(database)
+    others = open_at(url)
+    node = row_of(database)
+    claiming = Thread(target=lambda: claim(others, U1, node))
+
+    def begin(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        counting = "FROM allocations" in statement and "allocations.instance_uuid" in statement
+        if counting and not claiming.ident:
+            claiming.start()
+            # It would be over by then, if nothing kept it waiting.
+            claiming.join(0.5)
+
+    sa.event.listen(database.engine, "after_cursor_execute", begin)
+    driver.add_guest(NODE, a_guest(1))
+    tracker.audit(SERVICE)
+    claiming.join()
+    assert figures(database) == more(empty, 3, 1024 + 2048, 10240 + 5000, 1)
+    assert claimed(database) == {U1: "pending"}
+    others.close()
+
+
+def test_rows_are_locked_in_the_order_of_their_ids(
+    conf: cfg.ConfigOpts, url: str, database: Database
+) -> None:
+    """As by those who claim, so that nobody waits for one who waits for him."""
+    driver = FakeDriver(conf)
+    tracker = ResourceTracker(conf, database, driver)
+    tracker.audit(SERVICE)
+    locked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.rstrip().endswith("FOR UPDATE"):
+            locked.append(statement)
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    for node in (NODE, "alpha-node-0002"):
+        driver.add_guest(node, a_guest(7))
+    tracker.audit(SERVICE)
+    conf.set_override("nodes", 0, group="fake")
+    tracker.audit(SERVICE)
+    if database.engine.dialect.name != "sqlite":
+        assert len(locked) == 2
+    assert all("ORDER BY compute_nodes.id" in each for each in locked)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from inventory import (
     aggregates,
+    allocations,
     compute_nodes,
     heartbeat,
     instances,
@@ -18,6 +19,7 @@ from inventory import (
     tables,
 )
 from inventory.refusals import InUse, Malformed, OperationRefused, Unknown
+from tests.claimed import claim
 from tests.databases import a_node, an_instance, save, serve
 
 LIMIT = 60
@@ -329,6 +331,17 @@ def test_a_host_that_is_needed_is_not_deleted(two_hosts):
             " migrations under way: wait for or move these first"
         )
     assert live_hosts(two_hosts) == BOTH
+
+
+def test_what_is_claimed_on_a_host_goes_with_it(two_hosts):
+    (node,) = two_hosts.read(lambda c: compute_nodes.of_hosts(c, ["h1"]))
+    (other,) = two_hosts.read(lambda c: compute_nodes.of_hosts(c, ["h2"]))
+    claim(two_hosts, "u1", node)
+    claim(two_hosts, "u2", other)
+    deleted(two_hosts)
+    assert {row.host for row in two_hosts.read(allocations.counted)} == {"h2"}
+    (dead,) = two_hosts.read(lambda c: compute_nodes.by_ids(c, [node.id]))
+    assert (bool(dead.deleted), dead.claims) == (True, 0)
 
 
 def test_each_alone_keeps_a_host(two_hosts):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compute_agent.account import Findings, Settings, account
 from compute_agent.moves import Move
-from compute_agent.usage import LARGEST
+from compute_agent.usage import LARGEST, LARGEST_MB
 from compute_agent.virt.driver import Guest, NodeName, Size
 from scheduler.objects import documents
 from scheduler.objects.numa import (
@@ -228,11 +228,14 @@ def test_what_a_guest_says_of_itself_is_cut_to_what_fits() -> None:
     assert picked(instance, "display_name", "project_id") == ["n" * 255, "p" * 255]
     assert picked(found.row, "vcpus", "memory_mb", "local_gb") == [LARGEST] * 3
     assert found.row["disk_available_least"] == -LARGEST
-    assert all(abs(each) <= LARGEST for each in found.row.values() if isinstance(each, int))
+    assert picked(found.row, "disk_mb_used", "free_disk_mb") == [LARGEST_MB, -LARGEST_MB]
+    names = [name for name in found.row if not name.startswith(("disk_mb", "free_disk_mb"))]
+    numbers = [each for each in picked(found.row, *names) if isinstance(each, int)]
+    assert all(abs(each) <= LARGEST for each in numbers)
 
 
 def test_what_the_hypervisor_takes_for_each_instance_counts() -> None:
-    found = account(findings(guests=[A], managed=[B]), lambda guest: Size(memory_mb=100))
+    found = account(findings(guests=[A], managed=[B]), (), lambda guest: Size(memory_mb=100))
     assert found.row["memory_mb_used"] == 512 + 4096 + 2048 + 200
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What differs is written, and whoever is told of it hears of exactly that."""
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 
 from compute_agent import storing
 from compute_agent.account import Findings, Settings, account
-from compute_agent.storing import Stored
+from compute_agent.storing import Batch, Stored
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
 from inventory.engine import Database
@@ -35,9 +36,18 @@ def marks(database: Database) -> dict[NodeName, compute_nodes.Mark]:
 
 
 def store(database: Database, *findings: Findings, refresh_after: timedelta = HOUR) -> Stored:
-    accounts = [account(each) for each in findings]
-    known = marks(database)
-    return database.write(lambda each: storing.store(each, accounts, known, refresh_after))
+    return write(database, findings, marks(database), refresh_after)
+
+
+def write(
+    database: Database,
+    findings: Sequence[Findings],
+    marks: dict[NodeName, compute_nodes.Mark],
+    refresh_after: timedelta = HOUR,
+) -> Stored:
+    """Store findings on the ground of marks of an earlier moment."""
+    batch = Batch(findings, marks, time.monotonic(), refresh_after)
+    return database.write(lambda connection: storing.store(connection, batch))
 
 
 def told(stored: Stored) -> tuple[dict[str, int], dict[str, bool]]:
@@ -102,22 +112,24 @@ def test_managed_rows_are_not_told_of(database: Database) -> None:
 
 def test_a_row_that_somebody_deleted_meanwhile_is_back(database: Database) -> None:
     store(database, found(ONE))
-    accounts, known = [account(found(ONE))], marks(database)
+    known = marks(database)
     database.write(lambda each: compute_nodes.delete(each, "h1", ["n1"]))
-    stored = database.write(lambda each: storing.store(each, accounts, known, NONE))
+    stored = write(database, [found(ONE)], known, NONE)
     assert told(stored) == ({"n1": 3}, {})
     assert len(database.read(compute_nodes.all_live)) == 1
 
 
-def test_a_row_that_somebody_made_meanwhile_is_looked_at_again(database: Database) -> None:
-    accounts = [account(found(ONE, G[1]))]
-    store(database, found(ONE))
+def test_a_row_that_somebody_made_meanwhile_is_as_good_as_one_that_was_known(
+    database: Database,
+) -> None:
     # The very row that is wanted, though not the guest's.
-    row = accounts[0].row
+    row = account(found(ONE, G[1])).row
     database.write(lambda each: compute_nodes.save(each, [row]))
-    stored = database.write(lambda each: storing.store(each, accounts, {}, HOUR))
-    assert told(stored)[1] == {G[1].uuid: False}
-    assert stored.generations == {}
+    stored = write(database, [found(ONE, G[1])], {})
+    assert told(stored) == ({"n1": 2}, {G[1].uuid: False})
+    assert stored.generations == {ONE: 2}
+    # Nothing was written of which the generation would be known for sure.
+    assert write(database, [found(ONE, G[1])], {}).generations == {}
 
 
 def test_a_node_is_deleted_with_what_was_seen_on_it(database: Database) -> None:

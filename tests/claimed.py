@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claims on nodes as schedulers make them, and the passing of their time."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory import claims
+from inventory.claimed_nodes import NodeDocuments
+from inventory.claims import Claim, Order
+from inventory.engine import Database
+from inventory.tables import allocations
+
+
+def claim(
+    database: Database,
+    uuid: str,
+    node: Any,
+    documents: Mapping[str, str | None] | None = None,
+    **changes: Any,
+) -> None:
+    """Claim 2 CPUs, 2048 MB and 5000 MB of disk on the node of this row for an instance."""
+    ordinary = {
+        "instance_uuid": uuid,
+        "node_id": node.id,
+        "host": node.host,
+        "node": node.hypervisor_hostname,
+        "vcpus": 2,
+        "memory_mb": 2048,
+        "disk_mb": 5000,
+    }
+    order = Order(
+        request_id=f"req-{uuid}",
+        digest="any",
+        claims=[Claim(**ordinary | changes)],
+        lease=900,
+        documents={} if documents is None else {node.id: NodeDocuments(node.generation, documents)},
+    )
+    database.write(lambda connection: claims.claim(connection, order))
+
+
+def release(database: Database, uuid: str) -> None:
+    """Give back what is claimed for an instance."""
+    database.write(lambda connection: claims.release(connection, [uuid]))
+
+
+def claimed(database: Database) -> dict[str, str]:
+    """Return {uuid: state} of all claims."""
+    query = sa.select(allocations.c.instance_uuid, allocations.c.state)
+    rows = database.read(lambda connection: connection.execute(query).all())
+    return {row.instance_uuid: row.state for row in rows}
+
+
+def let_pass(database: Database, seconds: float) -> None:
+    """Make all claims older."""
+
+    def work(connection: sa.Connection) -> None:
+        for row in connection.execute(sa.select(allocations)).all():
+            moments = {name: getattr(row, name) for name in ("created_at", "expires_at")}
+            earlier = {
+                name: moment - timedelta(seconds=seconds)
+                for name, moment in moments.items()
+                if moment is not None
+            }
+            where = allocations.c.id == row.id
+            connection.execute(sa.update(allocations).where(where).values(**earlier))
+
+    database.write(work)
