@@ -8,10 +8,11 @@ Source: behaviour reference 1.11 and 3.6.
 import math
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from inventory.claimed_documents import difference
 from inventory.numa import fit
 from inventory.numa.cells import Ratios
 from inventory.numa.fit import GuestNeeds, HostRoom
@@ -19,10 +20,10 @@ from inventory.numa.usage import with_usage
 from inventory.pci_pools import PciPools
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.objects.limits import NUMATopologyLimits
-from scheduler.objects.numa import NUMATopology
+from scheduler.objects.numa import InstanceNUMATopology, NUMATopology
+from scheduler.objects.pci import PciDevicePool
 from scheduler.objects.request_spec import RequestSpec
 
-_NOTHING: Mapping[str, Any] = {}
 # With so many different ratios about it costs less to look at the candidates one by one.
 _MOST_RATIOS = 4
 
@@ -71,8 +72,22 @@ def where_cells_fit(hosts: HostTable, needs: GuestNeeds) -> Mask | None:
     return mask
 
 
-def taken(hosts: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
-    """Return what the columns of cells and devices become; nothing is changed here.
+class CellsAndDevices(NamedTuple):
+    """The cells of a guest as they were fitted into a host, and the devices taken there.
+
+    columns are what the host's columns become.
+    """
+
+    columns: Mapping[str, Any] = {}
+    cells: InstanceNUMATopology | None = None
+    devices: tuple[PciDevicePool, ...] = ()
+
+
+_NOTHING = CellsAndDevices()
+
+
+def taken(hosts: HostTable, row: int, spec: RequestSpec) -> CellsAndDevices:
+    """Return what a request takes of the cells and devices of a host; nothing is changed here.
 
     Cells are taken only where host and guest have some. What does not fit, since no filter was
     asked, is not taken and leaves a warning with the table.
@@ -80,20 +95,23 @@ def taken(hosts: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
     if not spec.numa_topology and not spec.pci_requests:
         return _NOTHING
     room, needs = room_of(hosts, row), needs_of(spec)
-    changes: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    guest: InstanceNUMATopology | None = None
+    devices: tuple[PciDevicePool, ...] = ()
     near: set[int] = set()
     if room.topology and needs.cells:
         guest = fit.fitted(room, needs, hosts.numa_packing)
         if guest is None:
             _warn(hosts, row, "NUMA cells", fit.refusal(room, needs))
         else:
-            changes["numa_topology"] = with_usage(room.topology, guest)
+            columns["numa_topology"] = with_usage(room.topology, guest)
             near = {cell.id for cell in guest.cells}
     if needs.devices:
         pools = _pools_left(hosts, row, needs, room, near)
-        if pools is not None:
-            changes["pci_stats"] = pools
-    return changes
+        if pools is not None and room.pools is not None:
+            columns["pci_stats"] = pools
+            devices = tuple(difference(room.pools, pools))
+    return CellsAndDevices(columns, guest, devices)
 
 
 def _pools_left(

@@ -8,6 +8,7 @@ from typing import Any
 from scheduler.decision.cells_and_devices import taken
 from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
 from scheduler.decision.limits import HostLimits
+from scheduler.decision.outcome import Taken
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
@@ -85,7 +86,7 @@ class HostState:
             "heartbeat_age": self.heartbeat_age,
         }
 
-    def consume_from_request(self, spec_obj: RequestSpec) -> None:
+    def consume_from_request(self, spec_obj: RequestSpec) -> Taken:
         """Take what the request asks for, so that the next instance sees what is left.
 
         Swap counts as disk here as it does in the filter, and an instance that boots from a volume
@@ -94,27 +95,33 @@ class HostState:
         """
         table, row = self.table, self.row
         # All is worked out before anything is changed.
-        changes = self._figures_after(spec_obj)
-        changes |= taken(table, row, spec_obj)
-        for name, value in changes.items():
+        found = taken(table, row, spec_obj)
+        vcpus, memory_mb, disk_mb = self._amounts(spec_obj)
+        for name, value in found.columns.items():
             table.set(row, name, value)
+        amounts = Taken(vcpus, memory_mb, disk_mb, found.cells, found.devices)
+        self.take(amounts)
         if spec_obj.instance_uuid:
             resident = promised_instance(spec_obj, spec_obj.instance_uuid, self.host, self.nodename)
             table.residents.add(row, spec_obj.instance_uuid, resident)
+        return amounts
 
-    def _figures_after(self, spec: RequestSpec) -> dict[str, Any]:
-        get, row = self.table.get, self.row
-        after = {
-            "num_instances": get(row, "num_instances") + 1,
-            "num_io_ops": get(row, "num_io_ops") + 1,
-        }
-        if get(row, "hypervisor_type") == BARE_METAL:
-            whole = {"free_ram_mb": 0, "free_disk_mb": 0, "vcpus_used": get(row, "vcpus_total")}
-            return after | whole
-        after["free_ram_mb"] = get(row, "free_ram_mb") - spec.memory_mb
-        after["free_disk_mb"] = get(row, "free_disk_mb") - spec.disk_mb
-        after["vcpus_used"] = get(row, "vcpus_used") + spec.vcpus
-        return after
+    def take(self, amounts: Taken) -> None:
+        """Count one instance more, with what it takes besides cells and devices."""
+        for name, more in (
+            ("num_instances", 1),
+            ("num_io_ops", 1),
+            ("free_ram_mb", -amounts.memory_mb),
+            ("free_disk_mb", -amounts.disk_mb),
+            ("vcpus_used", amounts.vcpus),
+        ):
+            self.table.set(self.row, name, self.table.get(self.row, name) + more)
+
+    def _amounts(self, spec: RequestSpec) -> tuple[int, int, int]:
+        """Return the vCPUs, MB of memory and MB of disk that a request takes here."""
+        if self.hypervisor_type != BARE_METAL:
+            return spec.vcpus, spec.memory_mb, spec.disk_mb
+        return self.vcpus_total - self.vcpus_used, self.free_ram_mb, self.free_disk_mb
 
     def __repr__(self) -> str:
         return (

@@ -3,12 +3,22 @@
 """The limits that filters set: how much of a host may be promised, as claims will enforce it."""
 
 from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 NUMERIC = ("vcpu", "memory_mb", "disk_gb")
+# Of members of a server group: a GroupLimit.
+GROUP = "server_group"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """How many members of a group a host may have, None where all must be on the same one."""
+
+    most: int | None = None
 
 
 class Limits:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.objects.numa import InstanceNUMATopology
+from scheduler.objects.pci import PciDevicePool
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -33,6 +36,17 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """What an instance takes of a host: disk in MB, the cells that it is fitted into, devices."""
+
+    vcpus: int
+    memory_mb: int
+    disk_mb: int
+    cells: InstanceNUMATopology | None = None
+    devices: tuple[PciDevicePool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WeighedHost:
     """The share of every weigher, multiplier included, in the total weight of a host."""
 
@@ -44,13 +58,14 @@ class WeighedHost:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one instance goes."""
+    """Where one instance goes; an instance that is rebuilt takes nothing there."""
 
     instance_uuid: str | None
     chosen: Candidate
     steps: tuple[Step, ...]
     weighed: tuple[WeighedHost, ...]
     alternates: tuple[Candidate, ...] = ()
+    taken: Taken | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from scheduler.decision.scaling import Weights
 
 # Up to this many of the best are found one by one, which is quicker than sorting all.
 _FEW = 8
+# By what part of the range of all totals two that count as equally good may differ.
+NEARLY = 0.01
 
 
 def best_first(totals: Weights, count: int) -> list[int]:
@@ -26,12 +28,15 @@ def best_first(totals: Weights, count: int) -> list[int]:
     return order
 
 
-def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random) -> int:
+def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random, choices: int = 1) -> int:
     """Return the position that is chosen.
 
     With shuffle, hosts that share the best total change places at random first; then one of the
-    subset_size best is drawn, each with the same probability.
+    subset_size best is drawn, each with the same probability. With more choices than that, those
+    that are nearly as good as the best are drawn from as well.
     """
+    if choices > subset_size:
+        return _widely(totals, subset_size, chance, choices)
     if subset_size == 1:
         if not shuffle:
             return int(np.argmax(totals))
@@ -43,6 +48,13 @@ def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random) -> in
             shuffled = chance.sample(best.tolist(), len(best))
             order = [*shuffled, *(position for position in order if position not in best)]
     return chance.choice(order[:subset_size])
+
+
+def _widely(totals: Weights, subset_size: int, chance: Random, choices: int) -> int:
+    order = best_first(totals, choices)
+    least = totals[order[0]] - NEARLY * (totals[order[0]] - totals.min())
+    good = [position for position in order[subset_size:] if totals[position] >= least]
+    return chance.choice([*order[:subset_size], *good])
 
 
 def _equal_best(totals: Weights) -> npt.NDArray[np.int64]:

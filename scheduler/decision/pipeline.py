@@ -58,6 +58,8 @@ class Request:
     """What to decide: one spec for all instances, their uuids, and how many alternates for each.
 
     seed makes a random choice repeatable; by_admin says that the caller is an administrator.
+    choices are among how many equally good hosts one is drawn: more of them keep schedulers that
+    decide at the same time out of each other's way.
     """
 
     spec: RequestSpec
@@ -65,6 +67,7 @@ class Request:
     alternates: int = 0
     seed: int = 0
     by_admin: bool = False
+    choices: int = 1
 
 
 class _Ranking(NamedTuple):
@@ -94,7 +97,10 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
             reason = no_such_host(hosts, spec) or NOT_ENOUGH
             return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
         ranking = _ranked(hosts, spec, plan, candidates)
-        placements.append(_placed(hosts, spec, plan, ranking, steps, chance))
+        position = picker.pick(
+            ranking.totals, plan.host_subset_size, plan.shuffle_best, chance, request.choices
+        )
+        placements.append(_placed(hosts, spec, ranking, position, steps))
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, ranking))
 
 
@@ -120,19 +126,16 @@ def _ranked(hosts: HostTable, spec: RequestSpec, plan: Plan, candidates: Mask) -
 def _placed(
     hosts: HostTable,
     spec: RequestSpec,
-    plan: Plan,
     ranking: _Ranking,
+    position: int,
     steps: tuple[Step, ...],
-    chance: Random,
 ) -> Placement:
-    """Choose among the hosts that are left and take what the instance needs from that one."""
-    position = picker.pick(ranking.totals, plan.host_subset_size, plan.shuffle_best, chance)
+    """Take what the instance needs from the host that was picked."""
     state = HostState.of(hosts, int(ranking.rows[position]))
     chosen = _candidate(state, float(ranking.totals[position]))
     explained = _explained(hosts, ranking)
-    if not spec.is_rebuild:
-        state.consume_from_request(spec)
-    return Placement(spec.instance_uuid, chosen, steps, explained)
+    taken = None if spec.is_rebuild else state.consume_from_request(spec)
+    return Placement(spec.instance_uuid, chosen, steps, explained, taken=taken)
 
 
 def filtered(

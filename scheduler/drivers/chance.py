@@ -53,7 +53,7 @@ class ChanceScheduler(BaseDriver):
             hosts,
             request,
             [
-                placement(hosts, row, uuid, steps)
+                placement(hosts, row, request.spec.for_instance(uuid), steps)
                 for row, uuid in zip(rows, request.instance_uuids, strict=True)
             ],
         )

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.outcome import Candidate, Decision, Placement, Shortage, Step
 from scheduler.decision.pipeline import Request
+from scheduler.objects.request_spec import RequestSpec
 
 
 def step(name: str, before: Mask, after: Mask) -> Step:
@@ -17,14 +19,15 @@ def step(name: str, before: Mask, after: Mask) -> Step:
 
 
 def placement(
-    hosts: HostTable, row: int, uuid: str | None, steps: Sequence[Step], weight: float = 0.0
+    hosts: HostTable, row: int, spec: RequestSpec, steps: Sequence[Step], weight: float = 0.0
 ) -> Placement:
-    """Return that an instance goes to the host of a row, which promises no limits."""
+    """Let an instance go to the host of a row, which promises no limits, and consume it there."""
     host, nodename, node_uuid, cell_uuid = (
         hosts.get(row, name) for name in ("host", "nodename", "uuid", "cell_uuid")
     )
     chosen = Candidate(row, host, nodename, node_uuid, cell_uuid, {}, weight)
-    return Placement(uuid, chosen, tuple(steps), ())
+    taken = HostState.of(hosts, row).consume_from_request(spec)
+    return Placement(spec.instance_uuid, chosen, tuple(steps), (), taken=taken)
 
 
 def placed(hosts: HostTable, request: Request, placements: Sequence[Placement]) -> Decision:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from scheduler.decision import pipeline
-from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.narrowing import narrowed, no_such_host
 from scheduler.decision.outcome import Decision, Step
@@ -79,8 +78,7 @@ class SimpleScheduler(BaseDriver):
             if used + spec.vcpus > self.max_cores and self._is_bounded(spec):
                 full = Step("max_cores", int(np.count_nonzero(candidates)), 0)
                 return refused(hosts, request, (*steps, full), ALL_FULL, index)
-            placements.append(placement(hosts, row, uuid, steps, float(-used)))
-            HostState.of(hosts, row).consume_from_request(spec.for_instance(uuid))
+            placements.append(placement(hosts, row, spec.for_instance(uuid), steps, float(-used)))
         return placed(hosts, request, placements)
 
     def _addressed(self, request: Request) -> RequestSpec:

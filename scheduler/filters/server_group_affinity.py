@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.limits import GROUP, GroupLimit
 from scheduler.filters import BaseHostFilter
 from scheduler.objects.request_spec import RequestSpec
 
@@ -15,12 +16,15 @@ class ServerGroupAffinityFilter(BaseHostFilter):
 
     def applies(self, spec: RequestSpec) -> bool:
         group = spec.instance_group
-        return group is not None and "affinity" in group.policies and bool(group.hosts)
+        return group is not None and "affinity" in group.policies
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        mask = np.zeros(hosts.size, np.bool_)
-        for host in set(spec.instance_group.hosts) if spec.instance_group else ():
+        names = set(spec.instance_group.hosts) if spec.instance_group else ()
+        mask = np.zeros(hosts.size, np.bool_) if names else hosts.present
+        for host in names:
             mask[list(hosts.rows_of_host(host))] = True
+        # Also for the first member: two of them may look for a host at the same time.
+        hosts.limits.make(GROUP, mask, lambda _: GroupLimit())
         return mask
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:

@@ -5,6 +5,7 @@
 from scheduler.decision.group_members import members
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.limits import GROUP, GroupLimit
 from scheduler.filters import BaseHostFilter
 from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
@@ -28,6 +29,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         mask = members(hosts, group) < self._most(group)
         if spec.instance_uuid:
             mask[list(hosts.residents.rows_of(spec.instance_uuid))] = True
+        limit = GroupLimit(self._most(group))
+        hosts.limits.make(GROUP, mask, lambda _: limit)
         return mask
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:

@@ -79,3 +79,27 @@ def test_the_choice_is_among_the_best(totals, subset_size, shuffle, seed):
     position = pick(np.array(totals), subset_size, shuffle, Random(seed))
     better = sum(1 for total in totals if total > totals[position])
     assert better < subset_size
+
+
+def draws(totals, choices, **settings):
+    """Return the positions that are drawn in many draws."""
+    settings = {"subset_size": 1, "shuffle": False} | settings
+    weights = np.array(totals, np.float64)
+    return {
+        pick(weights, settings["subset_size"], settings["shuffle"], Random(seed), choices)
+        for seed in range(200)
+    }
+
+
+def test_more_choices_are_only_among_those_that_are_nearly_as_good():
+    totals = [1.0, 0.995, 0.991, 0.98, 0.0]
+    assert draws(totals, 1) == {0}
+    assert draws(totals, 2) == {0, 1}
+    assert draws(totals, 64) == {0, 1, 2}
+    assert draws([5.0] * 5, 3) == {0, 1, 2}
+    assert draws([5.0], 64) == {0}
+
+
+def test_more_choices_never_take_away_any():
+    assert draws([1.0, 0.5, 0.4, 0.0], 2, subset_size=3) == {0, 1, 2}
+    assert draws([1.0, 0.5, 0.4, 0.0], 64, subset_size=3) == {0, 1, 2}

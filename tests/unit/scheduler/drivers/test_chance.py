@@ -128,7 +128,7 @@ def test_the_same_seed_draws_the_same_hosts():
     assert first == second
 
 
-def test_a_decision_without_limits_weights_or_consumption():
+def test_a_decision_without_limits_or_weights():
     table = a_table(a_host("a", uuid="node", cell_uuid="cell"), a_host("b", forced_down=True))
     decision = DRIVER.decide(table, Request(a_request(), ["u"], alternates=2, seed=5))
     (placement,) = decision.placements
@@ -137,8 +137,8 @@ def test_a_decision_without_limits_weights_or_consumption():
     assert (placement.chosen.limits, placement.weighed, placement.alternates) == ({}, (), ())
     assert list(map(str, placement.steps)) == ["ComputeFilter 2->1", "ignore_hosts 1->1"]
     assert (decision.seed, decision.hosts, decision.shortage) == (5, 2, None)
-    assert table.vcpus_used.tolist() == [0, 0]
-    assert table.free_ram_mb.tolist() == [65536, 65536]
+    assert table.vcpus_used.tolist() == [2, 0]
+    assert table.free_ram_mb.tolist() == [63488, 65536]
 
 
 def test_an_instance_that_is_rebuilt_stays_where_it_is():
