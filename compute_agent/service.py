@@ -14,7 +14,6 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service.service import ServiceBase
 
-from compute_agent.announcements import Announcements
 from compute_agent.bus import Bus
 from compute_agent.endpoint import HostEndpoint
 from compute_agent.host_operations import HostOperations
@@ -24,6 +23,7 @@ from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver
 from conf.systemd import Notifier
 from inventory.engine import Database, open_database
+from scheduler.rpc.announcements import Announcements
 
 LOG = log.getLogger(__name__)
 

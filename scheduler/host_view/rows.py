@@ -33,18 +33,19 @@ _SAME = (
 )
 
 
-def write_node(hosts: HostTable, row: int, node: Any) -> bool:
+def write_node(hosts: HostTable, row: int, node: Any, consumed: float = 0.0) -> bool:
     """Write what a row of compute_nodes says into a row of the table; False if it is outdated.
 
-    A node that has never reported its free disk is not finished and counts as outdated. Usage that
-    was consumed here later than the node was written stays, until the node is written again.
+    A node that has never reported its free disk is not finished and counts as outdated. What was
+    consumed here at a moment, without a claim in the database, stays until the node is written
+    later than that: in seconds since 1970 on the database's clock.
     """
     hosts.set(row, "node_id", node.id)
     hosts.set(row, "generation", node.generation)
     for name in _SAME:
         hosts.set(row, name, getattr(node, name))
     at = written(node)
-    if node.free_disk_gb is None or (hosts.get(row, "updated") or 0.0) > at:
+    if node.free_disk_gb is None or consumed > at:
         return False
     hosts.set(row, "updated", at)
     _write_resources(hosts, row, node)
@@ -62,13 +63,11 @@ def written(node: Any) -> float:
 
 
 def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
-    least = node.disk_available_least
-    free_disk_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
     hosts.set(row, "total_usable_ram_mb", node.memory_mb)
     hosts.set(row, "free_ram_mb", node.free_ram_mb)
     hosts.set(row, "total_usable_disk_gb", node.local_gb)
-    hosts.set(row, "free_disk_mb", free_disk_gb * 1024)
-    hosts.set(row, "disk_mb_used", node.local_gb_used * 1024)
+    hosts.set(row, "free_disk_mb", _free_disk_mb(node))
+    hosts.set(row, "disk_mb_used", _exact(node.disk_mb_used, node.local_gb_used))
     hosts.set(row, "vcpus_total", node.vcpus)
     hosts.set(row, "vcpus_used", node.vcpus_used)
     for name in compute_nodes.RATIOS:
@@ -76,9 +75,21 @@ def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
     for name in _READERS:
         _write_parsed(hosts, row, name, getattr(node, name) or "")
     stats = hosts.get(row, "stats") or {}
-    hosts.set(row, "num_instances", _count(stats, "num_instances", node))
-    hosts.set(row, "num_io_ops", _count(stats, "io_workload", node))
+    # Each claim is an instance that is being built.
+    hosts.set(row, "num_instances", _count(stats, "num_instances", node) + node.claims)
+    hosts.set(row, "num_io_ops", _count(stats, "io_workload", node) + node.claims)
     hosts.set(row, "failed_builds", _count(stats, "failed_builds", node))
+
+
+def _free_disk_mb(node: Any) -> int:
+    least = node.disk_available_least
+    free_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
+    return _exact(node.free_disk_mb, free_gb)
+
+
+def _exact(mb: int | None, gb: int) -> int:
+    """Return a size in MB; an agent of an older release has written it in GB only."""
+    return gb * 1024 if mb is None else mb
 
 
 def _write_parsed(hosts: HostTable, row: int, name: str, text: str) -> None:
@@ -131,7 +142,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
 def _count(stats: dict[str, Any], name: str, node: Any) -> int:
     with suppress(TypeError, ValueError, OverflowError):
         count = int(stats.get(name) or 0)
-        if count.bit_length() < 64:
+        # With the claims as well it fits into a column.
+        if count.bit_length() < 63:
             return count
     LOG.warning("Statistic %s of %s is %r, no number; taken as 0", name, node.host, stats[name])
     return 0

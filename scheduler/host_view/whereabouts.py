@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which instances are on which hosts, put together from everyone who says so.
 
-An instance is where an agent's row has it, where a decision has sent it, and where the compute
-service of the host told that it is. Of what is known about it the newest holds, and what was known
-before where that says nothing.
+An instance is where an agent's row has it, where a scheduler has claimed room for it, where a
+decision has sent it, and where the compute service of the host told that it is. Of what is known
+about it the newest holds, and what was known before where that says nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from inventory.instance_states import released
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.changes import Changes
+from scheduler.host_view.claimed import ClaimedInstances
 from scheduler.host_view.instance_facts import instance_of, merged
 from scheduler.host_view.promises import Place, Promises
 from scheduler.host_view.rows import seconds, written
@@ -33,6 +35,7 @@ class Whereabouts:
         # 1970 on the database's clock.
         self._reported: dict[Place, dict[str, Instance]] = {}
         self._denied: dict[Place, dict[str, float]] = {}
+        self._claimed = ClaimedInstances()
         self._promises = Promises()
         self._told = ToldInstances()
 
@@ -49,8 +52,18 @@ class Whereabouts:
             self._forget_missing(live)
         for node in changes.nodes:
             self._believe_audit((node.host, node.hypervisor_hostname), node)
+        self._read_claims(changes)
         for uuid, (host, _) in self._promises.expired(now):
             self._settle(host, uuid)
+
+    def claim(self, row: int, instance: Instance) -> None:
+        """Take it that a claim for an instance is on a row, until the claims there are read."""
+        self._claimed.put(self._node_id(row), instance)
+        self._settle_claim(self._place(row), instance.uuid, instance)
+
+    def reports(self, place: Place, uuid: str) -> bool:
+        """Return whether the agent of a node has reported an instance that is there still."""
+        return uuid in self._reported.get(place, {}) and uuid not in self._denied.get(place, {})
 
     def promise(self, row: int, uuid: str, known: Instance | None, now: float) -> None:
         """Remember that a decision sent an instance to a row, which it was written into already.
@@ -84,6 +97,8 @@ class Whereabouts:
         """
         self._told.drop(host, uuid)
         self._promises.withdraw(uuid, host)
+        for row in self._hosts.rows_of_host(host):
+            self._claimed.drop(self._node_id(row), uuid)
         for place in self._places(host):
             if uuid in self._reported.get(place, {}):
                 self._denied.setdefault(place, {})[uuid] = moment + _ROUNDING
@@ -116,8 +131,28 @@ class Whereabouts:
                 self.forget_told([host])
             uuids = {uuid for place in places for uuid in self._reported.get(place, ())}
             uuids |= {uuid for uuid, place in self._promises if place in places}
+            for row in self._hosts.rows_of_host(host):
+                uuids |= self._claimed.on(self._node_id(row)).keys()
             for uuid in uuids.union(self._told.on(host)):
                 self._settle(host, uuid)
+
+    def _read_claims(self, changes: Changes) -> None:
+        """Replace what is claimed on nodes whose rows were read."""
+        claimed: dict[int, dict[str, Instance]] = defaultdict(dict)
+        for row in changes.claims:
+            claimed[row.compute_node_id][row.uuid] = instance_of(row)
+        for node in changes.nodes:
+            found = {} if node.deleted else claimed.get(node.id, {})
+            if found or self._claimed.on(node.id):
+                for uuid in self._claimed.replace(node.id, found):
+                    place = (node.host, node.hypervisor_hostname)
+                    self._settle_claim(place, uuid, found.get(uuid))
+        if changes.complete:
+            self._claimed.keep(set(self._hosts.node_id.tolist()))
+
+    def _settle_claim(self, place: Place, uuid: str, claimed: Instance | None) -> None:
+        # An instance that is seen is no longer what it was to be.
+        self._settle(place[0], uuid, None if self.reports(place, uuid) else claimed)
 
     def _report(self, place: Place, row: Any) -> None:
         here = self._reported.setdefault(place, {})
@@ -207,10 +242,13 @@ class Whereabouts:
         promised = self._promises.get(uuid, place)
         if promised is not None:
             yield promised
+        claimed = self._claimed.on(self._node_id(row)).get(uuid)
+        if claimed is not None:
+            yield claimed
         told = self._told.on(host).get(uuid)
         if told is not None and self._told_row(host, told) == row:
             yield told
-        if self._reports(place, uuid):
+        if self.reports(place, uuid):
             yield self._reported[place][uuid]
 
     def _told_row(self, host: str, told: Instance) -> int | None:
@@ -224,15 +262,17 @@ class Whereabouts:
         rows = list(self._hosts.rows_of_host(host))
         for row in rows:
             place = self._place(row)
-            if self._reports(place, told.uuid) or self._promises.get(told.uuid, place):
+            expected = told.uuid in self._claimed.on(self._node_id(row))
+            if expected or self.reports(place, told.uuid) or self._promises.get(told.uuid, place):
                 return row
         return rows[0] if rows else None
 
-    def _reports(self, place: Place, uuid: str) -> bool:
-        return uuid in self._reported.get(place, {}) and uuid not in self._denied.get(place, {})
-
     def _places(self, host: str) -> list[Place]:
         return [self._place(row) for row in self._hosts.rows_of_host(host)]
+
+    def _node_id(self, row: int) -> int:
+        found: int = self._hosts.get(row, "node_id")
+        return found
 
     def _place(self, row: int) -> Place:
         return self._hosts.get(row, "host"), self._hosts.get(row, "nodename")

@@ -1,18 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Changed rows of hosts on their way from agents to schedulers: what is sent and how it is read.
+"""Changed rows of hosts on their way to schedulers: what is sent and how it is read.
 
 A push holds every column that a scheduler reads, or it is refused: half a row would look like a
-whole one until the next reading. What a later release says besides is ignored.
+whole one until the next reading. What a later release says besides is ignored. Agents of releases
+without claims do not say what is claimed: nothing is read of their pushes.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from scheduler.objects.kinds import (
     COUNT,
+    INT64,
     INTEGER,
     NAME,
     RATIO,
@@ -20,6 +22,7 @@ from scheduler.objects.kinds import (
     UUID,
     Kind,
     Malformed,
+    between,
     list_of,
     mapping_of,
     or_none,
@@ -36,6 +39,19 @@ NAMESPACE = "berthmaster"
 VERSION = "1.0"
 MOST_NODES = 100
 MOST_INSTANCES = 10_000
+
+
+class Written(Protocol):
+    """Rows that were written together; claims are all that count on the nodes."""
+
+    @property
+    def nodes(self) -> Sequence[Any]: ...
+
+    @property
+    def instances(self) -> Sequence[Any]: ...
+
+    @property
+    def claims(self) -> Sequence[Any]: ...
 
 
 def _read_moment(value: Any) -> datetime:
@@ -70,6 +86,7 @@ def _rows_of(name: str, columns: Mapping[str, Kind]) -> Kind:
 
 _MOMENT = or_none(Kind(_read_moment, datetime.isoformat))
 _DOCUMENT = text_of(1_000_000)
+_BIG = between(-INT64 - 1, INT64)
 _NODES = list_of(
     _rows_of(
         "PushedNode",
@@ -91,6 +108,8 @@ _NODES = list_of(
             **dict.fromkeys(
                 ("free_ram_mb", "free_disk_gb", "disk_available_least"), or_none(INTEGER)
             ),
+            **dict.fromkeys(("disk_mb_used", "free_disk_mb"), or_none(_BIG)),
+            "claims": INTEGER,
             **dict.fromkeys(
                 ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
                 or_none(RATIO),
@@ -104,24 +123,23 @@ _NODES = list_of(
     ),
     MOST_NODES,
 )
+_OF_AN_INSTANCE = {
+    "uuid": UUID,
+    "host": NAME,
+    "node": NAME,
+    "project_id": or_none(NAME),
+    **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb"), INTEGER),
+    **dict.fromkeys(("vm_state", "task_state", "os_type"), or_none(NAME)),
+    "flavor_id": or_none(INTEGER),
+    "flavor_name": or_none(NAME),
+    "image_properties": or_none(_DOCUMENT),
+}
 _INSTANCES = list_of(
-    _rows_of(
-        "PushedInstance",
-        {
-            "uuid": UUID,
-            "host": NAME,
-            "node": NAME,
-            "deleted": COUNT,
-            "updated_at": _MOMENT,
-            "project_id": or_none(NAME),
-            **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb"), INTEGER),
-            **dict.fromkeys(("vm_state", "task_state", "os_type"), or_none(NAME)),
-            "flavor_id": or_none(INTEGER),
-            "flavor_name": or_none(NAME),
-            "image_properties": or_none(_DOCUMENT),
-        },
-    ),
+    _rows_of("PushedInstance", {**_OF_AN_INSTANCE, "deleted": COUNT, "updated_at": _MOMENT}),
     MOST_INSTANCES,
+)
+_CLAIMS = list_of(
+    _rows_of("PushedClaim", {**_OF_AN_INSTANCE, "compute_node_id": COUNT}), MOST_INSTANCES
 )
 
 
@@ -131,11 +149,21 @@ class Pushed:
 
     nodes: list[Any]
     instances: list[Any]
+    claims: list[Any]
 
 
-def encode(nodes: Sequence[Any], instances: Sequence[Any]) -> dict[str, Any]:
-    """Return the arguments of nodes_changed for rows of compute_nodes and of instances."""
-    return {"nodes": _NODES.write(nodes), "instances": _INSTANCES.write(instances)}
+def encode(written: Written) -> dict[str, Any]:
+    """Return the arguments of nodes_changed for rows of compute_nodes, instances and claims."""
+    return {
+        "nodes": _NODES.write(written.nodes),
+        "instances": _INSTANCES.write(written.instances),
+        "claims": _CLAIMS.write(written.claims),
+    }
+
+
+def is_complete(arguments: Mapping[str, Any]) -> bool:
+    """Return whether nodes_changed says all that is needed; older agents leave claims out."""
+    return "claims" in arguments
 
 
 @refusing_malformed
@@ -144,4 +172,5 @@ def decode(arguments: Mapping[str, Any]) -> Pushed:
     return Pushed(
         read_under("nodes", _NODES.read, arguments.get("nodes")),
         read_under("instances", _INSTANCES.read, arguments.get("instances")),
+        read_under("claims", _CLAIMS.read, arguments.get("claims")),
     )

@@ -24,7 +24,7 @@ from tests.builders import a_request
 from tests.databases import execute
 from tests.fixtures.daemons.process import Process, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import Deployment, wait_for_log
+from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
 HOST = "compute1"
 PATIENCE = 60.0
@@ -37,6 +37,8 @@ OPTIONS = {
     "DEFAULT": {"debug": True},
     "scheduler": LAZY,
     "filter_scheduler": {"enabled_filters": "ComputeFilter,RamFilter"},
+    # With claims a decision on an outdated view is made once more on a fresh one.
+    "claims": {"enabled": False},
 }
 BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
 
@@ -169,6 +171,38 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
     assert "Traceback" not in cloud.log(cloud.agent)
 
 
+ROOMY = [f"host{number}" for number in range(6)]
+
+
+@BACKENDS
+def test_what_one_scheduler_claims_the_other_knows_within_a_second(
+    deployment: Deployment, database: Database, client: SchedulerClient, backend: str
+) -> None:
+    # Of each of them there is room for one instance, and all are equally good.
+    a_fleet(database, ROOMY)
+    options = {**OPTIONS, "DEFAULT": {"debug": True, "service_down_time": 3600}}
+    options["claims"] = {"enabled": True}
+    schedulers = [deployment.scheduler(backend, options) for _ in range(2)]
+    logs = [lambda each=each: each.log.read_text(errors="replace") for each in schedulers]
+    # Requests go round; each scheduler looks at the database at its first one.
+    spec, placed, answered = a_request(memory_mb=40_000), [], []
+    for _ in ROOMY:
+        uuid, known = str(uuid4()), [log().count("pushed changes of 1 nodes") for log in logs]
+        ((chosen,),) = client.select_destinations(RequestContext(), spec, [uuid], timeout=30.0)
+        claimed = time.monotonic()
+        placed.append(chosen.service_host)
+        for log, before in zip(logs, known, strict=True):
+            pushed = lambda log=log: log().count("pushed changes of 1 nodes")  # noqa: E731
+            assert wait_until(lambda pushed=pushed, before=before: pushed() > before, 5)
+        assert time.monotonic() - claimed < 1.0
+        answered.append([f"for instance {uuid}" in log() for log in logs])
+    assert sorted(placed) == ROOMY
+    assert {*map(tuple, answered)} == {(True, False), (False, True)}
+    for log in logs:
+        assert "conflicts" not in log()
+        assert "Traceback" not in log()
+
+
 @pytest.fixture
 def exchange(deployment: Deployment) -> Iterator[kombu.Producer]:
     with kombu.Connection(deployment.transport_url.replace("rabbit://", "amqp://")) as connection:
@@ -179,8 +213,13 @@ def exchange(deployment: Deployment) -> Iterator[kombu.Producer]:
 @pytest.mark.parametrize(
     ("method", "arguments", "line"),
     [
-        ("nodes_changed", {"agent": "x", "nodes": 7}, "'x' pushed: nodes: 7 is not a list"),
-        ("nodes_changed", {}, "Refused malformed changes that null pushed"),
+        (
+            "nodes_changed",
+            {"agent": "x", "nodes": 7, "claims": []},
+            "'x' pushed: nodes: 7 is not a list",
+        ),
+        ("nodes_changed", {"claims": []}, "Refused malformed changes that null pushed"),
+        ("nodes_changed", {}, "null pushed no claims; what it changed is left to be read"),
         ("nodes_eaten", {}, "Refused a call: Endpoint does not support RPC method nodes_eaten"),
     ],
 )

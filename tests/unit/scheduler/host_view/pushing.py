@@ -3,15 +3,16 @@
 """What agents do between two readings of a view: write rows, and push them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import compute_nodes, instances, tables
+from inventory import allocations, compute_nodes, instances, tables
 from inventory.engine import Database
 from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
 from scheduler.host_view import HostView
+from scheduler.host_view.changes import Changes
 from scheduler.rpc import changes
 from tests.databases import a_node, an_instance
 
@@ -49,7 +50,7 @@ def delete(database: Database, host: str) -> Message | None:
 def deliver(view: HostView, message: Message) -> None:
     """Let a view take what was pushed."""
     pushed = changes.decode(message)
-    view.take(pushed.nodes, pushed.instances)
+    view.take(pushed.nodes, pushed.instances, pushed.claims)
 
 
 def seen(view: HostView) -> dict[str, Any]:
@@ -65,9 +66,15 @@ def _row(hosts: HostTable, row: int) -> dict[str, Any]:
     return found | {"instances": dict(hosts.residents.on(row))}
 
 
-def _pushed(connection: sa.Connection, nodes: Iterable[Any], changed: Iterable[str]) -> Message:
+def _pushed(connection: sa.Connection, nodes: Sequence[Any], changed: Iterable[str]) -> Message:
     table = tables.instances
     query = sa.select(table).where(table.c.uuid.in_(list(changed)))
     hosts = {node.host for node in nodes}
     rows = [row for row in connection.execute(query) if row.host in hosts]
-    return dict(json.loads(json.dumps(changes.encode(list(nodes), rows))))
+    claims = allocations.counted(connection, [node.id for node in nodes])
+    return sent(Changes(complete=False, nodes=list(nodes), instances=rows, claims=claims))
+
+
+def sent(written: changes.Written) -> Message:
+    """Return what arrives of rows that are pushed."""
+    return dict(json.loads(json.dumps(changes.encode(written))))

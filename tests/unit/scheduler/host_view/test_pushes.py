@@ -82,7 +82,7 @@ def test_what_is_pushed_is_seen_at_once(cloud, view):
 def test_nothing_is_taken_before_the_first_reading(cloud):
     found = HostView(cloud)
     deliver(found, write(cloud, "h1", free_ram_mb=77))
-    assert (len(found._hosts), found._generations) == (0, {})
+    assert (len(found._hosts), found._nodes.generations) == (0, {})
     found.refresh()
     assert free(found, "h1") == 77
 
@@ -276,10 +276,10 @@ def test_a_malformed_push_changes_nothing(cloud, view, caplog):
     message = write(cloud, "h1", ["u1"], free_ram_mb=1)
     message["nodes"] += write(cloud, "h2", free_ram_mb=2)["nodes"]
     message["nodes"][1]["vcpus"] = "many"
-    before, known = seen(view), dict(view._generations)
+    before, known = seen(view), dict(view._nodes.generations)
     with caplog.at_level(logging.INFO):
         ChangesEndpoint(view).nodes_changed({}, agent="h1", **message)
-    assert (seen(view), view._generations) == (before, known)
+    assert (seen(view), view._nodes.generations) == (before, known)
     assert caplog.text.count("Refused malformed changes that 'h1' pushed: nodes[1].vcpus") == 1
 
 
@@ -310,6 +310,8 @@ def age(database, view, messages, seconds=10):
     view._read_at -= seconds
     for row in view._hosts.rows():
         view._hosts.set(row, "updated", view._hosts.get(row, "updated") - seconds)
+    for node_id in view._nodes.consumed:
+        view._nodes.consumed[node_id] -= seconds
 
 
 HOSTS = st.sampled_from(["h1", "h2", "h3"])

@@ -31,6 +31,9 @@ def a_row(**changes):
         "numa_topology": None,
         "pci_stats": None,
         "metrics": None,
+        "disk_mb_used": None,
+        "free_disk_mb": None,
+        "claims": 0,
     }
     return SimpleNamespace(**a_node() | ours | changes)
 
@@ -101,6 +104,19 @@ def test_a_node_that_never_reported_its_disk_is_not_finished():
     assert (state.metrics, state.supported_instances, state.updated) == (None, None, None)
 
 
+def test_exact_figures_count_where_there_are_any():
+    host = written(disk_mb_used=1500, free_disk_mb=-7, free_disk_gb=16, local_gb_used=30)
+    assert (host.disk_mb_used, host.free_disk_mb) == (1500, -7)
+    assert written(free_disk_mb=0, free_disk_gb=16).free_disk_mb == 0
+    assert written(disk_mb_used=0, local_gb_used=16).disk_mb_used == 0
+
+
+def test_each_claim_is_an_instance_that_is_being_built():
+    host = written(claims=3, stats=json.dumps({"num_instances": "4", "io_workload": 2}))
+    assert (host.num_instances, host.num_io_ops) == (7, 5)
+    assert written(claims=2, stats=None).num_instances == 2
+
+
 @pytest.mark.parametrize(("later", "applied"), [(-1, False), (0, True), (1, True)])
 def test_what_was_consumed_later_than_a_node_was_written_stays(later, applied):
     state = written(free_ram_mb=1000)
@@ -111,11 +127,18 @@ def test_what_was_consumed_later_than_a_node_was_written_stays(later, applied):
         pci_stats=pci_pools_to_json([a_pool(2)]),
         numa_topology=numa_topology_to_json(TOPOLOGY),
     )
-    assert write_node(state.table, state.row, row) == applied
+    assert write_node(state.table, state.row, row, seconds(MOMENT)) == applied
     assert state.free_ram_mb == (2000 if applied else 1000)
     assert state.pci_stats.free() == (2 if applied else 0)
     assert state.numa_topology == (TOPOLOGY if applied else None)
     assert state.generation == 4
+
+
+def test_a_row_counts_though_the_clock_has_gone_back():
+    state = written(free_ram_mb=1000)
+    row = a_row(free_ram_mb=2000, generation=4, updated_at=MOMENT - timedelta(seconds=1))
+    assert write_node(state.table, state.row, row)
+    assert state.free_ram_mb == 2000
 
 
 @pytest.mark.parametrize(
@@ -186,6 +209,7 @@ def test_a_row_with_an_unreadable_text_is_written_nevertheless():
         (float("inf"), 0),
         (float("nan"), 0),
         (10**30, 0),
+        (2**63 - 1, 0),
     ],
 )
 def test_a_statistic_that_is_no_number_is_0(value, count, caplog):

@@ -213,7 +213,7 @@ def test_changes_that_were_missed_are_healed_by_a_reload_which_says_so(cloud, ca
     view._reload_interval = 0
     with caplog.at_level(logging.WARNING):
         assert look(view, "h1", "vcpus_total") == 5
-    assert "had missed changes of 1 nodes; healed" in caplog.text
+    assert "had missed changes of 1 nodes and wrong figures of 0 others: h1; healed" in caplog.text
 
 
 def test_a_row_without_a_time_is_read_like_others(cloud):

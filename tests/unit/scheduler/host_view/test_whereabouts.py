@@ -14,13 +14,29 @@ from scheduler.host_view import promises
 from scheduler.host_view.changes import Changes
 from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.instance import Instance
+from tests.databases import a_uuid
 from tests.unit.scheduler.host_view.instance_rows import an_instance_row
 
 NOW = 1_000_000.0
 
 
+def node_id(host, node):
+    """Return a number that is always the same for a node."""
+    return int(a_uuid(f"{host} {node}")[:7], 16)
+
+
 def moment(after):
     return datetime.fromtimestamp(NOW + after, UTC).replace(tzinfo=None)
+
+
+def a_node_row(host, node, at=0):
+    ours = {"id": node_id(host, node), "deleted": 0, "created_at": None}
+    return SimpleNamespace(host=host, hypervisor_hostname=node, updated_at=moment(at), **ours)
+
+
+def a_claim_row(host, node, **facts):
+    ordinary = {"vm_state": "building", "compute_node_id": node_id(host, node)}
+    return an_instance_row(**{"host": host, "node": node} | ordinary | facts)
 
 
 class Cloud:
@@ -33,27 +49,35 @@ class Cloud:
 
     def add(self, *nodes):
         for host, node in nodes:
-            self.hosts.add(host, node)
+            row = self.hosts.add(host, node)
+            self.hosts.set(row, "node_id", node_id(host, node))
         self.whereabouts.follow({host for host, _ in nodes})
 
     def remove(self, host, node):
         self.hosts.remove(self.hosts.row_of(host, node))
         self.whereabouts.follow([host])
 
-    def audit(self, host, *seen, node=None, at=0, gone=(), rows_at=None, complete=False):
+    def audit(
+        self, host, *seen, node=None, at=0, gone=(), claimed=(), rows_at=None, complete=False
+    ):
         """Read what an audit of a node wrote: these instances, given by uuid or as facts."""
         node = host if node is None else node
         written = moment(at if rows_at is None else rows_at)
         facts = [{"uuid": each} if isinstance(each, str) else each for each in seen]
         facts += [{"uuid": each, "deleted": 1} for each in gone]
         place = {"host": host, "node": node, "updated_at": written}
-        changes = Changes(moment(at), {}, complete)
+        changes = Changes(complete, moment(at))
         changes.instances = [an_instance_row(**each, **place) for each in facts]
-        name = SimpleNamespace(
-            host=host, hypervisor_hostname=node, updated_at=moment(at), created_at=None
-        )
-        changes.nodes = [name]
+        changes.nodes = [a_node_row(host, node, at)]
+        changes.claims = [
+            a_claim_row(host, node, **({"uuid": each} if isinstance(each, str) else each))
+            for each in claimed
+        ]
         self.whereabouts.read(changes, NOW + at)
+
+    def claim(self, host, uuid, node=None, **facts):
+        row = self.hosts.row_of(host, host if node is None else node)
+        self.whereabouts.claim(row, Instance(uuid=uuid, **facts))
 
     def promise(self, host, uuid, node=None, at=0, **facts):
         row = self.hosts.row_of(host, host if node is None else node)
@@ -367,10 +391,90 @@ def test_what_there_is_no_room_for_is_not_shown(cloud, monkeypatch):
     assert cloud.on("h1") == ["u1"]
 
 
+def test_what_is_claimed_on_a_node_is_replaced_with_its_row(cloud):
+    cloud.audit("h1", claimed=["u1", {"uuid": "u2", "flavor_id": 7, "vcpus": 4}])
+    cloud.audit("h2", claimed=["u1"])
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u2"], ["u1"])
+    found = cloud.instance("h1", "u2")
+    assert (found.instance_type_id, found.vcpus, found.vm_state) == (7, 4, "building")
+    cloud.audit("h1", claimed=[{"uuid": "u2", "flavor_id": 8, "vcpus": 2}])
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u2"], ["u1"])
+    assert cloud.instance("h1", "u2").instance_type_id == 8
+    cloud.audit("h1")
+    assert cloud.on("h1") == []
+
+
+def test_an_instance_that_is_claimed_for_and_seen_is_one(cloud):
+    cloud.claim("h1", "u1", instance_type_id=7)
+    cloud.audit("h1", {"uuid": "u1", "vm_state": "active"}, claimed=[{"uuid": "u1", "vcpus": 9}])
+    assert cloud.on("h1") == ["u1"]
+    found = cloud.instance("h1", "u1")
+    # As it was seen; what only the claim says is known as well.
+    assert (found.vm_state, found.vcpus, found.instance_type_id) == ("active", 1, 7)
+    cloud.audit("h1", {"uuid": "u1", "vm_state": "active"})
+    assert cloud.instance("h1", "u1").vm_state == "active"
+    # It is going to be resized there.
+    cloud.audit("h1", claimed=[{"uuid": "u1", "vcpus": 9}])
+    assert cloud.instance("h1", "u1").vm_state == "active"
+    cloud.audit("h1", gone=["u1"], claimed=["u1"])
+    assert cloud.on("h1") == ["u1"]
+    cloud.audit("h1")
+    assert cloud.on("h1") == []
+
+
+def test_what_was_claimed_here_holds_until_the_node_is_read(cloud):
+    cloud.claim("h1", "u1", project_id="p9")
+    assert cloud.instance("h1", "u1").project_id == "p9"
+    cloud.audit("h2")
+    assert cloud.on("h1") == ["u1"]
+    cloud.audit("h1")
+    assert cloud.on("h1") == []
+
+
+def test_a_host_that_has_lost_an_instance_has_no_claim_for_it(cloud):
+    cloud.claim("h1", "u1")
+    cloud.claim("h2", "u1")
+    cloud.tell_gone("h1", "u1")
+    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
+
+
+def test_an_instance_that_is_told_of_is_where_it_was_claimed_for():
+    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
+    cloud.claim("h1", "u1", node="n2")
+    cloud.tell("h1", "u1")
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1"])
+
+
+def test_claims_on_a_node_that_is_gone_are_gone_with_it(cloud):
+    cloud.audit("h1", claimed=["u1"])
+    cloud.remove("h1", "h1")
+    row = cloud.hosts.add("h1", "h1")
+    cloud.hosts.set(row, "node_id", 5)
+    cloud.whereabouts.follow(["h1"])
+    assert cloud.on("h1") == []
+    cloud.hosts.set(row, "node_id", node_id("h1", "h1"))
+    cloud.whereabouts.follow(["h1"])
+    assert cloud.on("h1") == ["u1"]
+    # A complete reading leaves nothing behind.
+    cloud.remove("h1", "h1")
+    cloud.audit("h2", complete=True)
+    cloud.add(("h1", "h1"))
+    assert cloud.on("h1") == []
+
+
+def test_claims_on_a_dead_node_are_none(cloud):
+    changes = Changes(complete=False, nodes=[a_node_row("h1", "h1")])
+    changes.nodes[0].deleted = 1
+    changes.claims = [a_claim_row("h1", "h1", uuid="u1")]
+    cloud.whereabouts.read(changes, NOW)
+    assert cloud.on("h1") == []
+
+
 HOSTS = st.sampled_from(["h1", "h2"])
 UUIDS = st.sampled_from(["u1", "u2", "u3"])
 STEPS = st.lists(
-    st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.booleans())
+    st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.none() | st.sets(UUIDS))
+    | st.tuples(st.just("claim"), HOSTS, UUIDS, st.none())
     | st.tuples(st.just("tell"), HOSTS, UUIDS, st.none())
     | st.tuples(st.just("gone"), HOSTS, UUIDS, st.none())
     | st.tuples(st.just("all"), HOSTS, st.sets(UUIDS), st.none())
@@ -384,10 +488,10 @@ class Model:
 
     def __init__(self):
         self.reported, self.denied, self.told = set(), set(), set()
-        self.promised = {}
+        self.promised, self.claimed = {}, set()
 
     def there(self, host):
-        said = (self.reported - self.denied) | self.told
+        said = (self.reported - self.denied) | self.told | self.claimed
         said |= {(place, uuid) for uuid, (place, _) in self.promised.items()}
         return sorted(uuid for place, uuid in said if place == host)
 
@@ -400,7 +504,9 @@ class Model:
         self.denied.discard((host, uuid))
         self.arrive(host, uuid)
 
-    def audit(self, host, seen):
+    def audit(self, host, seen, claimed=()):
+        self.claimed = {each for each in self.claimed if each[0] != host}
+        self.claimed |= {(host, uuid) for uuid in claimed}
         self.reported = {each for each in self.reported if each[0] != host}
         self.reported |= {(host, uuid) for uuid in seen}
         self.denied = {each for each in self.denied if each[0] != host}
@@ -409,6 +515,7 @@ class Model:
 
     def gone(self, host, uuid):
         self.told.discard((host, uuid))
+        self.claimed.discard((host, uuid))
         self.denied |= {(host, uuid)} & self.reported
         if uuid in self.promised and self.promised[uuid][0] == host:
             del self.promised[uuid]
@@ -428,9 +535,9 @@ class Model:
 @given(STEPS)
 def test_an_instance_is_exactly_where_somebody_says(steps):
     cloud, model, reported = Cloud(("h1", "h1"), ("h2", "h2")), Model(), {"h1": set(), "h2": set()}
-    for number, (verb, host, what, complete) in enumerate(steps):
+    for number, (verb, host, what, claimed) in enumerate(steps):
         now = number * 0.001
-        if verb == "audit" and complete:
+        if verb == "audit" and claimed is None:
             # A complete reading has the rows of all nodes.
             reported[host] = what
             _read_everything(cloud, reported, now)
@@ -439,8 +546,11 @@ def test_an_instance_is_exactly_where_somebody_says(steps):
         elif verb == "audit":
             gone = reported[host] - what
             reported[host] = what
-            cloud.audit(host, *what, gone=gone, at=100)
-            model.audit(host, what)
+            cloud.audit(host, *what, gone=gone, claimed=claimed, at=100)
+            model.audit(host, what, claimed)
+        elif verb == "claim":
+            cloud.claim(host, what)
+            model.claimed.add((host, what))
         elif verb == "tell":
             cloud.tell(host, what)
             model.tell(host, what)
@@ -458,12 +568,11 @@ def test_an_instance_is_exactly_where_somebody_says(steps):
 
 
 def _read_everything(cloud, reported, now):
-    changes = Changes(moment(100), {}, True)
+    changes = Changes(complete=True, now=moment(100))
     for host, seen in reported.items():
         for uuid in seen:
             changes.instances.append(
                 an_instance_row(uuid, host=host, node=host, updated_at=moment(0))
             )
-        name = {"host": host, "hypervisor_hostname": host, "created_at": None}
-        changes.nodes.append(SimpleNamespace(updated_at=moment(100), **name))
+        changes.nodes.append(a_node_row(host, host, 100))
     cloud.whereabouts.read(changes, NOW + now)

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory import compute_nodes, instances
+from inventory import allocations, claims, compute_nodes, instances
+from inventory.claims import Claim, Order
 from scheduler.rpc import changes
+from scheduler.rpc.changes import Pushed
 from scheduler.rpc.failures import InvalidInput
 from tests.databases import a_node, an_instance, save
 
 
 @pytest.fixture
 def rows(database):
-    """Return a node with every column set and an instance on it, as they are in a database."""
+    """Return a node with every column set, and an instance and a claim on it, as they are read."""
     facts = {
         "disk_available_least": -3,
         "metrics": "[]",
@@ -27,32 +29,66 @@ def rows(database):
         "pci_stats": "{}",
         "stats": json.dumps({"num_instances": "1", "name": "Zürich"}),
     }
-    save(database, a_node("h1", **facts))
+    save(database, a_node("h1", id=7, **facts))
     guest = an_instance("u1", flavor_id=7, flavor_name="m1.small", image_properties="{}")
     guest |= {"task_state": "spawning", "os_type": "linux", "ephemeral_gb": 3}
     database.write(lambda c: instances.replace(c, "h1", "h1", [guest]))
-    return database.read(lambda c: (compute_nodes.all_live(c), list(instances.all_live(c))))
+    about = {"flavor_id": 8, "project_id": "p1", "image_properties": "{}", "root_gb": 10}
+    wanted = Claim("u2", 7, "h1", "h1", 4, 4096, 2_000_000, about=about)
+    order = Order("req-1", "d", [wanted], 900)
+    database.write(lambda c: claims.claim(c, order))
+    return database.read(
+        lambda c: Pushed(
+            list(compute_nodes.all_live(c)),
+            list(instances.all_live(c)),
+            list(allocations.counted(c)),
+        )
+    )
 
 
-def sent(nodes, rows_of_instances):
+def sent(written):
     """Return what arrives at a scheduler."""
-    return json.loads(json.dumps(changes.encode(nodes, rows_of_instances)))
+    return json.loads(json.dumps(changes.encode(written)))
+
+
+def times(rows, nodes, guests, claimed):
+    """Return the same rows so many times."""
+    return Pushed(rows.nodes * nodes, rows.instances * guests, rows.claims * claimed)
 
 
 def test_rows_arrive_as_they_were_written(rows):
-    pushed = changes.decode(sent(*rows))
-    for written, found in zip(rows, (pushed.nodes, pushed.instances), strict=True):
-        (row,), (arrived,) = written, found
+    pushed = changes.decode(sent(rows))
+    for kind in ("nodes", "instances", "claims"):
+        (row,), (arrived,) = getattr(rows, kind), getattr(pushed, kind)
         columns = arrived.__slots__
         assert {name: getattr(arrived, name) for name in columns} == {
             name: getattr(row, name) for name in columns
         }
-    assert isinstance(pushed.nodes[0].updated_at, datetime)
-    assert pushed.nodes[0].disk_available_least == -3
+    (node,) = pushed.nodes
+    assert isinstance(node.updated_at, datetime)
+    assert (node.disk_available_least, node.claims) == (-3, 1)
+    # More than is there is claimed of a disk that has shrunk.
+    assert (node.disk_mb_used, node.free_disk_mb) == (2_000_000, -3 * 1024 - 2_000_000)
+    assert (pushed.claims[0].uuid, pushed.claims[0].compute_node_id) == ("u2", 7)
+
+
+@pytest.mark.parametrize("mb", [None, -(2**40), 2**40])
+def test_disks_may_be_huge_or_unknown(rows, mb):
+    message = sent(rows)
+    message["nodes"][0] |= {"disk_mb_used": mb, "free_disk_mb": mb}
+    (node,) = changes.decode(message).nodes
+    assert (node.disk_mb_used, node.free_disk_mb) == (mb, mb)
+
+
+def test_pushes_of_agents_that_know_no_claims_are_told_from_others(rows):
+    message = sent(rows)
+    assert changes.is_complete(message)
+    del message["claims"]
+    assert not changes.is_complete(message)
 
 
 def test_what_a_later_release_says_besides_is_ignored(rows):
-    message = sent(*rows)
+    message = sent(rows)
     message["nodes"][0]["colour"] = {"of": ["what"]}
     message["later"] = 1
     assert changes.decode(message).nodes[0].host == "h1"
@@ -78,12 +114,16 @@ BROKEN = [
     (("instances",), None, "instances: null is not a list"),
     (("instances", 0, "uuid"), "", "instances[0].uuid: '' is not text of 1 to 36 characters"),
     (("instances", 0, "vcpus"), None, "instances[0].vcpus: null is not a whole number"),
+    (("nodes", 0, "free_disk_mb"), 2**63, "nodes[0].free_disk_mb: 9223372036854775808 is not b"),
+    (("nodes", 0, "claims"), None, "nodes[0].claims: null is not a whole number"),
+    (("claims",), None, "claims: null is not a list"),
+    (("claims", 0, "compute_node_id"), "x", "claims[0].compute_node_id: 'x' is not a whole"),
 ]
 
 
 @pytest.mark.parametrize(("path", "value", "reason"), BROKEN)
 def test_what_cannot_be_read_is_refused_with_the_field(rows, path, value, reason):
-    message: Any = sent(*rows)
+    message: Any = sent(rows)
     at = message
     for step in path[:-1]:
         at = at[step]
@@ -93,9 +133,9 @@ def test_what_cannot_be_read_is_refused_with_the_field(rows, path, value, reason
     assert reason in refused.value.reason
 
 
-@pytest.mark.parametrize("kind", ["nodes", "instances"])
+@pytest.mark.parametrize("kind", ["nodes", "instances", "claims"])
 def test_half_a_row_is_refused(rows, kind):
-    whole = sent(*rows)
+    whole = sent(rows)
     for column in whole[kind][0]:
         message = copy.deepcopy(whole)
         del message[kind][0][column]
@@ -104,12 +144,14 @@ def test_half_a_row_is_refused(rows, kind):
 
 
 def test_no_more_is_read_than_an_agent_sends(rows):
-    nodes, guests = rows
-    changes.decode(sent(nodes * changes.MOST_NODES, guests * changes.MOST_INSTANCES))
+    most_nodes, most = changes.MOST_NODES, changes.MOST_INSTANCES
+    changes.decode(sent(times(rows, most_nodes, most, most)))
     with pytest.raises(InvalidInput, match="nodes: 101 items are more than 100"):
-        changes.decode(sent(nodes * (changes.MOST_NODES + 1), guests))
+        changes.decode(sent(times(rows, most_nodes + 1, 1, 1)))
     with pytest.raises(InvalidInput, match="instances: 10001 items are more than 10000"):
-        changes.decode(sent(nodes, guests * (changes.MOST_INSTANCES + 1)))
+        changes.decode(sent(times(rows, 1, most + 1, 1)))
+    with pytest.raises(InvalidInput, match="claims: 10001 items are more than 10000"):
+        changes.decode(sent(times(rows, 1, 1, most + 1)))
 
 
 JSON = st.recursive(
@@ -122,10 +164,10 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["nodes", "instances", "x"]), JSON))
+@given(st.dictionaries(st.sampled_from(["nodes", "instances", "claims", "x"]), JSON))
 def test_nothing_but_invalid_input_comes_of_nonsense(arguments):
     try:
         pushed = changes.decode(arguments)
     except InvalidInput:
         return
-    assert (pushed.nodes, pushed.instances) == ([], [])
+    assert (pushed.nodes, pushed.instances, pushed.claims) == ([], [], [])

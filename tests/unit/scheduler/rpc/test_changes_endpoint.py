@@ -18,8 +18,8 @@ class Follower:
     def __init__(self):
         self.taken = []
 
-    def take(self, nodes, instances):
-        self.taken.append(([each.host for each in nodes], list(instances)))
+    def take(self, nodes, instances, claims):
+        self.taken.append(([each.host for each in nodes], list(instances), list(claims)))
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def follower():
 @pytest.fixture
 def arguments(database):
     save(database, a_node("h1"), a_node("h2"))
-    return changes.encode(database.read(compute_nodes.all_live), [])
+    return changes.encode(changes.Pushed(database.read(compute_nodes.all_live), [], []))
 
 
 def test_rows_are_handed_over(follower, arguments):
     ChangesEndpoint(follower).nodes_changed({}, agent="a1", of_a_later_release=1, **arguments)
-    assert follower.taken == [(["h1", "h2"], [])]
+    assert follower.taken == [(["h1", "h2"], [], [])]
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,21 @@ def test_what_cannot_be_read_is_one_line_and_changes_nothing(
     assert follower.taken == []
 
 
-def test_a_push_without_arguments_is_malformed(follower, caplog):
+def test_a_push_with_nothing_in_it_is_malformed(follower, caplog):
     with caplog.at_level(logging.INFO):
-        ChangesEndpoint(follower).nodes_changed({})
+        ChangesEndpoint(follower).nodes_changed({}, claims=[])
     assert "null pushed: nodes: null is not a list" in caplog.text
     assert follower.taken == []
+
+
+def test_what_an_agent_without_claims_pushes_is_left_to_be_read(follower, arguments, caplog):
+    # It has no columns for them either.
+    del arguments["claims"]
+    for node in arguments["nodes"]:
+        for column in ("claims", "disk_mb_used", "free_disk_mb"):
+            del node[column]
+    caplog.set_level(logging.DEBUG)
+    ChangesEndpoint(follower).nodes_changed({}, agent="a1", **arguments)
+    assert follower.taken == []
+    assert caplog.messages == ["'a1' pushed no claims; what it changed is left to be read"]
+    assert caplog.records[0].levelname == "DEBUG"

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What audits wrote is cast to schedulers; a broker that does not work costs no more than that."""
+"""What was written is cast to schedulers; a broker that does not work costs no more than that."""
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
@@ -12,12 +13,11 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from compute_agent import announcements
-from compute_agent.announcements import Announcements
-from compute_agent.storing import Stored
-from inventory import compute_nodes, instances
-from inventory.engine import Database
-from scheduler.rpc import changes
+from inventory import allocations, claims, compute_nodes, instances
+from inventory.claims import Claim, Order
+from inventory.engine import Database, DatabaseUnavailable
+from scheduler.rpc import announcements, changes
+from scheduler.rpc.announcements import Announcements
 from tests.databases import a_node, an_instance
 from tests.fixtures.daemons.process import wait_until
 
@@ -85,6 +85,60 @@ def teller(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Announce
     found.stop()
 
 
+@dataclass(slots=True)
+class Stored:
+    """Rows that were written together."""
+
+    nodes: list[Any] = field(default_factory=list)
+    instances: list[Any] = field(default_factory=list)
+    claims: Sequence[Any] = ()
+
+
+class Inventory:
+    """Reads nodes and their claims from a database, and counts how often; may be gone."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.readings: list[list[int]] = []
+        self.gone = False
+
+    def read(self, ids: Collection[int]) -> changes.Written:
+        self.readings.append(sorted(ids))
+        if self.gone:
+            raise DatabaseUnavailable("no\nroute")
+
+        def work(connection: Any) -> Stored:
+            nodes = compute_nodes.by_ids(connection, ids)
+            return Stored(nodes, claims=allocations.counted(connection, ids))
+
+        return self.database.read(work)
+
+
+@pytest.fixture
+def inventory(database: Database) -> Inventory:
+    return Inventory(database)
+
+
+@pytest.fixture
+def scheduler(
+    broker: Broker, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Announcements]:
+    """Announcements of a scheduler that try again without a pause."""
+    monkeypatch.setattr(announcements, "PAUSE", 0.01)
+    transport = oslo_messaging.transport.RPCTransport(broker)
+    found = Announcements(lambda: transport, "beta", inventory.read)
+    yield found
+    broker.answers.set()
+    found.stop()
+
+
+def claim(database: Database, *wanted: tuple[str, int]) -> None:
+    """Claim for instances on nodes."""
+    made = [Claim(uuid, node, f"h{node}", f"h{node}", 1, 1024, 0) for uuid, node in wanted]
+    order = Order(f"req of {wanted}", "d", made, 900)
+    database.write(lambda connection: claims.claim(connection, order))
+
+
 def store(database: Database, *hosts: str, guests: tuple[str, ...] = ()) -> Stored:
     """Write the nodes of hosts with these guests on each, as an audit does."""
 
@@ -96,6 +150,7 @@ def store(database: Database, *hosts: str, guests: tuple[str, ...] = ()) -> Stor
             stored.instances += instances.of_place(connection, host, host, changed)
         compute_nodes.save(connection, [a_node(host) for host in hosts])
         stored.nodes = compute_nodes.of_hosts(connection, hosts)
+        stored.claims = allocations.counted(connection, [row.id for row in stored.nodes])
         return stored
 
     return database.write(work)
@@ -281,3 +336,182 @@ def test_it_stops_quickly_while_the_broker_does_not_work(
     began = time.monotonic()
     teller.stop()
     assert time.monotonic() - began < 5
+
+
+def test_what_is_claimed_on_a_node_is_told_with_it(
+    teller: Announcements, broker: Broker, database: Database
+) -> None:
+    store(database, "h1", "h2")
+    claim(database, ("u1", 1), ("u2", 1), ("u3", 2))
+    teller.start()
+    teller.tell(store(database, "h1"))
+    assert wait_until(lambda: broker.messages, SOON)
+    pushed = changes.decode(broker.messages[0]["args"])
+    assert [(row.uuid, row.compute_node_id) for row in pushed.claims] == [("u1", 1), ("u2", 1)]
+
+
+def test_a_scheduler_tells_of_nodes_and_has_them_read(
+    scheduler: Announcements, inventory: Inventory, broker: Broker, database: Database
+) -> None:
+    store(database, "h1", "h2", "h3")
+    claim(database, ("u1", 1), ("u2", 2))
+    scheduler.start()
+    scheduler.tell_of([2])
+    scheduler.tell_of({1, 2})
+    scheduler.tell_of([])
+    assert wait_until(lambda: broker.messages, SOON)
+    (message,) = broker.messages
+    assert message["args"]["agent"] == "beta"
+    assert sorted(broker.told) == [("h1", 2), ("h2", 2)]
+    pushed = changes.decode(message["args"])
+    assert [row.uuid for row in pushed.claims] == ["u1", "u2"]
+    assert pushed.instances == []
+    # Many at a time.
+    assert inventory.readings == [[1, 2]]
+
+
+def test_what_changes_while_it_is_read_is_read_again(
+    scheduler: Announcements, inventory: Inventory, broker: Broker, database: Database
+) -> None:
+    store(database, "h1")
+    read, asked = inventory.read, []
+
+    def once_more(ids: Collection[int]) -> changes.Written:
+        found = read(ids)
+        if not asked:
+            asked.append(ids)
+            claim(database, ("u1", 1))
+            scheduler.tell_of([1])
+        return found
+
+    scheduler._read = once_more
+    scheduler.start()
+    scheduler.tell_of([1])
+    assert wait_until(lambda: len(broker.told) == 2, SOON)
+    assert broker.told == [("h1", 1), ("h1", 2)]
+
+
+def test_nothing_is_read_while_nothing_can_be_told(
+    scheduler: Announcements,
+    inventory: Inventory,
+    broker: Broker,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, announcements.__name__)
+    store(database, "h1", "h2")
+    broker.failing = ALWAYS
+    scheduler.start()
+    scheduler.tell_of([1])
+    assert wait_until(lambda: broker.attempts >= 3, SOON)
+    scheduler.tell_of([2])
+    attempts = broker.attempts
+    assert wait_until(lambda: broker.attempts >= attempts + 3, SOON)
+    assert inventory.readings == [[1]]
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    broker.failing = 0
+    assert wait_until(lambda: broker.told == [("h1", 1), ("h2", 1)], SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+
+
+def test_what_could_only_be_read_was_not_told(
+    scheduler: Announcements,
+    broker: Broker,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, announcements.__name__)
+    monkeypatch.setattr(announcements, "KEPT", 0.0)
+    store(database, "h1")
+    broker.failing = ALWAYS
+    scheduler.start()
+    for attempts in (1, 2, 3):
+        scheduler.tell_of([1])
+        assert wait_until(lambda attempts=attempts: broker.attempts == attempts, SOON)
+        assert wait_until(lambda: not scheduler._waiting, SOON)
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+
+
+def test_a_database_that_is_gone_is_a_failure_like_others(
+    scheduler: Announcements,
+    inventory: Inventory,
+    broker: Broker,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, announcements.__name__)
+    store(database, "h1")
+    inventory.gone = True
+    scheduler.start()
+    scheduler.tell_of([1])
+    assert wait_until(lambda: len(inventory.readings) >= 3, SOON)
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "the database is not available: no route" in caplog.messages[0]
+    inventory.gone = False
+    assert wait_until(lambda: broker.told == [("h1", 1)], SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    assert caplog.messages[1] == "Schedulers are told of changes at once again"
+
+
+def test_nodes_that_cannot_be_read_soon_are_dropped(
+    scheduler: Announcements, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "KEPT", 0.0)
+    inventory.gone = True
+    scheduler.start()
+    scheduler.tell_of([1])
+    assert wait_until(lambda: inventory.readings and not scheduler._unread, SOON)
+
+
+def test_no_more_nodes_are_read_than_are_worth_it(
+    scheduler: Announcements,
+    inventory: Inventory,
+    broker: Broker,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announcements, "MOST_WAITING", 2)
+    store(database, "h1", "h2", "h3")
+    scheduler.tell_of([1, 2, 3])
+    scheduler.tell_of([2, 3])
+    scheduler.start()
+    assert wait_until(lambda: broker.messages, SOON)
+    assert inventory.readings == [[1, 2]]
+
+
+def test_many_claims_go_in_several_messages_but_never_without_their_node(
+    scheduler: Announcements,
+    broker: Broker,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announcements, "MANY_INSTANCES", 3)
+    store(database, "h1", "h2", "h3")
+    claim(database, *((f"u{node}{each}", node) for node in (1, 2) for each in range(node * 2)))
+    scheduler.tell_of([1, 2, 3])
+    scheduler.start()
+    assert wait_until(lambda: len(broker.told) == 3, SOON)
+    sizes = [(len(each["args"]["nodes"]), len(each["args"]["claims"])) for each in broker.messages]
+    assert sizes == [(1, 2), (1, 4), (1, 0)]
+
+
+def test_it_stops_quickly_while_it_collects(
+    scheduler: Announcements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "COLLECTING", 600.0)
+    scheduler.start()
+    scheduler.tell_of([1])
+    began = time.monotonic()
+    scheduler.stop()
+    assert time.monotonic() - began < 5
+    assert not scheduler._thread.is_alive()
+
+
+def test_who_reads_nothing_cannot_tell_of_nodes_by_their_ids(
+    teller: Announcements, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    teller.start()
+    teller.tell_of([1])
+    assert wait_until(lambda: "nobody reads them" in caplog.text, SOON)
+    assert broker.attempts == 0
