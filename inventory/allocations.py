@@ -47,10 +47,11 @@ def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
         size = seen.get(row.instance_uuid.lower())
         if row.state == CONFIRMED:
             continue
-        if size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb)):
+        there = size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb))
+        if there and row.instance_uuid not in confirmed:
             found.confirmed.append(row.id)
             confirmed.add(row.instance_uuid)
-        elif row.expires_at is not None and row.expires_at <= now:
+        elif there or (row.expires_at is not None and row.expires_at <= now):
             found.ended.append(row.id)
         else:
             found.pending.append(row)

@@ -19,8 +19,8 @@ from inventory.tables import allocations, claimed_groups, instances
 class GroupRule:
     """The members of a group may share a host only so many at a time, or must all share one.
 
-    most is None for those that must. hosts are those that count as the group's own whatever is
-    known of its members: callers may know more.
+    most is None for those that must. hosts are those that callers take for the group's own, which
+    counts where nobody else knows of any member.
     """
 
     uuid: str
@@ -47,34 +47,44 @@ def ensure(database: Database, uuid: str) -> None:
             return
 
 
-def lock(connection: sa.Connection, uuid: str) -> None:
-    """Let nobody else claim for a group until the transaction ends.
+def lock(connection: sa.Connection, uuid: str) -> bool:
+    """Let nobody else claim for a group until the transaction ends; False if it has no row.
 
     What is read after it is what the last one has left. The row is written, since a cluster of
     databases sees no other locks of its members than those.
     """
-    connection.execute(
+    locked = connection.execute(
         sa.update(claimed_groups)
         .where(claimed_groups.c.uuid == uuid)
         .values(claims=claimed_groups.c.claims + 1)
     )
+    return locked.rowcount == 1
 
 
 def others(
-    connection: sa.Connection, uuid: str, members: Iterable[str], but: Collection[str]
+    connection: sa.Connection,
+    uuid: str,
+    members: Iterable[str],
+    but: Collection[str],
+    alternates: bool = True,
 ) -> Counter[str]:
-    """Return how many members of a group each host has, seen or claimed for, but for some."""
+    """Return how many members of a group each host has, seen or claimed for, but for some.
+
+    alternates tells whether to count the hosts to which they may have to go: to keep apart from
+    those is wise, to join them is not.
+    """
     c = allocations.c
+    claims = sa.select(c.instance_uuid, c.host)
+    if not alternates:
+        claims = claims.where(c.state != "alternate")
     found = {
         (row.instance_uuid, row.host)
-        for row in connection.execute(
-            sa.select(c.instance_uuid, c.host).where(c.group_uuid == uuid)
-        )
+        for row in connection.execute(claims.where(c.group_uuid == uuid))
     }
     known = sorted({*members, *(instance for instance, _ in found)})
     for some in chunks(known):
-        claimed = sa.select(c.instance_uuid, c.host).where(c.instance_uuid.in_(some))
-        found |= {(row.instance_uuid, row.host) for row in connection.execute(claimed)}
+        rows = connection.execute(claims.where(c.instance_uuid.in_(some)))
+        found |= {(row.instance_uuid, row.host) for row in rows}
         i = instances.c
         seen = sa.select(i.uuid, i.host, i.vm_state, i.task_state).where(
             i.uuid.in_(some), i.deleted == 0
@@ -90,6 +100,5 @@ def broken(rule: GroupRule, others: Counter[str], chosen: Iterable[str]) -> list
     mine = Counter(chosen)
     if rule.most is not None:
         return sorted(host for host in mine if others[host] + mine[host] > rule.most)
-    if others or rule.hosts:
-        return sorted(mine.keys() - others.keys() - set(rule.hosts))
-    return sorted(mine)[1:]
+    there = others.keys() or set(rule.hosts)
+    return sorted(mine.keys() - there) if there else sorted(mine)[1:]

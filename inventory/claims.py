@@ -7,19 +7,19 @@ who claim or audit do, so that none waits for one that waits for it: the row of 
 rows of nodes by their ids, rows of claims. Source: design, section 5.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import claimed_groups, claimed_usage, compute_nodes
+from inventory import claimed_groups, claimed_nodes
 from inventory.chunks import chunks
-from inventory.claimed_documents import documents_of, given_back
 from inventory.claimed_groups import GroupRule
-from inventory.claimed_usage import Change
+from inventory.claimed_nodes import NodeDocuments, NoRoom
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
@@ -33,7 +33,8 @@ class Claim:
     """What one instance is to take of a node; disk in MB, documents as JSON.
 
     limits are {vcpu, memory_mb, disk_gb} as far as filters have set them. about holds columns that
-    only describe the instance. An alternate is given up where it does not fit.
+    only describe the instance. An alternate has no documents, and is given up where it does not
+    fit.
     """
 
     instance_uuid: str
@@ -55,14 +56,6 @@ class Claim:
     def slot(self) -> int:
         """What makes it the only one of its kind."""
         return -self.node_id if self.alternate else 0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDocuments:
-    """The documents of a node as the request leaves them, if it still has this generation."""
-
-    generation: int
-    texts: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +100,27 @@ class ClaimLost(Exception):
         self.reason = reason
 
 
+class GroupUnlisted(Exception):
+    """There is no row to lock for a server group yet: claimed_groups.ensure() makes one."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"nobody has claimed for server group {uuid} yet")
+        self.uuid = uuid
+
+
 def claim(connection: sa.Connection, order: Order) -> Claimed:
     """Claim for all instances of an order, in the place of what was pending for them.
 
-    Raises ClaimLost, after which the transaction is to be rolled back.
+    Raises ClaimLost and GroupUnlisted, after which the transaction is to be rolled back.
     """
-    if order.group:
-        claimed_groups.lock(connection, order.group.uuid)
+    if order.group and not claimed_groups.lock(connection, order.group.uuid):
+        raise GroupUnlisted(order.group.uuid)
     standing = _standing(connection, order.uuids)
-    answers = answered(standing, order)
+    answers = _answered(standing, (order.request_id, order.digest), order.uuids)
     if answers is not None:
         return Claimed(answers, repeated=True)
     if order.group:
-        _check_group(connection, order, order.group)
+        order = replace(order, claims=_check_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
     kept = _write_usage(connection, order, old)
     _delete(connection, [row.id for row in old])
@@ -128,21 +129,25 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 
 
-def lookup(connection: sa.Connection, order: Order) -> tuple[Sequence[str | None] | None, bool]:
+def lookup(
+    connection: sa.Connection, request_id: str | None, digest: str, uuids: Sequence[str]
+) -> tuple[Sequence[str | None] | None, bool]:
     """Return what was answered to the same request, if anything, and whether claims are pending."""
-    standing = _standing(connection, order.uuids)
-    return answered(standing, order), any(row.state != CONFIRMED for row in standing)
+    standing = _standing(connection, uuids)
+    pending = any(row.state != CONFIRMED for row in standing)
+    return _answered(standing, (request_id, digest), uuids), pending
 
 
-def answered(standing: Iterable[sa.Row[Any]], order: Order) -> list[str | None] | None:
+def _answered(
+    standing: Iterable[sa.Row[Any]], request: tuple[str | None, str], uuids: Sequence[str]
+) -> list[str | None] | None:
     """Return the answers to the same request, None if it is a new one."""
     same = {
         row.instance_uuid: row.answer
         for row in standing
-        if (row.request_id, row.digest) == (order.request_id, order.digest)
-        and row.state in _ANSWERING
+        if (row.request_id, row.digest) == request and row.state in _ANSWERING
     }
-    return [same[uuid] for uuid in order.uuids] if same.keys() >= {*order.uuids} else None
+    return [same[uuid] for uuid in uuids] if same.keys() >= {*uuids} else None
 
 
 def release(connection: sa.Connection, uuids: Collection[str], host: str | None = None) -> set[int]:
@@ -156,10 +161,8 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
         for row in _standing(connection, uuids)
         if row.state != CONFIRMED and host in (None, row.host)
     ]
-    changes: dict[int, Change] = {}
-    for row in old:
-        _change(changes, row.compute_node_id).give_back(row)
-    _write(connection, changes, old, changes)
+    changes = claimed_nodes.changes(old)
+    claimed_nodes.write(connection, changes, old)
     _delete(connection, [row.id for row in old])
     return set(changes)
 
@@ -176,64 +179,41 @@ def _standing(connection: sa.Connection, uuids: Collection[str]) -> list[sa.Row[
     return rows
 
 
-def _check_group(connection: sa.Connection, order: Order, rule: GroupRule) -> None:
-    others = claimed_groups.others(connection, rule.uuid, rule.members, {*order.uuids})
+def _check_group(connection: sa.Connection, order: Order, rule: GroupRule) -> list[Claim]:
+    """Return the claims without those alternates on which the rule would not hold.
+
+    Who must share a host has no other one to go to. Raises ClaimLost for what was chosen.
+    """
+    apart = rule.most is not None
+    others = claimed_groups.others(connection, rule.uuid, rule.members, {*order.uuids}, apart)
     chosen = [each for each in order.claims if not each.alternate]
-    broken = claimed_groups.broken(rule, others, (each.host for each in chosen))
+    hosts = [each.host for each in chosen]
+    broken = claimed_groups.broken(rule, others, hosts)
     if broken:
         nodes = {each.node_id for each in chosen if each.host in broken}
         raise ClaimLost(nodes, f"the server group has come to {', '.join(broken[:3])}")
+    kept, taken = chosen, others + Counter(hosts)
+    for each in order.claims:
+        if each.alternate and apart and not claimed_groups.broken(rule, taken, [each.host]):
+            kept.append(each)
+            taken[each.host] += 1
+    return kept
 
 
 def _write_usage(
     connection: sa.Connection, order: Order, old: Sequence[sa.Row[Any]]
-) -> list[Claim]:
+) -> Sequence[Claim]:
     """Change the usage of all nodes that are concerned; return the claims that fitted."""
-    changes: dict[int, Change] = {}
-    back: dict[int, Change] = {}
-    for row in old:
-        for each in (changes, back):
-            _change(each, row.compute_node_id).give_back(row)
-    for claim in order.claims:
-        _change(changes, claim.node_id).take(claim, claim.limits)
-    for node_id, found in order.documents.items():
-        changes[node_id].documents = found.texts
-        changes[node_id].generation = found.generation
-    optional = {each.node_id for each in order.claims if each.alternate}
-    refused = _write(connection, changes, old, optional)
-    # What was claimed before on the node of an alternate that does not fit is given back anyway.
-    _write(connection, {each: back[each] for each in refused & back.keys()}, old, refused)
-    return [each for each in order.claims if each.node_id not in refused]
-
-
-def _write(
-    connection: sa.Connection,
-    changes: Mapping[int, Change],
-    old: Sequence[sa.Row[Any]],
-    optional: Collection[int],
-) -> set[int]:
-    """Write changes in the order of the nodes, with the documents of what is given back.
-
-    Return the nodes that have no room; raises ClaimLost for one that is not optional.
-    """
-    refused: set[int] = set()
-    for node_id in sorted(changes):
-        change = changes[node_id]
-        documented = [row for row in old if row.compute_node_id == node_id]
-        if any(row.numa or row.pci for row in documented):
-            for row in compute_nodes.lock(connection, [node_id]):
-                texts = documents_of(row) | dict(change.documents)
-                change.documents = given_back(texts, documented)
-        if claimed_usage.write(connection, node_id, change):
-            continue
-        if node_id not in optional:
-            raise ClaimLost({node_id}, "a host has less room than it had")
-        refused.add(node_id)
-    return refused
-
-
-def _change(changes: dict[int, Change], node_id: int) -> Change:
-    return changes.setdefault(node_id, Change())
+    chosen = [each for each in order.claims if not each.alternate]
+    alternates = [each for each in order.claims if each.alternate]
+    changes = claimed_nodes.changes(old, order.claims, order.documents)
+    without = claimed_nodes.changes(old, chosen, order.documents)
+    instead = {each.node_id: without.get(each.node_id) for each in alternates}
+    try:
+        refused = claimed_nodes.write(connection, changes, old, instead)
+    except NoRoom as error:
+        raise ClaimLost({error.node_id}, "a host has less room than it had") from None
+    return chosen + [each for each in alternates if each.node_id not in refused]
 
 
 def _delete(connection: sa.Connection, ids: Sequence[int]) -> None:
@@ -272,7 +252,8 @@ def _insert(connection: sa.Connection, order: Order, claims: Sequence[Claim]) ->
             + timedelta(seconds=order.alternates_lease if each.alternate else order.lease),
             **each.about,
         }
-        for each in claims
+        # Two requests for the same instances wait for each other in one order only.
+        for each in sorted(claims, key=lambda each: (each.instance_uuid, -each.slot))
     ]
     try:
         if rows:

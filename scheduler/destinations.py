@@ -1,42 +1,63 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The walk of a request: view, decide, remember, answer.
+"""The walk of a request: view, decide, claim, answer; a lost race leads back to the view."""
 
-With claims, which come between deciding and answering, a lost race leads back to the view.
-"""
-
-import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from oslo_log import log
-
-from inventory import server_groups
+from inventory.claims import Claimed, ClaimLost, Order
 from inventory.engine import Database
+from scheduler.answers import Answer, Answers
 from scheduler.attestation import Attestation, levels_for
-from scheduler.decision import aggregate_metadata, pipeline
+from scheduler.claiming import Claimer
+from scheduler.claiming.groups import with_members
+from scheduler.claiming.orders import Asked, order_of
+from scheduler.decision import pipeline
 from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Candidate, Decision, Placement, Refusal, Shortage
-from scheduler.decision.pipeline import Request
+from scheduler.decision.outcome import Decision, Refusal
+from scheduler.decision.pipeline import NOT_ENOUGH, Request
+from scheduler.decision_log import Complaints, Course
 from scheduler.drivers import BaseDriver
 from scheduler.host_view import HostView
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.limits import SchedulerLimits
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.selection import Selection
-from scheduler.rpc.codec import SelectArguments
+from scheduler.requests import request_of
+from scheduler.rpc.codec import SelectArguments, selections_from_json, selections_to_json
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import InvalidInput, NoValidHost
+from scheduler.rpc.deadlines import Deadline
+from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
 
-LOG = log.getLogger(__name__)
-MOST_WARNINGS = 1000
-# Stands for the cell of a host where neither the configuration nor the caller names one.
-NO_CELL = "00000000-0000-0000-0000-00000000ce11"
+TOO_LATE = "The request took longer than its caller waits."
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One request on its way to a claim.
+
+    fresh asks for a view that has all that was committed until now; released says that what was
+    pending for the instances from an older request is given back.
+    """
+
+    request: Request
+    request_id: str | None
+    digest: str
+    course: Course
+    deadline: Deadline
+    fresh: bool = False
+    released: bool = False
+
+    @property
+    def known(self) -> list[str]:
+        """The instances that the caller has named."""
+        return [uuid for uuid in self.request.instance_uuids if uuid]
 
 
 class Destinations:
-    """Answers requests with destinations. One per process; many threads may use it."""
+    """Answers requests with destinations. One per process; many threads may use it.
+
+    Without a claimer what a decision takes is remembered in the view, and nowhere else.
+    """
 
     def __init__(
         self,
@@ -46,35 +67,33 @@ class Destinations:
         max_attempts: int = 3,
         default_zone: str = "nova",
         attestation: Attestation | None = None,
+        claimer: Claimer | None = None,
     ) -> None:
         self.driver = driver
         self.attestation = attestation
-        self._database = database
+        self.claimer = claimer
         self.view = view
+        self._database = database
         self._max_attempts = max_attempts
-        self._default_zone = default_zone
-        self._warned: set[str] = set()
+        self._answers = Answers(default_zone)
+        self._complaints = Complaints()
 
-    def select(self, asked: SelectArguments, caller: RequestContext) -> list[list[Selection]]:
+    def select(
+        self, asked: SelectArguments, caller: RequestContext, deadline: Deadline | None = None
+    ) -> Answer:
         """Return for each instance its destination and, where they are asked for, alternates.
 
         Raises NoValidHost unless all instances have one; nothing is taken then. Raises InvalidInput
-        for a server group that does not exist and DatabaseUnavailable.
+        for a server group that does not exist, DatabaseUnavailable, and ServiceUnavailable when
+        there is a deadline and it has passed.
         """
-        began = time.monotonic()
-        request = self._request(asked, caller)
-        with self._hosts(request.spec) as hosts:
-            decision = self.driver.decide(hosts.working_copy(), request)
-            self.view.consume(decision, request.spec)
-            selections = [
-                self._selections(hosts, placement, request.spec)
-                for placement in decision.placements
-            ]
-        self._warn_once(decision.warnings)
-        _report(decision, request, 1000 * (time.monotonic() - began))
-        if decision.shortage:
-            raise NoValidHost(decision.shortage.reason)
-        return selections
+        course = Course(asked.instance_uuids, time.monotonic())
+        request = request_of(asked, caller, self._database, self._max_attempts)
+        if self.claimer is None or request.spec.is_rebuild:
+            return self._consumed(request, course)
+        deadline = deadline or Deadline(course.began)
+        walk = _Walk(request, caller.request_id, asked.digest, course, deadline)
+        return self._claimed(walk, self.claimer)
 
     def rehearse(
         self, asked: SelectArguments, caller: RequestContext, most: int = 100
@@ -83,117 +102,120 @@ class Destinations:
 
         Nothing is taken. Raises InvalidInput and DatabaseUnavailable.
         """
-        request = self._request(asked, caller)
+        request = request_of(asked, caller, self._database, self._max_attempts)
         with self._hosts(request.spec) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
             plan = self.driver.plan
             refusals = pipeline.explain(hosts.working_copy(), request.spec, plan, most)
-        self._warn_once(decision.warnings)
+        self._complaints.say(decision.warnings)
         return decision, refusals
 
+    def _consumed(self, request: Request, course: Course) -> Answer:
+        """Decide once, and remember here what was taken."""
+        with self._hosts(request.spec) as hosts:
+            course.view_age = self.view.age
+            decision = self.driver.decide(hosts.working_copy(), request)
+            self.view.consume(decision, request.spec)
+            answer = self._answers.to(decision, hosts, request.spec)
+        self._finish(decision, course)
+        return answer
+
+    def _claimed(self, walk: _Walk, claimer: Claimer) -> Answer:
+        """Decide and claim until a claim holds, or it is sure that there is no host."""
+        while walk.course.conflicts < claimer.terms.attempts:
+            if walk.deadline.passed():
+                raise ServiceUnavailable(TOO_LATE)
+            decision, order, answer = self._decided(walk, claimer)
+            claimed = self._hold(walk, claimer, order) if order else None
+            if decision.shortage:
+                claimed = self._earlier(walk, claimer)
+            if claimed is not None and claimed.repeated:
+                answer = [selections_from_json(each or "[]") for each in claimed.answers]
+                walk.course.report_repeated(answer)
+                return answer
+            if claimed is not None or (order is None and (walk.fresh or not decision.shortage)):
+                self._finish(decision, walk.course)
+                return answer
+            # What others have reserved may never be claimed: their hosts are read again as well.
+            self.view.distrust(self.view.reserved)
+            walk.fresh = True
+        walk.course.report_given_up()
+        raise NoValidHost(NOT_ENOUGH)
+
+    def _decided(self, walk: _Walk, claimer: Claimer) -> tuple[Decision, Order | None, Answer]:
+        """Decide, and take in the view what is about to be claimed."""
+        request = replace(
+            walk.request,
+            spec=with_members(walk.request.spec, walk.known, claimer.members),
+            # Who draws the same again meets the same competitors.
+            seed=walk.request.seed + walk.course.conflicts,
+            choices=claimer.width.choices,
+        )
+        with self._hosts(request.spec, 0.0 if walk.fresh else None) as hosts:
+            walk.course.view_age = self.view.age
+            decided = hosts.working_copy()
+            decision = self.driver.decide(decided, request)
+            answer = self._answers.to(decision, hosts, request.spec)
+            if not answer:
+                return decision, None, answer
+            texts = [selections_to_json(each) for each in answer]
+            asked = Asked(walk.request_id, walk.digest, request, decision, decided, texts)
+            order = order_of(asked, claimer.terms, self.view.reports)
+            self.view.reserve(decision, request.spec)
+        return decision, order, answer
+
+    def _hold(self, walk: _Walk, claimer: Claimer, order: Order) -> Claimed | None:
+        """Claim what was decided; None if somebody else was faster."""
+        reserved = {each.node_id for each in order.claims if not each.alternate}
+        doubtful: set[int] = reserved
+        try:
+            claimed = claimer.claim(order)
+            doubtful = reserved if claimed.repeated else {*claimed.left, *order.documents}
+            return claimed
+        except ClaimLost as lost:
+            walk.course.conflicts += 1
+            doubtful = reserved | set(lost.nodes)
+            return None
+        finally:
+            # Nothing of what was reserved may stay, also where nobody knows what has happened.
+            self.view.distrust(doubtful)
+            self.view.settled(reserved)
+
+    def _earlier(self, walk: _Walk, claimer: Claimer) -> Claimed | None:
+        """Return what the same request was answered before, if there is no host for it now.
+
+        What another request holds for the instances is in this one's way, and void with it.
+        """
+        if len(walk.known) < len(walk.request.instance_uuids):
+            return None
+        answers, pending = claimer.lookup(walk.request_id, walk.digest, walk.known)
+        if answers is not None:
+            return Claimed(answers, repeated=True)
+        if pending and not walk.released:
+            self.view.distrust(claimer.release(walk.known))
+            walk.released, walk.fresh = True, False
+        return None
+
+    def _finish(self, decision: Decision, course: Course) -> None:
+        """Say what was decided; raises NoValidHost where it is that there is no host."""
+        self._complaints.say(decision.warnings)
+        course.report(decision)
+        if decision.shortage:
+            raise NoValidHost(decision.shortage.reason)
+
     @contextmanager
-    def _hosts(self, spec: RequestSpec) -> Iterator[HostTable]:
-        """Yield the table, fresh and locked, with the levels of trust if the request needs them."""
+    def _hosts(self, spec: RequestSpec, max_age: float | None = None) -> Iterator[HostTable]:
+        """Yield the table, fresh and locked, with the levels of trust if the request needs them.
+
+        max_age, in seconds, replaces that of the driver.
+        """
         driver = self.driver
+        max_age = driver.view_max_age if max_age is None else max_age
         # Asked before the table is locked: the service may take its time.
         levels = levels_for(
-            spec, driver.plan, self.attestation, lambda: self.view.nodenames(driver.view_max_age)
+            spec, driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
         )
-        with self.view.current(driver.view_max_age) as hosts:
+        with self.view.current(max_age) as hosts:
             if levels is not None:
                 self.view.set_trust(levels)
             yield hosts
-
-    def _request(self, asked: SelectArguments, caller: RequestContext) -> Request:
-        alternates = asked.return_objects and asked.return_alternates
-        return Request(
-            self._with_group(asked.spec),
-            asked.instance_uuids,
-            self._max_attempts - 1 if alternates else 0,
-            _seed(caller.request_id, asked.instance_uuids),
-            caller.is_admin,
-        )
-
-    def _with_group(self, spec: RequestSpec) -> RequestSpec:
-        """Return the spec with the server group that its hint names, if it brings none itself."""
-        hint = spec.get_scheduler_hint("group")
-        if spec.instance_group is not None or not hint:
-            return spec
-        group = self._database.read(lambda connection: server_groups.find(connection, str(hint)))
-        if group is None:
-            raise InvalidInput(
-                f"scheduler_hints.group: there is no server group {str(hint)[:64]!r}"
-            )
-        found = spec.for_instance(spec.instance_uuid)
-        found.instance_group = InstanceGroup(
-            group.uuid,
-            group.policy,
-            group.members,
-            group.hosts,
-            group.rules,
-        )
-        return found
-
-    def _warn_once(self, warnings: Iterable[str]) -> None:
-        """Log what plug-ins complained about, each complaint once in the life of the process."""
-        for warning in warnings:
-            if warning not in self._warned and len(self._warned) < MOST_WARNINGS:
-                self._warned.add(warning)
-                LOG.warning("%s", warning)
-
-    def _selections(
-        self, hosts: HostTable, placement: Placement, spec: RequestSpec
-    ) -> list[Selection]:
-        return [
-            self._selection(hosts, candidate, spec)
-            for candidate in (placement.chosen, *placement.alternates)
-        ]
-
-    def _selection(self, hosts: HostTable, candidate: Candidate, spec: RequestSpec) -> Selection:
-        aggregates = hosts.get(candidate.row, "aggregates")
-        zones = aggregate_metadata.split_values(aggregates, "availability_zone")
-        destination = spec.requested_destination
-        asked_cell = destination.cell.uuid if destination and destination.cell else None
-        return Selection(
-            service_host=candidate.host,
-            nodename=candidate.nodename,
-            compute_node_uuid=candidate.uuid or "",
-            cell_uuid=candidate.cell_uuid or asked_cell or NO_CELL,
-            limits=SchedulerLimits(
-                vcpu=candidate.limits.get("vcpu"),
-                memory_mb=candidate.limits.get("memory_mb"),
-                disk_gb=candidate.limits.get("disk_gb"),
-                numa_topology=candidate.limits.get("numa_topology"),
-            ),
-            availability_zone=min(zones, default=self._default_zone),
-        )
-
-
-def _seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:
-    """Return a number that is the same for the same request and differs between requests."""
-    text = " ".join([request_id or "", *(uuid or "" for uuid in instance_uuids)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-
-
-def _report(decision: Decision, request: Request, milliseconds: float) -> None:
-    """Write the one line of a decision."""
-    first, count = request.instance_uuids[0], len(request.instance_uuids)
-    of = f"{count} instances from {first}" if count > 1 else f"instance {first}"
-    if decision.shortage:
-        LOG.info("No valid host for %s in %.1f ms: %s", of, milliseconds, _where(decision))
-        return
-    if not decision.placements:
-        LOG.info("Selected nothing for %s in %.1f ms, as the driver does", of, milliseconds)
-        return
-    places = ", ".join(placement.chosen.host for placement in decision.placements[:10])
-    more = ", ..." if count > 10 else ""
-    steps = " ".join(map(str, decision.placements[0].steps)) or "no filters"
-    LOG.info("Selected %s%s for %s in %.1f ms: %s", places, more, of, milliseconds, steps)
-
-
-def _where(decision: Decision) -> str:
-    shortage: Shortage | None = decision.shortage
-    if not decision.hosts or shortage is None:
-        return "no compute node has reported yet; is berthmaster-agent running on the hosts?"
-    steps = " ".join(map(str, shortage.steps)) or f"{decision.hosts} hosts, none of them usable"
-    return f"instance {shortage.index + 1} found none of {decision.hosts} hosts: {steps}"

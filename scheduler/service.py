@@ -2,34 +2,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler service: the one place where its parts are joined."""
 
+from collections.abc import Callable, Collection
 from threading import Event, Thread
 
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as oslo_service
 
+from conf.scheduler import view_max_age
 from conf.systemd import Notifier
 from inventory import migrations, services
 from inventory.engine import Database, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
+from scheduler.claiming import Claimer, Terms
 from scheduler.destinations import Destinations
 from scheduler.host_view import HostView
+from scheduler.host_view.changes import of_nodes
 from scheduler.rpc import changes
+from scheduler.rpc.announcements import Announcements
+from scheduler.rpc.changes import Written
 from scheduler.rpc.changes_endpoint import ChangesEndpoint
 from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
 from scheduler.rpc.notifications import Notifications
 from scheduler.rpc.server import RpcServer
 from scheduler.rpc.transport import rpc_transport
+from scheduler.told import Told
 
 LOG = log.getLogger(__name__)
 
 
-def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations:
-    """Return what answers requests, made from the configuration."""
+Tell = Callable[[Collection[int]], None]
+
+
+def build_destinations(
+    conf: cfg.ConfigOpts, database: Database, tell: Tell = lambda _: None
+) -> Destinations:
+    """Return what answers requests, made from the configuration.
+
+    tell is given the ids of nodes on which something was claimed.
+    """
     view = HostView(
         database,
-        max_age=conf.scheduler.view_max_age,
+        max_age=view_max_age(conf),
         reload_interval=conf.scheduler.view_reload_interval,
         timeout=conf.scheduler.request_timeout,
         cell_uuid=conf.scheduler.cell_uuid,
@@ -42,7 +57,17 @@ def build_destinations(conf: cfg.ConfigOpts, database: Database) -> Destinations
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
         attestation=attestation.load(conf),
+        claimer=_claimer(conf, database, tell),
     )
+
+
+def _claimer(conf: cfg.ConfigOpts, database: Database, tell: Tell) -> Claimer | None:
+    """Return what claims, None where nothing is to be claimed."""
+    if not conf.claims.enabled:
+        return None
+    alternates_lease = conf.claims.alternates_lease if conf.claims.alternates else None
+    terms = Terms(conf.claims.lease, conf.claims.attempts, alternates_lease)
+    return Claimer(database, terms, tell)
 
 
 def _settle(view: HostView, conf: cfg.ConfigOpts) -> None:
@@ -68,14 +93,16 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         conf = self._conf
         self._database = open_database(conf)
         migrations.check(self._database)
-        self.destinations = build_destinations(conf, self._database)
-        plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
         self._transport = rpc_transport(conf)
+        self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
+        self.destinations = build_destinations(conf, self._database, self._announcements.tell_of)
+        plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
         self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(
             self._database, [conf.host], services.SCHEDULER, conf.report_interval
         )
         self._heartbeat.start()
+        self._announcements.start()
         self._server.start()
         self._changes_server.start()
         self._started = True
@@ -88,14 +115,21 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         conf, view = self._conf, self.destinations.view
         endpoints = [
             SchedulerEndpoint(self.destinations, Notifications(conf)),
-            TrackingEndpoint(view, lambda: bool(conf.filter_scheduler.track_instance_changes)),
+            TrackingEndpoint(
+                Told(view, lambda: self.destinations.claimer),
+                lambda: bool(conf.filter_scheduler.track_instance_changes),
+            ),
             BaseEndpoint(),
         ]
         most = conf.scheduler.max_requests_in_flight
         requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, most)
+        requests.drop_after(conf.scheduler.request_timeout)
         # One at a time, in the order in which they come: taking them in is work for the CPU.
         pushes = RpcServer(self._transport, changes.TOPIC, conf.host, [ChangesEndpoint(view)], 1)
         return requests, pushes
+
+    def _read(self, node_ids: Collection[int]) -> Written:
+        return self._database.read(lambda connection: of_nodes(connection, node_ids))
 
     def stop(self) -> None:
         """Answer what was taken, then leave. Safe for a service that was never started."""
@@ -109,6 +143,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.start()
         self._server.drain()
         pushes.join()
+        self._announcements.stop()
         self._heartbeat.stop()
         self._transport.cleanup()
         self._database.close()
@@ -131,6 +166,9 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         try:
             driver, attested = plugins.load_driver(self._conf), attestation.load(self._conf)
             self.destinations.driver, self.destinations.attestation = driver, attested
+            self.destinations.claimer = _claimer(
+                self._conf, self._database, self._announcements.tell_of
+            )
         except (plugins.PluginError, cfg.Error) as error:
             mistake = str(error)
         if mistake:

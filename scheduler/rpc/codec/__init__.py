@@ -18,7 +18,12 @@ from scheduler.rpc.codec.casts import (
     decode_instances,
 )
 from scheduler.rpc.codec.legacy import encode_legacy
-from scheduler.rpc.codec.replies import decode_destinations, encode_destinations
+from scheduler.rpc.codec.replies import (
+    decode_destinations,
+    encode_destinations,
+    selections_from_json,
+    selections_to_json,
+)
 
 __all__ = [
     "SelectArguments",
@@ -35,4 +40,6 @@ __all__ = [
     "encode_legacy",
     "encode_request_spec",
     "encode_select_arguments",
+    "selections_from_json",
+    "selections_to_json",
 ]

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arguments of select_destinations, in all the shapes that RPC 4.0 to 4.5 gave them."""
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.objects.kinds import TRUTH, UUID, Malformed, list_of, read_under, shown
@@ -22,6 +24,7 @@ class SelectArguments:
 
     A uuid is None where an old caller only said how many instances it wants. ``spec_version`` is
     that of the caller's RequestSpec, which tells its age; None for callers from before Mitaka.
+    ``said`` are the arguments as they came.
     """
 
     spec: RequestSpec
@@ -29,6 +32,14 @@ class SelectArguments:
     return_objects: bool = False
     return_alternates: bool = False
     spec_version: tuple[int, int] | None = None
+    said: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """What is the same for the same request, sent twice, and differs for all others."""
+        said = encode_select_arguments(self) if self.said is None else self.said
+        text = json.dumps(said, sort_keys=True, default=_as_json)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @refusing_malformed
@@ -49,6 +60,7 @@ def decode_select_arguments(arguments: Mapping[str, Any]) -> SelectArguments:
         return_objects=_flag(arguments, "return_objects"),
         return_alternates=_flag(arguments, "return_alternates"),
         spec_version=version,
+        said=arguments,
     )
 
 
@@ -80,6 +92,11 @@ def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str
         raise Malformed("names an instance twice").under("instance_uuids")
     # Stored specs keep the number of the first boot: it only counts where there are no uuids.
     return uuids or [spec.instance_uuid] + [None] * (spec.num_instances - 1)
+
+
+def _as_json(value: Any) -> Any:
+    # The transport inside of a process hands values over as they are.
+    return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
 
 
 def _flag(arguments: Mapping[str, Any], name: str) -> bool:

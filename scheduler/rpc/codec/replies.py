@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to select_destinations: written for the age of the caller, read back by our client."""
 
+import json
 from typing import Any
 
 from scheduler.objects.kinds import NAME, TEXT, Kind, list_of, nullable, text_of
@@ -58,6 +59,16 @@ def encode_destinations(destinations: Destinations, asked: SelectArguments) -> l
 def decode_destinations(reply: Any) -> Destinations:
     """Read an answer of either form; raises InvalidInput for what is none."""
     return list(_ANSWER.read(reply))
+
+
+def selections_to_json(selections: list[Selection]) -> str:
+    """Write the answer for one instance, so that it can be given again."""
+    return json.dumps([_NEWEST.write(each) for each in selections])
+
+
+def selections_from_json(text: str) -> list[Selection]:
+    """Read what selections_to_json() wrote."""
+    return list(_SELECTIONS.read(json.loads(text)))
 
 
 def _as_dict(chosen: Selection) -> Fields:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from inventory import allocations, claims, compute_nodes
 from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import Claim, ClaimLost, Order
+from inventory.claims import Claim, ClaimLost, GroupUnlisted, Order
 from inventory.tables import allocations as table
 from tests.databases import a_node, a_uuid, save
 
@@ -179,6 +179,11 @@ def test_members_of_a_group_are_kept_apart_by_those_who_claim(cloud):
     claim(cloud, a_claim(U3, 1), group=members(most=None), request_id="req-3")
 
 
+def test_a_group_of_which_nobody_has_heard_is_named(cloud):
+    with pytest.raises(GroupUnlisted, match="nobody has claimed for server group group yet"):
+        claim(cloud, a_claim(), group=members())
+
+
 def test_an_instance_is_no_other_member_to_itself(cloud):
     ensure(cloud, "group")
     claim(cloud, a_claim(U1, 1), group=members(U1))
@@ -202,8 +207,10 @@ def test_what_an_audit_sees_confirms_a_claim_and_ends_it(cloud):
         ("pending", 0),
     ]
     # It answers its request still.
-    order = an_order(a_claim(U1, 2))
-    assert cloud.read(lambda c: claims.lookup(c, order)) == ([f"answer of {U1}"], False)
+    assert cloud.read(lambda c: claims.lookup(c, "req-1", "d", [U1])) == (
+        [f"answer of {U1}"],
+        False,
+    )
     assert cloud.write(lambda c: audit(c, U3)) == [U2, U3]
     assert [row.instance_uuid for row in rows(cloud)] == [U2, U3]
 

@@ -8,8 +8,9 @@ from threading import Thread
 import pytest
 
 from inventory import aggregates, instances, server_groups
+from scheduler.answers import NO_CELL
 from scheduler.decision.pipeline import Plan
-from scheduler.destinations import NO_CELL, Destinations
+from scheduler.destinations import Destinations
 from scheduler.drivers.fake import FakeScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.core import CoreFilter
@@ -177,7 +178,7 @@ def test_drivers_may_be_exchanged_while_requests_are_served(cloud):
 
 def test_one_line_says_what_was_decided(cloud, caplog):
     destinations = answering(cloud)
-    with caplog.at_level(logging.INFO, logger="scheduler.destinations"):
+    with caplog.at_level(logging.INFO, logger="scheduler.decision_log"):
         ask(destinations, "u1", "u2")
         with pytest.raises(NoValidHost):
             ask(destinations, "u3", memory_mb=99999)
@@ -190,7 +191,7 @@ def test_one_line_says_what_was_decided(cloud, caplog):
 
 def test_a_driver_may_choose_nothing(cloud, caplog):
     destinations = Destinations(cloud, HostView(cloud), FakeScheduler(PLAN))
-    with caplog.at_level(logging.INFO, logger="scheduler.destinations"):
+    with caplog.at_level(logging.INFO, logger="scheduler.decision_log"):
         assert ask(destinations, "u1", "u2", alternates=True) == []
     (line,) = caplog.messages
     assert line.startswith("Selected nothing for 2 instances from u1 in ")
@@ -198,7 +199,7 @@ def test_a_driver_may_choose_nothing(cloud, caplog):
 
 def test_an_empty_cloud_is_explained(database, caplog):
     with (
-        caplog.at_level(logging.INFO, logger="scheduler.destinations"),
+        caplog.at_level(logging.INFO, logger="scheduler.decision_log"),
         pytest.raises(NoValidHost),
     ):
         ask(answering(database), "u1")
@@ -212,7 +213,7 @@ def test_a_requested_host_that_does_not_exist_is_named(cloud):
 
 def test_what_plug_ins_complain_about_is_logged_once(cloud, caplog):
     destinations = answering(cloud, Plan((Moody("h1"),)))
-    with caplog.at_level(logging.WARNING, logger="scheduler.destinations"):
+    with caplog.at_level(logging.WARNING, logger="scheduler.decision_log"):
         ask(destinations, "u1")
         ask(destinations, "u2")
     assert caplog.messages == [

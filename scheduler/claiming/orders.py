@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a decision to the claims that hold it."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from inventory.claimed_documents import NUMA, PCI
+from inventory.claimed_groups import GroupRule
+from inventory.claimed_nodes import NodeDocuments
+from inventory.claims import Claim, Order
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.limits import GROUP, NUMERIC, GroupLimit
+from scheduler.decision.outcome import Candidate, Decision, Placement, Taken
+from scheduler.decision.pipeline import Request
+from scheduler.objects.documents import (
+    guest_topology_to_json,
+    numa_topology_to_json,
+    pci_pools_to_json,
+)
+from scheduler.objects.request_spec import RequestSpec
+
+# Tells whether an instance was seen on a node: (uuid, host, node).
+Reports = Callable[[str, str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms claims are made; leases in seconds, that of alternates None for no claims."""
+
+    lease: float = 900.0
+    attempts: int = 20
+    alternates_lease: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What tells a request from all others, and what was decided and answered to it.
+
+    hosts is the table as the decision has left it, answers are texts, one for each placement.
+    """
+
+    request_id: str | None
+    digest: str
+    request: Request
+    decision: Decision
+    hosts: HostTable
+    answers: Sequence[str]
+
+
+def order_of(asked: Asked, terms: Terms, reports: Reports) -> Order:
+    """Return the claims that hold a decision."""
+    spec, placements = asked.request.spec, asked.decision.placements
+    about = _about(spec)
+    claims = [
+        _claim(asked.hosts, each, answer, about, reports)
+        for each, answer in zip(placements, asked.answers, strict=True)
+    ]
+    documents = {
+        node_id: found
+        for claim, each in zip(claims, placements, strict=True)
+        for node_id, found in _documents(asked.hosts, each.chosen.row, claim)
+    }
+    if terms.alternates_lease is not None and not documents:
+        pairs = list(zip(claims, placements, strict=True))
+        claims += [each for pair in pairs for each in _alternates(asked.hosts, *pair)]
+    return Order(
+        request_id=asked.request_id,
+        digest=asked.digest,
+        claims=claims,
+        lease=terms.lease,
+        alternates_lease=terms.alternates_lease or 0.0,
+        group=_group(spec, placements),
+        documents=documents,
+    )
+
+
+def _claim(
+    hosts: HostTable, placement: Placement, answer: str, about: Mapping[str, Any], reports: Reports
+) -> Claim:
+    chosen, taken = placement.chosen, placement.taken or Taken(0, 0, 0)
+    # Old callers name the first instance only. What they do not name cannot be asked for again,
+    # nor be confirmed by its guest; the room is held all the same, for as long as the lease.
+    uuid = placement.instance_uuid or str(uuid4())
+    return Claim(
+        instance_uuid=uuid,
+        node_id=hosts.get(chosen.row, "node_id"),
+        host=chosen.host,
+        node=chosen.nodename,
+        vcpus=taken.vcpus,
+        memory_mb=taken.memory_mb,
+        disk_mb=taken.disk_mb,
+        limits=_limits(chosen),
+        answer=answer,
+        in_place=reports(uuid, chosen.host, chosen.nodename),
+        numa=guest_topology_to_json(taken.cells) if taken.cells else None,
+        pci=pci_pools_to_json(taken.devices) if taken.devices else None,
+        about=about,
+    )
+
+
+def _alternates(hosts: HostTable, claim: Claim, placement: Placement) -> Iterator[Claim]:
+    """Yield claims like that of a placement for its alternates."""
+    for each in placement.alternates:
+        yield Claim(
+            instance_uuid=claim.instance_uuid,
+            node_id=hosts.get(each.row, "node_id"),
+            host=each.host,
+            node=each.nodename,
+            vcpus=claim.vcpus,
+            memory_mb=claim.memory_mb,
+            disk_mb=claim.disk_mb,
+            limits=_limits(each),
+            about=claim.about,
+            alternate=True,
+        )
+
+
+def _limits(candidate: Candidate) -> dict[str, float]:
+    # An infinite one is none, and no database has a number for it.
+    limits = {name: candidate.limits.get(name, math.inf) for name in NUMERIC}
+    return {name: each for name, each in limits.items() if math.isfinite(each)}
+
+
+def _documents(hosts: HostTable, row: int, claim: Claim) -> Iterator[tuple[int, NodeDocuments]]:
+    """Yield the documents of a node as a decision has left them, if the claim changes any."""
+    texts: dict[str, str | None] = {}
+    if claim.numa:
+        texts[NUMA] = numa_topology_to_json(hosts.get(row, "numa_topology"))
+    if claim.pci:
+        texts[PCI] = pci_pools_to_json(hosts.get(row, "pci_stats"))
+    if texts:
+        yield claim.node_id, NodeDocuments(hosts.get(row, "generation"), texts)
+
+
+def _group(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule | None:
+    """Return the rule that a filter has laid down for the members of the server group."""
+    group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
+    if group is None or group.uuid is None or not isinstance(limit, GroupLimit):
+        return None
+    return GroupRule(group.uuid, group.members, limit.most, group.hosts)
+
+
+def _about(spec: RequestSpec) -> dict[str, Any]:
+    """Return the columns that say what instance is going to be there."""
+    properties = spec.image.properties.items() if spec.image else ()
+    return {
+        "project_id": spec.project_id,
+        "root_gb": 0 if spec.is_bfv else spec.root_gb,
+        "ephemeral_gb": spec.ephemeral_gb,
+        "flavor_id": spec.flavor.id,
+        "flavor_name": spec.flavor.name,
+        "image_properties": json.dumps(
+            {name: str(value) for name, value in properties}, sort_keys=True
+        ),
+    }

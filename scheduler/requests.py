@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From what a caller asks to what is to be decided."""
+
+import hashlib
+from collections.abc import Sequence
+
+from inventory import server_groups
+from inventory.engine import Database
+from scheduler.decision.pipeline import Request
+from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.rpc.codec import SelectArguments
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import InvalidInput
+
+
+def request_of(
+    asked: SelectArguments, caller: RequestContext, database: Database, max_attempts: int
+) -> Request:
+    """Return the request with the server group that its hint names.
+
+    Raises InvalidInput for one that does not exist, and DatabaseUnavailable.
+    """
+    alternates = asked.return_objects and asked.return_alternates
+    return Request(
+        _with_group(asked.spec, database),
+        asked.instance_uuids,
+        max_attempts - 1 if alternates else 0,
+        seed(caller.request_id, asked.instance_uuids),
+        caller.is_admin,
+    )
+
+
+def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:
+    """Return a number that is the same for the same request and differs between requests."""
+    text = " ".join([request_id or "", *(uuid or "" for uuid in instance_uuids)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _with_group(spec: RequestSpec, database: Database) -> RequestSpec:
+    """Return the spec with the server group that its hint names, if it brings none itself."""
+    hint = spec.get_scheduler_hint("group")
+    if spec.instance_group is not None or not hint:
+        return spec
+    group = database.read(lambda connection: server_groups.find(connection, str(hint)))
+    if group is None:
+        raise InvalidInput(f"scheduler_hints.group: there is no server group {str(hint)[:64]!r}")
+    found = spec.for_instance(spec.instance_uuid)
+    found.instance_group = InstanceGroup(
+        group.uuid,
+        group.policy,
+        group.members,
+        group.hosts,
+        group.rules,
+    )
+    return found
