@@ -24,6 +24,7 @@ from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
+_ENDED = "an older claim was confirmed or has ended"
 # An instance is one of the same request in these; the claim of an alternate answers nothing.
 _ANSWERING = (PENDING, CONFIRMED)
 
@@ -123,8 +124,7 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
         order = replace(order, claims=_check_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
     kept = _write_usage(connection, order, old)
-    _delete(connection, [row.id for row in old])
-    _insert(connection, order, kept)
+    _replace(connection, old, _rows(connection, order, kept))
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 
@@ -216,18 +216,47 @@ def _write_usage(
     return chosen + [each for each in alternates if each.node_id not in refused]
 
 
+def _replace(
+    connection: sa.Connection, old: Sequence[sa.Row[Any]], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write rows in the place of old ones.
+
+    A pending claim is written over: a row that goes and comes again under the same key leaves a
+    gap, which others would wait for.
+    """
+    pending = {row.instance_uuid: row.id for row in old if row.state == PENDING}
+    over = {pending[row["instance_uuid"]]: row for row in rows if _is_over(row, pending)}
+    _delete(connection, [row.id for row in old if row.id not in over])
+    for row_id, row in over.items():
+        where = sa.and_(table.c.id == row_id, table.c.state == PENDING)
+        if connection.execute(sa.update(table).where(where).values(**row)).rowcount != 1:
+            raise ClaimLost((), _ENDED)
+    new = [row for row in rows if not _is_over(row, pending)]
+    try:
+        if new:
+            connection.execute(sa.insert(table), new)
+    except DBDuplicateEntry:
+        raise ClaimLost((), "the same instance was claimed for at the same time") from None
+
+
+def _is_over(row: Mapping[str, Any], pending: Collection[str]) -> bool:
+    return row["state"] == PENDING and row["instance_uuid"] in pending
+
+
 def _delete(connection: sa.Connection, ids: Sequence[int]) -> None:
     """Delete rows that were there when the transaction began."""
     for some in chunks(sorted(ids)):
         where = sa.and_(table.c.id.in_(some), table.c.state != CONFIRMED)
         if connection.execute(sa.delete(table).where(where)).rowcount != len(some):
-            raise ClaimLost((), "an older claim was confirmed or has ended")
+            raise ClaimLost((), _ENDED)
 
 
-def _insert(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> None:
+def _rows(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """Return the rows of claims. Those of all claims of an order have the same columns."""
     moment = connection.scalar(sa.select(utc_moment()))
     assert moment is not None
-    rows = [
+    lease = {False: timedelta(seconds=order.lease), True: timedelta(seconds=order.alternates_lease)}
+    return [
         {
             "instance_uuid": each.instance_uuid,
             "slot": each.slot,
@@ -248,15 +277,9 @@ def _insert(connection: sa.Connection, order: Order, claims: Sequence[Claim]) ->
             "root_gb": 0,
             "ephemeral_gb": 0,
             "created_at": moment,
-            "expires_at": moment
-            + timedelta(seconds=order.alternates_lease if each.alternate else order.lease),
+            "expires_at": moment + lease[each.alternate],
             **each.about,
         }
         # Two requests for the same instances wait for each other in one order only.
         for each in sorted(claims, key=lambda each: (each.instance_uuid, -each.slot))
     ]
-    try:
-        if rows:
-            connection.execute(sa.insert(table), rows)
-    except DBDuplicateEntry:
-        raise ClaimLost((), "the same instance was claimed for at the same time") from None

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api, exception
 from oslo_db.sqlalchemy import enginefacade
+from pymysql.constants import ER
 
 T = TypeVar("T")
 
@@ -62,10 +63,16 @@ class Database:
 
     def _run(self, work: Callable[[sa.Connection], T], writes: bool) -> T:
         def attempt() -> T:
-            with self.engine.connect() as connection:
-                connection.execution_options(berthmaster_writes=writes)
-                with connection.begin():
-                    return work(connection)
+            try:
+                with self.engine.connect() as connection:
+                    connection.execution_options(berthmaster_writes=writes)
+                    with connection.begin():
+                        return work(connection)
+            # oslo.db lets some of SQLAlchemy's errors through as they are.
+            except (exception.DBError, sa.exc.DBAPIError) as error:
+                if _is_deadlock(error):
+                    raise exception.DBDeadlock(error) from error
+                raise
 
         try:
             result: T = _REPEATED(attempt)()
@@ -157,6 +164,15 @@ def _isolate_mysql(engine: sa.Engine) -> None:
     def _begin(connection):  # type: ignore[no-untyped-def]
         if not connection.get_execution_options().get("berthmaster_writes"):
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _is_deadlock(error: Exception) -> bool:
+    """Tell whether a transaction is to be tried again, also where oslo.db does not know it.
+
+    A cluster says that a write of its did not certify in other words, with the same number.
+    """
+    original = getattr(getattr(error, "inner_exception", None) or error, "orig", None)
+    return bool(original and original.args and original.args[0] == ER.LOCK_DEADLOCK)
 
 
 def _cause(error: Exception) -> str:

@@ -77,8 +77,13 @@ class Claimer:
         self._tell(changed)
         return changed
 
-    def members(self, group: str, uuids: Collection[str], but: Collection[str]) -> Counter[str]:
-        """Return how many members of a server group each host has, but for some instances."""
+    def members(
+        self, group: str, uuids: Collection[str], but: Collection[str], alternates: bool
+    ) -> Counter[str]:
+        """Return how many members of a server group each host has, but for some instances.
+
+        alternates tells whether those count to which members may have to go.
+        """
         return self._database.read(
-            lambda connection: claimed_groups.others(connection, group, uuids, but)
+            lambda connection: claimed_groups.others(connection, group, uuids, but, alternates)
         )

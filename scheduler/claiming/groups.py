@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 
 from scheduler.objects.request_spec import RequestSpec
 
-# How many members each host has, for (group, members, all but these).
-Members = Callable[[str, Collection[str], Collection[str]], Counter[str]]
+# How many members each host has, for (group, members, all but these, alternates count as well).
+Members = Callable[[str, Collection[str], Collection[str], bool], Counter[str]]
 TOGETHER, APART = "affinity", "anti-affinity"
 
 
@@ -21,10 +21,11 @@ def with_members(spec: RequestSpec, uuids: Collection[str], members: Members) ->
     group = spec.instance_group
     if group is None or group.uuid is None or group.policy not in (TOGETHER, APART):
         return spec
-    there = members(group.uuid, group.members, uuids)
+    apart = group.policy == APART
+    there = members(group.uuid, group.members, uuids, apart)
     if not there:
         return spec
-    hosts = there if group.policy == TOGETHER else Counter(group.hosts) | there
+    hosts = Counter(group.hosts) | there if apart else there
     found = spec.for_instance(spec.instance_uuid)
     found.instance_group = group.with_hosts()
     found.instance_group.hosts = sorted(hosts.elements())

@@ -37,7 +37,7 @@ def test_the_question_names_group_members_and_instances():
 
     spec = a_request(instance_group=a_group(members=["u1", "u2"]))
     assert with_members(spec, ["u1"], members) is spec
-    assert asked == [(GROUP, ["u1", "u2"], ["u1"])]
+    assert asked == [(GROUP, ["u1", "u2"], ["u1"], True)]
 
 
 @pytest.mark.parametrize(

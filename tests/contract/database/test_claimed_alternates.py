@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of claims for alternates, which must be in nobody's way."""
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import claims
+from inventory.claimed_groups import GroupRule, ensure
+from inventory.claims import ClaimLost
+from inventory.tables import allocations as table
+from inventory.tables import compute_nodes as nodes
+from tests.contract.database.test_claims_together import (
+    NODES,
+    a_claim,
+    an_order,
+    assert_sums_are_right,
+    claiming,
+)
+from tests.databases import a_node, a_uuid, save
+
+U1, U2, U3 = (a_uuid(f"instance {number}") for number in (1, 2, 3))
+GROUP = "group"
+
+
+@pytest.fixture
+def cloud(database):
+    """Return a database with three empty nodes of 16 CPUs, 64 GB and 1000 GB, and a group."""
+    empty = {"memory_mb_used": 0, "free_ram_mb": 65536}
+    save(database, *(a_node(f"h{number}", id=number, **empty) for number in NODES))
+    ensure(database, GROUP)
+    return database
+
+
+def an_alternate(uuid, node, **changes):
+    return a_claim(uuid, node, alternate=True, answer=None, **changes)
+
+
+def held(database):
+    """Return {(instance, node): state} of all claims."""
+    rows = database.read(lambda c: c.execute(sa.select(table)).all())
+    assert_sums_are_right(database)
+    return {(row.instance_uuid, row.compute_node_id): row.state for row in rows}
+
+
+def test_an_alternate_without_room_leaves_the_claim_of_its_neighbour(cloud):
+    wanted = a_claim(U1, 1), a_claim(U2, 2), an_alternate(U1, 2, vcpus=99)
+    done = claiming(an_order("req-1", *wanted))(cloud)
+    assert list(done.answers) == [f"{U1} on 1", f"{U2} on 2"]
+    assert held(cloud) == {(U1, 1): "pending", (U2, 2): "pending"}
+
+
+def test_an_alternate_answers_nothing(cloud):
+    order = an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2))
+    claiming(order)(cloud)
+    again = claiming(order)(cloud)
+    assert (list(again.answers), again.repeated) == ([f"{U1} on 1"], True)
+    cloud.write(lambda c: claims.release(c, [U1], host="h1"))
+    assert not claiming(order)(cloud).repeated
+    assert held(cloud) == {(U1, 1): "pending", (U1, 2): "alternate"}
+
+
+def test_a_claim_without_room_is_lost_with_its_neighbour_s_alternate(cloud):
+    wanted = a_claim(U1, 1), a_claim(U2, 2, vcpus=99), an_alternate(U1, 2)
+    with pytest.raises(ClaimLost) as lost:
+        claiming(an_order("req-1", *wanted))(cloud)
+    assert (lost.value.nodes, held(cloud)) == ({2}, {})
+
+
+def test_members_that_belong_together_have_no_alternates(cloud):
+    """Neither may one of them go elsewhere, nor may the next one follow it there."""
+    rule = GroupRule(GROUP, (U1, U2), most=None)
+    claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2), group=rule))(cloud)
+    assert held(cloud) == {(U1, 1): "pending"}
+
+
+def test_nobody_joins_a_group_at_an_alternate(cloud):
+    # It was claimed before the instance was in the group.
+    claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2)))(cloud)
+    rule = GroupRule(GROUP, (U1, U2), most=None)
+    with pytest.raises(ClaimLost, match="the server group has come to h2"):
+        claiming(an_order("req-2", a_claim(U2, 2), group=rule))(cloud)
+    claiming(an_order("req-2", a_claim(U2, 1), group=rule))(cloud)
+
+
+def test_members_that_are_apart_have_their_alternates_apart(cloud):
+    rule = GroupRule(GROUP, (U1, U2, U3), most=1)
+    first = a_claim(U1, 1), a_claim(U2, 2), an_alternate(U1, 2), an_alternate(U2, 3)
+    claiming(an_order("req-1", *first, an_alternate(U1, 3), group=rule))(cloud)
+    assert held(cloud) == {(U1, 1): "pending", (U2, 2): "pending", (U2, 3): "alternate"}
+    with pytest.raises(ClaimLost):
+        claiming(an_order("req-2", a_claim(U3, 3), group=rule))(cloud)
+
+
+def test_what_was_claimed_on_a_row_that_is_gone_can_be_given_up(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1), a_claim(U2, 2)))(cloud)
+    cloud.write(lambda c: c.execute(sa.delete(nodes).where(nodes.c.id == 1)))
+    assert cloud.write(lambda c: claims.release(c, [U1])) == {1}
+    assert held(cloud) == {(U2, 2): "pending"}
