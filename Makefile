@@ -6,7 +6,9 @@
 BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTEST := $(BIN)/python -m pytest
+# Each worker takes one file after the other and starts daemons of its own; 0 is one process for all.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 AGAIN := @$(MAKE) --no-print-directory
 
 # libvirt-python is compiled on installation; without these it fails in a way that explains nothing.
@@ -14,7 +16,7 @@ CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/
 	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 
-.PHONY: help venv system-packages demo test lint types unit functional bench clean
+.PHONY: help venv system-packages demo test lint types unit functional bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,13 +66,21 @@ unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 functional: venv ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
 
-bench: ## what plug-ins, audits and pushes cost, and how well fleets are packed
+bench: ## what plug-ins, audits, pushes and claims cost, and how well fleets are packed
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(BIN)/python -m benchmarks.plugins
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.agent
 	$(BIN)/python -m benchmarks.pushes
+	$(BIN)/python -m benchmarks.storm
+
+SEED ?= 1
+MINUTES ?= 6
+chaos: ## storms of requests while things break, for MINUTES=6 from SEED=1 on
+	@tools/install-system-packages test
+	$(AGAIN) venv
+	$(BIN)/python -m benchmarks.storm --seed $(SEED) --minutes $(MINUTES)
 
 clean: ## remove .venv and everything else that was made
 	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -4,6 +4,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -19,6 +20,7 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 backend.init_backend(backend.BackendType.THREADING)
 
 DAEMON_FIXTURES = {"rabbitmq", "mariadb", "libvirtd"}
+FUNCTIONAL = Path(__file__).parent / "functional"
 
 # No deadline: what a first example costs says more about the machine than about the code.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -59,6 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if DAEMON_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("daemons")
+    # Workers take file after file. With the long ones first, none of them is waited for at the end.
+    items.sort(key=lambda item: FUNCTIONAL not in item.path.parents)
 
 
 def _skipped(config: pytest.Config) -> list[pytest.TestReport]:

@@ -21,16 +21,26 @@ from tests.fixtures.deployment import Deployment
 _DATABASES = count(1)
 
 
+@pytest.fixture(scope="session")
+def schema(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with empty tables, made as an operator makes them, to be copied."""
+    url = mariadb.create_database("schema")
+    with Guard() as guard:
+        directory = tmp_path_factory.mktemp("schema")
+        Deployment(directory, guard, rabbitmq.transport_url, url).sync()
+    return "schema"
+
+
 @pytest.fixture
-def deployment(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path: Path) -> Iterator[Deployment]:
+def deployment(
+    rabbitmq: RabbitMQ, mariadb: MariaDB, schema: str, tmp_path: Path
+) -> Iterator[Deployment]:
     """A deployment with empty tables; what the last one left in the queues is gone."""
     with kombu.Connection(rabbitmq.transport_url.replace("rabbit://", "amqp://")) as connection:
         connection.channel().queue_delete("scheduler")
-    url = mariadb.create_database(f"deployment{next(_DATABASES)}")
+    url = mariadb.copy_database(schema, f"deployment{next(_DATABASES)}")
     with Guard() as guard:
-        found = Deployment(tmp_path, guard, rabbitmq.transport_url, url)
-        found.sync()
-        yield found
+        yield Deployment(tmp_path, guard, rabbitmq.transport_url, url)
 
 
 @pytest.fixture

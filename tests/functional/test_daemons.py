@@ -4,6 +4,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.fixtures import availability
 from tests.fixtures.daemons import guests
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.ports import FIRST, LAST, LOOPBACK, OWN, free_ports
 from tests.fixtures.daemons.process import Guard, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 
@@ -79,6 +81,43 @@ def test_mariadb_answers_and_keeps_its_data_through_a_kill(mariadb: MariaDB) -> 
         assert connection.execute(sqlalchemy.text("SHOW TABLES")).scalar() == "kept"
     engine.dispose()
     mariadb.drop_database("daemons")
+
+
+def test_a_copied_database_has_the_tables_the_keys_and_the_rows_of_the_other(
+    mariadb: MariaDB,
+) -> None:
+    engine = sqlalchemy.create_engine(mariadb.create_database("original"))
+    with engine.begin() as connection:
+        for statement in (
+            "CREATE TABLE b_parents (id INTEGER PRIMARY KEY)",
+            "CREATE TABLE a_children (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL,"
+            " FOREIGN KEY (parent) REFERENCES b_parents (id))",
+            "INSERT INTO b_parents VALUES (1)",
+            "INSERT INTO a_children VALUES (2, 1)",
+        ):
+            connection.execute(sqlalchemy.text(statement))
+    copy = sqlalchemy.create_engine(mariadb.copy_database("original", "copied"))
+    with copy.begin() as connection:
+        assert connection.execute(sqlalchemy.text("SELECT * FROM a_children")).all() == [(2, 1)]
+        (key,) = sqlalchemy.inspect(connection).get_foreign_keys("a_children")
+        assert (key["referred_schema"], key["referred_table"]) == (None, "b_parents")
+        with pytest.raises(sqlalchemy.exc.IntegrityError):
+            connection.execute(sqlalchemy.text("INSERT INTO a_children VALUES (3, 7)"))
+    for each in (engine, copy):
+        each.dispose()
+    for name in ("original", "copied"):
+        mariadb.drop_database(name)
+
+
+def test_a_port_is_free_and_does_not_come_again_soon() -> None:
+    first = free_ports(3)
+    with socket.socket() as taken:
+        # The next one in turn.
+        taken.bind((LOOPBACK, first[-1] + 1 if (first[-1] + 1 - FIRST) % OWN else first[0]))
+        second = free_ports(3)
+        assert taken.getsockname()[1] not in second
+    assert len({*first, *second}) == 6
+    assert all(FIRST <= port <= LAST for port in first + second)
 
 
 def test_a_real_guest_is_seen_with_its_size_and_is_gone_after(libvirtd: Libvirtd) -> None:

@@ -24,9 +24,17 @@ def new_database(request: pytest.FixtureRequest, tmp_path) -> NewDatabase:
     return lambda: server.create_database(f"test_{uuid4().hex}")
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
-def url(request: pytest.FixtureRequest, tmp_path_factory) -> str:
+@pytest.fixture(scope="session")
+def migrated() -> dict[str, str]:
+    """The URLs of databases that have all tables, by backend: each is made once."""
+    return {}
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, migrated: dict[str, str], tmp_path_factory) -> str:
     """Return the URL of a database that has all tables."""
+    if request.param in migrated:
+        return migrated[request.param]
     if request.param == "sqlite":
         made = f"sqlite:///{tmp_path_factory.mktemp('database')}/test.sqlite"
     else:
@@ -34,6 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory) -> str:
     database = open_at(made)
     migrations.sync(database)
     database.close()
+    migrated[request.param] = made
     return made
 
 
