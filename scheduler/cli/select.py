@@ -2,12 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that asks a scheduler for hosts, as a conductor does."""
 
+import sys
 from typing import Any
 from uuid import uuid4
 
+from cliff.app import App
 from cliff.lister import Lister
 
-from scheduler.cli.base import conf_of, pair, seconds
+from inventory import claims
+from inventory.claims import ClaimLost
+from inventory.engine import DatabaseUnavailable
+from inventory.migrations import SchemaError
+from scheduler.cli.base import conf_of, pair, seconds, write
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
@@ -21,8 +27,8 @@ COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternate
 class Select(Lister):  # type: ignore[misc]  # cliff has no types
     """Ask a scheduler on which hosts instances should run, and show its answer.
 
-    The scheduler counts the instances as placed until the hosts report again, as it does for any
-    caller; nothing is built.
+    It claims room for the instances, as for any caller. The room is given back when the answer is
+    there, since nothing is built.
     """
 
     def get_parser(self, prog_name: str) -> Any:
@@ -48,6 +54,11 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             "--alternates", action="store_true", help="Also show where to try again."
         )
         parser.add_argument(
+            "--keep",
+            action="store_true",
+            help="Keep the claims until their leases end; otherwise they are given back at once.",
+        )
+        parser.add_argument(
             "--timeout", type=seconds, default=60.0, metavar="S", help="Seconds to wait (60)."
         )
         return parser
@@ -70,11 +81,21 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             )
         finally:
             client.close()
+        if not parsed_args.keep:
+            _give_back(self.app, uuids)
         return COLUMNS, [
             # The fake driver answers with nothing.
             _row(uuid, selections)
             for uuid, selections in zip(uuids, destinations, strict=False)
         ]
+
+
+def _give_back(app: App, uuids: list[str]) -> None:
+    """End the claims for instances that nobody is going to build."""
+    try:
+        write(app, claims.release, uuids)
+    except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
+        print(f"What was claimed stays until its lease ends: {error}", file=sys.stderr)
 
 
 def _spec(asked: Any, uuids: list[str]) -> RequestSpec:

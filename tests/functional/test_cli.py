@@ -216,3 +216,24 @@ def test_the_demonstration_places_and_refuses() -> None:
     ):
         assert part in done.stdout
     assert done.stderr == ""
+
+
+def test_claims_are_listed_and_given_back(deployment: Deployment, database: Database) -> None:
+    a_fleet(database, ["compute1"])
+    deployment.scheduler()
+    (kept,) = deployment.cli_json("select", "--vcpus=3", "--memory-mb=1024", "--keep")
+    # What nobody is going to build is given back at once.
+    deployment.cli_json("select")
+    (row,) = deployment.cli_json("claim", "list", "--host=compute1")
+    assert (row["Instance"], row["State"], row["vCPUs"]) == (kept["Instance"], "pending", 3)
+    assert deployment.cli_json("claim", "list", "--host=compute2") == []
+    (gone,) = deployment.cli_json("claim", "release", kept["Instance"])
+    assert gone == row
+    assert deployment.cli_json("claim", "list", "--all") == []
+    (host,) = deployment.cli_json("host", "list")
+    assert host["vCPUs Used"] == 0
+    unknown = deployment.cli("claim", "release", kept["Instance"])
+    assert unknown.returncode == 1
+    assert unknown.stderr == (
+        f"nothing is claimed for instance '{kept['Instance']}'; see 'claim list'\n"
+    )
