@@ -15,7 +15,7 @@ from compute_agent.account import Findings
 from compute_agent.virt.driver import NodeName
 from inventory import allocations
 from inventory.allocations import Seen
-from inventory.claims import CONFIRMED, PENDING
+from inventory.orders import CONFIRMED, PENDING
 
 # SQLite's clock cannot tell what happened within less from each other.
 _TICK = timedelta(milliseconds=1)

@@ -54,7 +54,13 @@ def set_defaults() -> None:
     """Change the defaults of libraries' options to ours; the sample's generator calls it too."""
     set_transport_defaults("nova")
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
-    cfg.set_defaults(options.database_opts, connection=database.EMBEDDED)
+    cfg.set_defaults(
+        options.database_opts,
+        connection=database.EMBEDDED,
+        # A connection beyond the pool is made for each transaction and costs more than that.
+        max_pool_size=20,
+        max_overflow=0,
+    )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -167,13 +167,13 @@ Unset, hosts count as members of whichever cell a conductor asks for.
     ),
     cfg.IntOpt(
         "max_requests_in_flight",
-        default=64,
+        default=30,
         min=1,
         help="""
 Requests that one process takes from the broker at a time.
 
 What is taken but not yet answered is lost when the process is killed; what waits in the broker is
-not. Keep it near executor_thread_pool_size.
+not. More than rpc_conn_pool_size and executor_thread_pool_size only wait for each other.
 """,
     ),
 ]

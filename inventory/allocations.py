@@ -10,12 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.chunks import chunks
-from inventory.claims import CONFIRMED
+from inventory.orders import CONFIRMED
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
 # By the uuids of the instances that were seen on a node, as hypervisors spell them: how many vCPUs
-# and how much memory, in MB, each has.
+# and how much memory, in MB, each has. Not disk: one that boots from a volume claims none, and
+# nobody who sees it can tell.
 Seen = Mapping[str, tuple[int, int]]
 
 
@@ -47,7 +48,8 @@ def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
         size = seen.get(row.instance_uuid.lower())
         if row.state == CONFIRMED:
             continue
-        there = size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb))
+        claimed = (row.vcpus, row.memory_mb)
+        there = size is not None and (not row.in_place or size == claimed)
         if there and row.instance_uuid not in confirmed:
             found.confirmed.append(row.id)
             confirmed.add(row.instance_uuid)
@@ -111,6 +113,20 @@ def counted(connection: sa.Connection, ids: Collection[int] | None = None) -> Se
         here = table.c.compute_node_id.in_(some)
         rows += connection.execute(_as_instances().where(here, counts))
     return rows
+
+
+def listed(
+    connection: sa.Connection, host: str | None, instance_uuid: str | None, confirmed: bool
+) -> list[dict[str, Any]]:
+    """Return claims, the oldest first: of a host or an instance, confirmed ones as well or not."""
+    query = sa.select(table).order_by(table.c.created_at, table.c.id)
+    if host is not None:
+        query = query.where(table.c.host == host)
+    if instance_uuid is not None:
+        query = query.where(table.c.instance_uuid == instance_uuid)
+    if not confirmed:
+        query = query.where(table.c.state != CONFIRMED)
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _as_instances() -> sa.Select[Any]:

@@ -3,7 +3,7 @@
 """Server groups whose members are claimed for: who else is where, and one claim at a time."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -20,13 +20,15 @@ class GroupRule:
     """The members of a group may share a host only so many at a time, or must all share one.
 
     most is None for those that must. hosts are those that callers take for the group's own, which
-    counts where nobody else knows of any member.
+    counts where nobody else knows of any member. A rule that is not enforced, as for a forced host,
+    lets others know of the members that are claimed for.
     """
 
     uuid: str
     members: Collection[str]
     most: int | None = None
     hosts: Collection[str] = ()
+    enforced: bool = True
 
 
 def ensure(database: Database, uuid: str) -> None:
@@ -61,14 +63,10 @@ def lock(connection: sa.Connection, uuid: str) -> bool:
     return locked.rowcount == 1
 
 
-def others(
-    connection: sa.Connection,
-    uuid: str,
-    members: Iterable[str],
-    but: Collection[str],
-    alternates: bool = True,
-) -> Counter[str]:
-    """Return how many members of a group each host has, seen or claimed for, but for some.
+def members(
+    connection: sa.Connection, uuid: str, known: Iterable[str], alternates: bool = True
+) -> dict[str, set[str]]:
+    """Return the hosts of each member of a group, seen there or claimed for there.
 
     alternates tells whether to count the hosts to which they may have to go: to keep apart from
     those is wise, to join them is not.
@@ -77,22 +75,38 @@ def others(
     claims = sa.select(c.instance_uuid, c.host)
     if not alternates:
         claims = claims.where(c.state != "alternate")
-    found = {
-        (row.instance_uuid, row.host)
-        for row in connection.execute(claims.where(c.group_uuid == uuid))
-    }
-    known = sorted({*members, *(instance for instance, _ in found)})
-    for some in chunks(known):
-        rows = connection.execute(claims.where(c.instance_uuid.in_(some)))
-        found |= {(row.instance_uuid, row.host) for row in rows}
-        i = instances.c
-        seen = sa.select(i.uuid, i.host, i.vm_state, i.task_state).where(
-            i.uuid.in_(some), i.deleted == 0
-        )
-        for row in connection.execute(seen):
-            if not released(row.vm_state, row.task_state):
-                found.add((row.uuid, row.host))
-    return Counter(host for instance, host in found if instance not in but)
+    found: dict[str, set[str]] = {}
+    for row in connection.execute(claims.where(c.group_uuid == uuid)):
+        found.setdefault(row.instance_uuid, set()).add(row.host)
+    for some in chunks(sorted({*known, *found})):
+        for row in connection.execute(claims.where(c.instance_uuid.in_(some))):
+            found.setdefault(row.instance_uuid, set()).add(row.host)
+        for instance, host in _seen(connection, some):
+            found.setdefault(instance, set()).add(host)
+    return found
+
+
+def places(connection: sa.Connection, uuids: Sequence[str]) -> set[tuple[str, str]]:
+    """Return (uuid, host) of these instances where they are, not where they are claimed for."""
+    c, found = allocations.c, set()
+    for some in chunks(uuids):
+        confirmed = sa.select(c.instance_uuid, c.host).where(c.slot > 0, c.instance_uuid.in_(some))
+        found |= {(row.instance_uuid, row.host) for row in connection.execute(confirmed)}
+        found |= {*_seen(connection, some)}
+    return found
+
+
+def _seen(connection: sa.Connection, uuids: Collection[str]) -> Iterator[tuple[str, str]]:
+    i = instances.c
+    query = sa.select(i.uuid, i.host, i.vm_state, i.task_state)
+    for row in connection.execute(query.where(i.uuid.in_(uuids), i.deleted == 0)):
+        if not released(row.vm_state, row.task_state):
+            yield row.uuid, row.host
+
+
+def hosts_of(members: Mapping[str, Collection[str]], but: Collection[str]) -> Counter[str]:
+    """Return how many members of a group each host has, but for some."""
+    return Counter(host for each, hosts in members.items() if each not in but for host in hosts)
 
 
 def broken(rule: GroupRule, others: Counter[str], chosen: Iterable[str]) -> list[str]:

@@ -4,23 +4,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 
 from inventory import claimed_usage, compute_nodes
 from inventory.claimed_documents import documents_of, given_back
-from inventory.claimed_usage import Change, Holding
-
-
-class Wanted(Holding, Protocol):
-    """A claim that is to be made."""
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def limits(self) -> Mapping[str, float]: ...
+from inventory.claimed_usage import Change, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +39,7 @@ def changes(
     for row in old:
         found.setdefault(row.compute_node_id, Change()).give_back(row)
     for claim in claims:
-        found.setdefault(claim.node_id, Change()).take(claim, claim.limits)
+        found.setdefault(claim.node_id, Change()).take(claim)
     for node_id, each in (documents or {}).items():
         found[node_id].documents, found[node_id].generation = each.texts, each.generation
     return found

@@ -29,12 +29,26 @@ class Holding(Protocol):
     def disk_mb(self) -> int: ...
 
 
+class Wanted(Holding, Protocol):
+    """A claim that is to be made."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def limits(self) -> Mapping[str, float]: ...
+
+    @property
+    def known(self) -> Mapping[str, float]: ...
+
+
 @dataclass(slots=True)
 class Change:
     """What a request changes of one node; vcpus, memory_mb and disk_mb may be negative.
 
     takes says that something is claimed there, which a deleted node has no room for. limits are
-    the lowest of {vcpu, memory_mb, disk_gb} that filters have set. documents are columns to be
+    the lowest of {vcpu, memory_mb, disk_gb} that filters have set, made from what is known of the
+    node, which must still be true. documents are columns to be
     written, if the row still has the generation, where one is given.
     """
 
@@ -43,15 +57,17 @@ class Change:
     disk_mb: int = 0
     claims: int = 0
     limits: dict[str, float] = field(default_factory=dict)
+    known: dict[str, float] = field(default_factory=dict)
     documents: Mapping[str, str | None] = field(default_factory=dict)
     generation: int | None = None
     takes: bool = False
 
-    def take(self, claim: Holding, limits: Mapping[str, float]) -> None:
-        """Count one claim more, which is to keep to these limits."""
+    def take(self, claim: Wanted) -> None:
+        """Count one claim more, which is to keep to its limits."""
         self._add(claim, 1)
         self.takes = True
-        for name, most in limits.items():
+        self.known |= claim.known
+        for name, most in claim.limits.items():
             self.limits[name] = min(most, self.limits.get(name, most))
 
     def give_back(self, claim: Holding) -> None:
@@ -72,6 +88,7 @@ def write(connection: sa.Connection, node_id: int, change: Change) -> bool:
     """
     statement = _statement(
         tuple(sorted(change.limits)),
+        tuple(sorted(change.known)),
         tuple(sorted(change.documents)),
         change.generation is not None,
         change.takes,
@@ -84,15 +101,36 @@ def write(connection: sa.Connection, node_id: int, change: Change) -> bool:
         "more_claims": change.claims,
         "known_generation": change.generation,
         **{f"limit_{name}": most for name, most in change.limits.items()},
+        **{f"known_{name}": value for name, value in change.known.items()},
         **{f"new_{name}": text for name, text in change.documents.items()},
     }
-    return connection.execute(statement, values).rowcount == 1
+    if connection.execute(statement, values).rowcount == 1:
+        return True
+    return _completed(connection, node_id) and connection.execute(statement, values).rowcount == 1
+
+
+def _completed(connection: sa.Connection, node_id: int) -> bool:
+    """Fill in the figures of disk that an agent of an older release has left out, if it has."""
+    c = table.c
+    least = sa.case(
+        (c.disk_available_least < c.free_disk_gb, c.disk_available_least), else_=c.free_disk_gb
+    )
+    statement = (
+        sa.update(table)
+        .where(c.id == node_id, c.disk_mb_used.is_(None))
+        .values(disk_mb_used=c.local_gb_used * MB_PER_GB, free_disk_mb=least * MB_PER_GB)
+    )
+    return connection.execute(statement).rowcount == 1
 
 
 # Requests come in a few kinds; making a statement costs more than to run it.
 @cache
 def _statement(
-    limits: Collection[str], documents: Collection[str], same: bool, takes: bool
+    limits: Collection[str],
+    known: Collection[str],
+    documents: Collection[str],
+    same: bool,
+    takes: bool,
 ) -> sa.Update:
     c = table.c
     disk = sa.bindparam("more_disk_mb", type_=sa.BigInteger)
@@ -111,6 +149,7 @@ def _statement(
         where.append(c.deleted == 0)
     if same:
         where.append(c.generation == sa.bindparam("known_generation"))
+    where += [c[name] == sa.bindparam(f"known_{name}", type_=c[name].type) for name in known]
     for name in limits:
         taken, more, unit = used[name]
         limit = sa.bindparam(f"limit_{name}", type_=sa.Double) * unit

@@ -7,89 +7,21 @@ who claim or audit do, so that none waits for one that waits for it: the row of 
 rows of nodes by their ids, rows of claims. Source: design, section 5.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import claimed_groups, claimed_nodes
+from inventory import claimed_groups, claimed_nodes, compute_nodes, group_claims
 from inventory.chunks import chunks
 from inventory.claimed_groups import GroupRule
-from inventory.claimed_nodes import NodeDocuments, NoRoom
+from inventory.claimed_nodes import NoRoom
+from inventory.orders import ALTERNATE, CONFIRMED, PENDING, Claim, Claimed, Identity, Order
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
-
-PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
-_ENDED = "an older claim was confirmed or has ended"
-# An instance is one of the same request in these; the claim of an alternate answers nothing.
-_ANSWERING = (PENDING, CONFIRMED)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What one instance is to take of a node; disk in MB, documents as JSON.
-
-    limits are {vcpu, memory_mb, disk_gb} as far as filters have set them. about holds columns that
-    only describe the instance. An alternate has no documents, and is given up where it does not
-    fit.
-    """
-
-    instance_uuid: str
-    node_id: int
-    host: str
-    node: str
-    vcpus: int
-    memory_mb: int
-    disk_mb: int
-    limits: Mapping[str, float] = field(default_factory=dict)
-    answer: str | None = None
-    in_place: bool = False
-    numa: str | None = None
-    pci: str | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-    alternate: bool = False
-
-    @property
-    def slot(self) -> int:
-        """What makes it the only one of its kind."""
-        return -self.node_id if self.alternate else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The claims of one request; leases in seconds.
-
-    The same request has the same id, the same instances and the same digest of all that it says.
-    """
-
-    request_id: str | None
-    digest: str
-    claims: Sequence[Claim]
-    lease: float
-    alternates_lease: float = 60.0
-    group: GroupRule | None = None
-    documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
-
-    @property
-    def uuids(self) -> list[str]:
-        """The instances, in the order of the request."""
-        return [each.instance_uuid for each in self.claims if not each.alternate]
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """The answer for each instance of the order; repeated: given before, and not claimed anew.
-
-    left are the nodes on which older claims of the instances were given back.
-    """
-
-    answers: Sequence[str | None]
-    repeated: bool = False
-    left: Collection[int] = ()
 
 
 class ClaimLost(Exception):
@@ -101,6 +33,14 @@ class ClaimLost(Exception):
         self.reason = reason
 
 
+class Outdated(Exception):
+    """The caller has asked anew since, and got an answer: this request is one that was late."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"a later attempt of the same request holds the claim of instance {uuid}")
+        self.uuid = uuid
+
+
 class GroupUnlisted(Exception):
     """There is no row to lock for a server group yet: claimed_groups.ensure() makes one."""
 
@@ -109,45 +49,86 @@ class GroupUnlisted(Exception):
         self.uuid = uuid
 
 
+class PartlyAnswered(Exception):
+    """Some instances of the request have the answer to it, {uuid: answer}; it is for the others."""
+
+    def __init__(self, answers: Mapping[str, str | None]) -> None:
+        super().__init__(f"{len(answers)} instances of the request have been answered before")
+        self.answers = answers
+
+
 def claim(connection: sa.Connection, order: Order) -> Claimed:
     """Claim for all instances of an order, in the place of what was pending for them.
 
-    Raises ClaimLost and GroupUnlisted, after which the transaction is to be rolled back.
+    Raises ClaimLost, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction is to
+    be rolled back.
     """
     if order.group and not claimed_groups.lock(connection, order.group.uuid):
         raise GroupUnlisted(order.group.uuid)
-    standing = _standing(connection, order.uuids)
-    answers = _answered(standing, (order.request_id, order.digest), order.uuids)
-    if answers is not None:
-        return Claimed(answers, repeated=True)
+    standing = _standing(connection, order.identity.uuids)
+    repeated = _repeated(connection, standing, order.identity, order.lease)
+    if repeated is not None:
+        return repeated
     if order.group:
-        order = replace(order, claims=_check_group(connection, order, order.group))
+        order = replace(order, claims=_as_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
-    kept = _write_usage(connection, order, old)
+    kept = [_in_place(each, standing) for each in _write_usage(connection, order, old)]
+    _check_unchanged(connection, old)
     _replace(connection, old, _rows(connection, order, kept))
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 
 
-def lookup(
-    connection: sa.Connection, request_id: str | None, digest: str, uuids: Sequence[str]
-) -> tuple[Sequence[str | None] | None, bool]:
-    """Return what was answered to the same request, if anything, and whether claims are pending."""
-    standing = _standing(connection, uuids)
-    pending = any(row.state != CONFIRMED for row in standing)
-    return _answered(standing, (request_id, digest), uuids), pending
+def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Claimed | None:
+    """Return what was answered to the same request; else give back what is in its way.
+
+    That is what is pending for its instances, which a new request takes the place of anyway. None
+    where there was nothing of either. Raises ClaimLost, Outdated and PartlyAnswered.
+    """
+    standing = _standing(connection, identity.uuids)
+    repeated = _repeated(connection, standing, identity, lease)
+    if repeated is not None:
+        return repeated
+    left = _give_back(connection, standing)
+    return Claimed([], left=left) if left else None
 
 
-def _answered(
-    standing: Iterable[sa.Row[Any]], request: tuple[str | None, str], uuids: Sequence[str]
-) -> list[str | None] | None:
-    """Return the answers to the same request, None if it is a new one."""
-    same = {
-        row.instance_uuid: row.answer
-        for row in standing
-        if (row.request_id, row.digest) == request and row.state in _ANSWERING
-    }
-    return [same[uuid] for uuid in uuids] if same.keys() >= {*uuids} else None
+def _repeated(
+    connection: sa.Connection, standing: Sequence[sa.Row[Any]], identity: Identity, lease: float
+) -> Claimed | None:
+    """Return what was answered to the same request, whose leases begin anew, if it was.
+
+    Raises Outdated and PartlyAnswered.
+    """
+    same: list[sa.Row[Any]] = []
+    for row in standing:
+        # Alternates answer nothing, and without an id nobody can tell whether it is the same.
+        if row.answer is None or identity.request_id is None:
+            continue
+        if (row.request_id, row.digest) == (identity.request_id, identity.digest):
+            same.append(row)
+        elif row.request_id == identity.request_id and row.attempt > identity.attempt:
+            raise Outdated(row.instance_uuid)
+    answers = {row.instance_uuid: row.answer for row in same}
+    if not answers:
+        return None
+    if answers.keys() < {*identity.uuids}:
+        raise PartlyAnswered(answers)
+    _renew(connection, [row for row in same if row.state == PENDING], lease)
+    return Claimed([answers[uuid] for uuid in identity.uuids], repeated=True)
+
+
+def _renew(connection: sa.Connection, pending: Sequence[sa.Row[Any]], lease: float) -> None:
+    """Let the leases of claims begin anew; raises ClaimLost if one has just ended."""
+    if not pending:
+        return
+    # Who ends a lease has locked the node.
+    compute_nodes.lock(connection, {row.compute_node_id for row in pending})
+    _check_unchanged(connection, pending)
+    until = _now(connection) + timedelta(seconds=lease)
+    for some in chunks([row.id for row in pending]):
+        where = table.c.id.in_(some)
+        connection.execute(sa.update(table).where(where).values(expires_at=until))
 
 
 def release(connection: sa.Connection, uuids: Collection[str], host: str | None = None) -> set[int]:
@@ -156,48 +137,53 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
     Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
     ClaimLost when somebody else is at it.
     """
-    old = [
-        row
-        for row in _standing(connection, uuids)
-        if row.state != CONFIRMED and host in (None, row.host)
-    ]
+    standing = _standing(connection, uuids)
+    return _give_back(connection, [row for row in standing if host in (None, row.host)])
+
+
+def _give_back(connection: sa.Connection, standing: Iterable[sa.Row[Any]]) -> set[int]:
+    old = [row for row in standing if row.state != CONFIRMED]
     changes = claimed_nodes.changes(old)
     claimed_nodes.write(connection, changes, old)
+    _check_unchanged(connection, old)
     _delete(connection, [row.id for row in old])
     return set(changes)
 
 
 def _standing(connection: sa.Connection, uuids: Collection[str]) -> list[sa.Row[Any]]:
+    return _where(connection, table.c.instance_uuid, uuids)
+
+
+def _where(
+    connection: sa.Connection, column: sa.Column[Any], values: Iterable[Any]
+) -> list[sa.Row[Any]]:
     names = (
-        "id instance_uuid state compute_node_id host request_id digest answer"
+        "id instance_uuid state compute_node_id host request_id digest attempt answer"
         " vcpus memory_mb disk_mb numa pci"
     )
     columns = [table.c[name] for name in names.split()]
     rows: list[sa.Row[Any]] = []
-    for some in chunks(list(uuids)):
-        rows += connection.execute(sa.select(*columns).where(table.c.instance_uuid.in_(some)))
+    for some in chunks(list(values)):
+        query = sa.select(*columns).where(column.in_(some))
+        rows += connection.execute(query)
     return rows
 
 
-def _check_group(connection: sa.Connection, order: Order, rule: GroupRule) -> list[Claim]:
-    """Return the claims without those alternates on which the rule would not hold.
+def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:
+    """Raise ClaimLost unless claims still are what they were; called with their nodes locked.
 
-    Who must share a host has no other one to go to. Raises ClaimLost for what was chosen.
+    Whoever changes a claim has locked its node, so from now on nobody does.
     """
-    apart = rule.most is not None
-    others = claimed_groups.others(connection, rule.uuid, rule.members, {*order.uuids}, apart)
-    chosen = [each for each in order.claims if not each.alternate]
-    hosts = [each.host for each in chosen]
-    broken = claimed_groups.broken(rule, others, hosts)
-    if broken:
-        nodes = {each.node_id for each in chosen if each.host in broken}
-        raise ClaimLost(nodes, f"the server group has come to {', '.join(broken[:3])}")
-    kept, taken = chosen, others + Counter(hosts)
-    for each in order.claims:
-        if each.alternate and apart and not claimed_groups.broken(rule, taken, [each.host]):
-            kept.append(each)
-            taken[each.host] += 1
-    return kept
+    if old and {*_where(connection, table.c.id, (row.id for row in old))} != {*old}:
+        raise ClaimLost((), "an older claim has changed or ended")
+
+
+def _as_group(connection: sa.Connection, order: Order, rule: GroupRule) -> list[Claim]:
+    """Return the claims of an order that keep to the rule of its group; raises ClaimLost."""
+    try:
+        return group_claims.kept(connection, order, rule)
+    except group_claims.RuleBroken as error:
+        raise ClaimLost(error.nodes, str(error)) from None
 
 
 def _write_usage(
@@ -228,9 +214,7 @@ def _replace(
     over = {pending[row["instance_uuid"]]: row for row in rows if _is_over(row, pending)}
     _delete(connection, [row.id for row in old if row.id not in over])
     for row_id, row in over.items():
-        where = sa.and_(table.c.id == row_id, table.c.state == PENDING)
-        if connection.execute(sa.update(table).where(where).values(**row)).rowcount != 1:
-            raise ClaimLost((), _ENDED)
+        connection.execute(sa.update(table).where(table.c.id == row_id).values(**row))
     new = [row for row in rows if not _is_over(row, pending)]
     try:
         if new:
@@ -239,22 +223,34 @@ def _replace(
         raise ClaimLost((), "the same instance was claimed for at the same time") from None
 
 
+def _in_place(claim: Claim, standing: Iterable[sa.Row[Any]]) -> Claim:
+    """Return a claim that follows another of its instance on the same node, as one that does.
+
+    What is there, or comes there, may still be what the other was for.
+    """
+    places = {(row.instance_uuid, row.compute_node_id) for row in standing}
+    there = (claim.instance_uuid, claim.node_id) in places
+    return replace(claim, in_place=True) if there else claim
+
+
 def _is_over(row: Mapping[str, Any], pending: Collection[str]) -> bool:
     return row["state"] == PENDING and row["instance_uuid"] in pending
 
 
 def _delete(connection: sa.Connection, ids: Sequence[int]) -> None:
-    """Delete rows that were there when the transaction began."""
     for some in chunks(sorted(ids)):
-        where = sa.and_(table.c.id.in_(some), table.c.state != CONFIRMED)
-        if connection.execute(sa.delete(table).where(where)).rowcount != len(some):
-            raise ClaimLost((), _ENDED)
+        connection.execute(sa.delete(table).where(table.c.id.in_(some)))
+
+
+def _now(connection: sa.Connection) -> datetime:
+    moment: datetime | None = connection.scalar(sa.select(utc_moment()))
+    assert moment is not None
+    return moment
 
 
 def _rows(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> list[dict[str, Any]]:
     """Return the rows of claims. Those of all claims of an order have the same columns."""
-    moment = connection.scalar(sa.select(utc_moment()))
-    assert moment is not None
+    moment = _now(connection)
     lease = {False: timedelta(seconds=order.lease), True: timedelta(seconds=order.alternates_lease)}
     return [
         {
@@ -266,6 +262,7 @@ def _rows(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> l
             "node": each.node,
             "request_id": order.request_id,
             "digest": order.digest,
+            "attempt": order.attempt,
             "answer": each.answer,
             "group_uuid": order.group.uuid if order.group else None,
             "in_place": each.in_place,

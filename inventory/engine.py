@@ -25,6 +25,8 @@ _REPEATED = api.wrap_db_retry(
     retry_on_deadlock=True,
     retry_on_disconnect=True,
 )
+# Errors of a server that takes no more connections, of anyone or of this account.
+_FULL = frozenset({ER.CON_COUNT_ERROR, 1203, ER.USER_LIMIT_REACHED})
 _GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase, exception.DBDeadlock)
 
 
@@ -70,8 +72,12 @@ class Database:
                         return work(connection)
             # oslo.db lets some of SQLAlchemy's errors through as they are.
             except (exception.DBError, sa.exc.DBAPIError) as error:
-                if _is_deadlock(error):
+                number = _number(error)
+                # A cluster says in other words that a write of its did not certify.
+                if number == ER.LOCK_DEADLOCK:
                     raise exception.DBDeadlock(error) from error
+                if number in _FULL:
+                    raise DatabaseUnavailable(_cause(error)) from error
                 raise
 
         try:
@@ -99,6 +105,10 @@ def open_database(conf: cfg.ConfigOpts) -> Database:
         raise DatabaseUnavailable(_cause(error)) from error
 
 
+# Seconds: of a wait for a row that another transaction has locked, and of a transaction that has
+# locked some and does nothing.
+_LOCK_WAIT = 5
+_IDLE = 30
 # A server that accepts a connection and never answers would block its caller for ever. Seconds.
 _MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 
@@ -159,6 +169,13 @@ def _isolate_mysql(engine: sa.Engine) -> None:
     def _connect(connection, _record):  # type: ignore[no-untyped-def]
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
+            if getattr(engine.dialect, "is_mariadb", False):
+                # Who is frozen in the middle of a transaction must not hold up everybody else.
+                cursor.execute(f"SET SESSION idle_write_transaction_timeout = {_IDLE}")
+
+    # oslo.db has connected already, to see whether there is a server.
+    engine.dispose()
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection):  # type: ignore[no-untyped-def]
@@ -166,13 +183,11 @@ def _isolate_mysql(engine: sa.Engine) -> None:
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
-def _is_deadlock(error: Exception) -> bool:
-    """Tell whether a transaction is to be tried again, also where oslo.db does not know it.
-
-    A cluster says that a write of its did not certify in other words, with the same number.
-    """
+def _number(error: Exception) -> int | None:
+    """Return the number of an error of the server."""
     original = getattr(getattr(error, "inner_exception", None) or error, "orig", None)
-    return bool(original and original.args and original.args[0] == ER.LOCK_DEADLOCK)
+    number = original.args[0] if original is not None and original.args else None
+    return number if isinstance(number, int) else None
 
 
 def _cause(error: Exception) -> str:

@@ -12,7 +12,9 @@ from inventory import services
 from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
-VERSION = 1
+VERSION = 2
+# The first release whose agents count claims.
+COUNTING_CLAIMS = 2
 
 
 class Heartbeat:

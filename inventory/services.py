@@ -105,6 +105,14 @@ def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | Non
     return connection.execute(query.order_by(table.c.host != name)).first()
 
 
+def older_than(connection: sa.Connection, binary: str, version: int) -> list[str]:
+    """Return the hosts whose services of a binary were last started with an older release."""
+    query = sa.select(table.c.host).where(
+        table.c.binary == binary, table.c.deleted == 0, table.c.version < version
+    )
+    return list(connection.scalars(query.order_by(table.c.host)))
+
+
 def all_live(connection: sa.Connection, binary: str | None = None) -> Sequence[sa.Row[Any]]:
     """Return the live rows, of one binary or of all, each with the database's time as now."""
     query = _query()

@@ -252,7 +252,7 @@ allocations = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("instance_uuid", sa.String(36), nullable=False),
-    # 0 for the pending claim, of which an instance has one at most; see claims.Claim.slot.
+    # 0 for the pending claim, of which an instance has one at most; see orders.Claim.slot.
     sa.Column("slot", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("compute_node_id", sa.Integer, nullable=False, index=True),
@@ -261,6 +261,7 @@ allocations = sa.Table(
     # The request that it answers, and with what.
     _name("request_id", nullable=True),
     sa.Column("digest", sa.String(64)),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
     sa.Column("answer", _TEXT),
     sa.Column("group_uuid", sa.String(255), index=True),
     # The instance was on this node already, with another size.

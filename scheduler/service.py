@@ -11,7 +11,7 @@ from oslo_service import service as oslo_service
 
 from conf.scheduler import view_max_age
 from conf.systemd import Notifier
-from inventory import migrations, services
+from inventory import heartbeat, migrations, services
 from inventory.engine import Database, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
@@ -44,7 +44,6 @@ def build_destinations(
     """
     view = HostView(
         database,
-        max_age=view_max_age(conf),
         reload_interval=conf.scheduler.view_reload_interval,
         timeout=conf.scheduler.request_timeout,
         cell_uuid=conf.scheduler.cell_uuid,
@@ -70,8 +69,22 @@ def _claimer(conf: cfg.ConfigOpts, database: Database, tell: Tell) -> Claimer | 
     return Claimer(database, terms, tell)
 
 
+def _warn_of_old_agents(database: Database) -> None:
+    """Say whose audits take claims out of the figures again."""
+    binary, first = services.COMPUTE[0], heartbeat.COUNTING_CLAIMS
+    hosts = database.read(lambda connection: services.older_than(connection, binary, first))
+    if hosts:
+        LOG.warning(
+            "The agents of %s hosts (%s) do not count claims, so that room may be given away twice:"
+            " restart them with this release",
+            len(hosts),
+            ", ".join(hosts[:5]),
+        )
+
+
 def _settle(view: HostView, conf: cfg.ConfigOpts) -> None:
     """Give the view what may change in its configuration while it is used."""
+    view.set_max_age(view_max_age(conf))
     view.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
     if not conf.filter_scheduler.track_instance_changes:
         view.forget_instances()
@@ -97,6 +110,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
         self.destinations = build_destinations(conf, self._database, self._announcements.tell_of)
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
+        if self.destinations.claimer:
+            _warn_of_old_agents(self._database)
         self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(
             self._database, [conf.host], services.SCHEDULER, conf.report_interval

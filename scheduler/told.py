@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_log import log
 
+from inventory.claims import ClaimLost
 from inventory.engine import DatabaseUnavailable
 from scheduler.claiming import Claimer
 from scheduler.host_view import HostView
@@ -39,5 +40,5 @@ class Told:
             # All schedulers hear of it, and hardly any instance has a claim still.
             if claimer.is_pending(uuid) and claimer.release([uuid], host):
                 LOG.info("Host %s has lost instance %s: its claim has ended", host, uuid)
-        except DatabaseUnavailable as error:
+        except (ClaimLost, DatabaseUnavailable) as error:
             LOG.warning("The claim of instance %s stays until its lease ends: %s", uuid, error)

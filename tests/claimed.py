@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from inventory import claims
 from inventory.claimed_nodes import NodeDocuments
-from inventory.claims import Claim, Order
 from inventory.engine import Database
+from inventory.orders import Claim, Order
 from inventory.tables import allocations
 
 

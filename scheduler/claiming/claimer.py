@@ -3,13 +3,20 @@
 """Claims in the database, and those who are told of them."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
-from inventory import claimed_groups, claims
-from inventory.claims import Claimed, ClaimLost, GroupUnlisted, Order
+import sqlalchemy as sa
+
+from inventory import allocations, claimed_groups, claims
+from inventory.claims import ClaimLost, GroupUnlisted
 from inventory.engine import Database
+from inventory.orders import Claimed, Identity, Order
 from scheduler.claiming.orders import Terms
 from scheduler.claiming.width import Width
+
+
+class TooLate(Exception):
+    """Nobody waits for the claim any more; it was not made."""
 
 
 class Claimer:
@@ -29,51 +36,58 @@ class Claimer:
         self._database = database
         self._tell = tell
 
-    def claim(self, order: Order) -> Claimed:
-        """Claim for all instances of an order; raises ClaimLost and DatabaseUnavailable."""
+    def claim(self, order: Order, too_late: Callable[[], bool] = lambda: False) -> Claimed:
+        """Claim for all instances of an order.
+
+        too_late is asked at the last moment: nobody is to find a claim that is made after all.
+        Raises ClaimLost, Outdated, PartlyAnswered, TooLate and DatabaseUnavailable.
+        """
         try:
-            claimed = self._claim(order)
+            claimed = self._claim(order, too_late)
         except GroupUnlisted as error:
             claimed_groups.ensure(self._database, error.uuid)
-            claimed = self._claim(order)
+            claimed = self._claim(order, too_late)
         if not claimed.repeated:
             self.width.won()
             self._tell({each.node_id for each in order.claims} | set(claimed.left))
         return claimed
 
-    def _claim(self, order: Order) -> Claimed:
+    def _claim(self, order: Order, too_late: Callable[[], bool]) -> Claimed:
+        def work(connection: sa.Connection) -> Claimed:
+            claimed = claims.claim(connection, order)
+            if too_late():
+                raise TooLate()
+            return claimed
+
         try:
-            return self._database.write(lambda connection: claims.claim(connection, order))
+            return self._database.write(work)
         except ClaimLost:
             self.width.lost()
             raise
 
-    def lookup(
-        self, request_id: str | None, digest: str, uuids: Sequence[str]
-    ) -> tuple[Sequence[str | None] | None, bool]:
-        """Return what was answered to a request, and whether its instances have claims."""
-        return self._database.read(
-            lambda connection: claims.lookup(connection, request_id, digest, uuids)
+    def make_way(self, identity: Identity) -> Claimed | None:
+        """Return what was answered to the same request; else give back what is in its way.
+
+        None where there was nothing of either. Raises as claim() does.
+        """
+        lease = self.terms.lease
+        found = self._database.write(
+            lambda connection: claims.make_way(connection, identity, lease)
         )
+        if found:
+            self._tell(found.left)
+        return found
 
     def is_pending(self, uuid: str) -> bool:
         """Tell whether an instance has a claim that is not confirmed."""
-        return self.lookup(None, "", [uuid])[1]
+        return bool(self._database.read(lambda each: allocations.listed(each, None, uuid, False)))
 
     def release(self, uuids: Collection[str], host: str | None = None) -> Collection[int]:
         """Give back what is claimed for instances, on one host only if one is named.
 
-        Return the nodes that have changed. Raises DatabaseUnavailable.
+        Return the nodes that have changed. Raises ClaimLost and DatabaseUnavailable.
         """
-        try:
-            changed = self._database.write(
-                lambda connection: claims.release(connection, uuids, host)
-            )
-        except ClaimLost:
-            # Somebody else has just ended one of them; what is left is read anew.
-            changed = self._database.write(
-                lambda connection: claims.release(connection, uuids, host)
-            )
+        changed = self._database.write(lambda connection: claims.release(connection, uuids, host))
         self._tell(changed)
         return changed
 
@@ -84,6 +98,7 @@ class Claimer:
 
         alternates tells whether those count to which members may have to go.
         """
-        return self._database.read(
-            lambda connection: claimed_groups.others(connection, group, uuids, but, alternates)
+        found = self._database.read(
+            lambda connection: claimed_groups.members(connection, group, uuids, alternates)
         )
+        return claimed_groups.hosts_of(found, but)

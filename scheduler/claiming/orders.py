@@ -12,7 +12,8 @@ from uuid import uuid4
 from inventory.claimed_documents import NUMA, PCI
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NodeDocuments
-from inventory.claims import Claim, Order
+from inventory.orders import Claim, Order
+from scheduler.claiming.groups import APART, TOGETHER
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import GROUP, NUMERIC, GroupLimit
 from scheduler.decision.outcome import Candidate, Decision, Placement, Taken
@@ -24,6 +25,18 @@ from scheduler.objects.documents import (
 )
 from scheduler.objects.request_spec import RequestSpec
 
+# What limits are totals and ratios of: columns of compute_nodes and attributes of hosts.
+_MADE_FROM = {
+    "vcpu": {"vcpus": "vcpus_total", "cpu_allocation_ratio": "cpu_allocation_ratio"},
+    "memory_mb": {
+        "memory_mb": "total_usable_ram_mb",
+        "ram_allocation_ratio": "ram_allocation_ratio",
+    },
+    "disk_gb": {
+        "local_gb": "total_usable_disk_gb",
+        "disk_allocation_ratio": "disk_allocation_ratio",
+    },
+}
 # Tells whether an instance was seen on a node: (uuid, host, node).
 Reports = Callable[[str, str, str], bool]
 
@@ -76,7 +89,17 @@ def order_of(asked: Asked, terms: Terms, reports: Reports) -> Order:
         alternates_lease=terms.alternates_lease or 0.0,
         group=_group(spec, placements),
         documents=documents,
+        attempt=attempt_of(spec),
     )
+
+
+def attempt_of(spec: RequestSpec) -> int:
+    """Return a number that grows when a caller asks anew for other hosts than it has tried.
+
+    Builds that are tried again count them in retry; moves name more and more hosts to ignore.
+    """
+    tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
+    return tried + len(spec.ignore_hosts or ())
 
 
 def _claim(
@@ -95,6 +118,7 @@ def _claim(
         memory_mb=taken.memory_mb,
         disk_mb=taken.disk_mb,
         limits=_limits(chosen),
+        known=_known(hosts, chosen),
         answer=answer,
         in_place=reports(uuid, chosen.host, chosen.nodename),
         numa=guest_topology_to_json(taken.cells) if taken.cells else None,
@@ -115,6 +139,7 @@ def _alternates(hosts: HostTable, claim: Claim, placement: Placement) -> Iterato
             memory_mb=claim.memory_mb,
             disk_mb=claim.disk_mb,
             limits=_limits(each),
+            known=_known(hosts, each),
             about=claim.about,
             alternate=True,
         )
@@ -124,6 +149,17 @@ def _limits(candidate: Candidate) -> dict[str, float]:
     # An infinite one is none, and no database has a number for it.
     limits = {name: candidate.limits.get(name, math.inf) for name in NUMERIC}
     return {name: each for name, each in limits.items() if math.isfinite(each)}
+
+
+def _known(hosts: HostTable, candidate: Candidate) -> dict[str, float]:
+    """Return the columns of compute_nodes that the limits of a host were made from."""
+    known = {}
+    for name in _limits(candidate):
+        for column, attribute in _MADE_FROM[name].items():
+            value = hosts.get(candidate.row, attribute)
+            if value is not None:
+                known[column] = value
+    return known
 
 
 def _documents(hosts: HostTable, row: int, claim: Claim) -> Iterator[tuple[int, NodeDocuments]]:
@@ -138,11 +174,17 @@ def _documents(hosts: HostTable, row: int, claim: Claim) -> Iterator[tuple[int, 
 
 
 def _group(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule | None:
-    """Return the rule that a filter has laid down for the members of the server group."""
+    """Return the rule for the members of the server group, if it is a hard one.
+
+    Where no filter has laid it down, as for a forced host, it is not enforced: others are to see
+    the member all the same.
+    """
     group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
-    if group is None or group.uuid is None or not isinstance(limit, GroupLimit):
+    if group is None or group.uuid is None or group.policy not in (TOGETHER, APART):
         return None
-    return GroupRule(group.uuid, group.members, limit.most, group.hosts)
+    enforced = isinstance(limit, GroupLimit)
+    most = limit.most if isinstance(limit, GroupLimit) else None
+    return GroupRule(group.uuid, group.members, most, group.hosts, enforced)
 
 
 def _about(spec: RequestSpec) -> dict[str, Any]:

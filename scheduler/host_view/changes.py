@@ -16,7 +16,7 @@ from scheduler.host_view.rows import seconds, written
 
 # A transaction stamps its rows when it begins to write; others see them when it commits. Rows are
 # looked for as far back as such a transaction may take.
-OVERLAP = timedelta(seconds=3)
+OVERLAP = timedelta(seconds=10)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from threading import RLock
 from typing import Any
 
@@ -60,8 +61,10 @@ class HostView:
         self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
         self._whereabouts = Whereabouts(self._hosts)
         self._reservations = Reservations(self._hosts, self._whereabouts)
-        # Nodes of which this process knows that it does not know what they have left.
-        self._doubtful: set[int] = set()
+        # Nodes of which this process knows that it does not know what they have left. Each doubt
+        # has a mark of its own.
+        self._doubtful: dict[int, int] = {}
+        self._marks = count()
         self._last: Changes | None = None
         self._read_at = self._loaded_at = float("-inf")
         self._timeout = timeout
@@ -73,14 +76,14 @@ class HostView:
         return time.monotonic() - self._read_at
 
     @contextmanager
-    def current(self, max_age: float | None = None) -> Iterator[HostTable]:
-        """Yield the table, fresh and locked; copy it before consuming from it.
+    def current(self, max_age: float | None = None, fresh: bool = False) -> Iterator[HostTable]:
+        """Yield the table, locked; copy it before consuming from it.
 
         max_age in seconds replaces the configured one; whether services are alive is then what was
-        known when they were read. Raises DatabaseUnavailable when the table is older and cannot be
-        read again.
+        known when they were read. fresh asks for all that was committed before. Raises
+        DatabaseUnavailable when the table is older and cannot be read again.
         """
-        if self.age > (self._max_age if max_age is None else max_age):
+        if fresh or self.age > (self._max_age if max_age is None else max_age):
             try:
                 self._turn.take(self._timeout)
             except TurnTimeout as error:
@@ -88,7 +91,8 @@ class HostView:
         with self._lock:
             self._aggregates.settle()
             # Heartbeats would age with a view that is meant to be old, and living hosts look dead.
-            moment = time.monotonic() if max_age is None else self._nodes.services_at
+            old = max_age is not None and not fresh
+            moment = self._nodes.services_at if old else time.monotonic()
             self._hosts.fill("heartbeat_age", moment - self._hosts.last_seen)
             yield self._hosts
 
@@ -96,6 +100,10 @@ class HostView:
         """Return the names of all nodes, each once; see current()."""
         with self.current(max_age) as hosts:
             return [name for name in hosts.distinct("nodename") if name is not None]
+
+    def set_max_age(self, seconds: float) -> None:
+        """Say up to which age the view is used as it is."""
+        self._max_age = seconds
 
     def set_numa_packing(self, packing: bool) -> None:
         """Say whether guests fill one NUMA cell after the other; see HostTable."""
@@ -114,7 +122,7 @@ class HostView:
         """Read what changed and apply it; everything, when the last complete reading is old."""
         began = time.monotonic()
         with self._lock:
-            last, doubtful = self._last, frozenset(self._doubtful)
+            last, doubtful = self._last, self._doubtful.copy()
         if last is None or began - self._loaded_at >= self._reload_interval:
             changes = self._database.read(everything)
         else:
@@ -150,7 +158,7 @@ class HostView:
     def distrust(self, node_ids: Collection[int]) -> None:
         """Let the next refresh read these nodes and write them whatever was reserved there."""
         with self._lock:
-            self._doubtful.update(node_ids)
+            self._doubtful.update(dict.fromkeys(node_ids, next(self._marks)))
 
     def take(
         self, nodes: Sequence[Any], instances: Sequence[Any], claims: Sequence[Any] = ()
@@ -246,17 +254,23 @@ class HostView:
         with self._lock:
             self._whereabouts.forget_told()
 
-    def _apply(self, changes: Changes, began: float, doubtful: Collection[int]) -> None:
+    def _apply(self, changes: Changes, began: float, doubtful: Mapping[int, int]) -> None:
         if changes.services is not None:
             self._nodes.read_services(changes.services, began)
         if changes.complete:
             self._apply_nodes_anew(changes, began, doubtful)
             self._loaded_at = began
         else:
-            self._nodes.forget({*doubtful} - {node.id for node in changes.nodes})
+            read = {node.id for node in changes.nodes}
+            self._nodes.forget(doubtful.keys() - read)
             changes.nodes = self._nodes.newer(changes.nodes, doubtful)
             self._nodes.take(changes.nodes)
-        self._doubtful.difference_update(doubtful)
+            # A push was faster than the reading, which says nothing of what was reserved since.
+            outrun = read - {node.id for node in changes.nodes}
+            doubtful = {each: mark for each, mark in doubtful.items() if each not in outrun}
+        for node_id, mark in doubtful.items():
+            if self._doubtful.get(node_id) == mark:
+                del self._doubtful[node_id]
         if changes.aggregates is not None:
             self._aggregates.read(changes.aggregates)
             self._aggregates.settle()

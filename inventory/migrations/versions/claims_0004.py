@@ -60,6 +60,7 @@ def _create_allocations() -> None:
         sa.Column("node", _NAME, nullable=False),
         sa.Column("request_id", _NAME, nullable=True),
         sa.Column("digest", sa.String(length=64), nullable=True),
+        sa.Column("attempt", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("answer", _TEXT, nullable=True),
         sa.Column("group_uuid", _NAME, nullable=True),
         sa.Column("in_place", sa.Boolean(), nullable=False, server_default=sa.false()),

@@ -5,6 +5,7 @@
 Each step is done in the database and foretold by the ledger, which is kept in plain Python.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -17,8 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from inventory import claimed_groups, claims, compute_nodes, tables
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NodeDocuments
-from inventory.claims import Claim, Claimed, ClaimLost, Order
+from inventory.claims import ClaimLost, PartlyAnswered
 from inventory.engine import Database
+from inventory.orders import Claim, Claimed, Order
 from scheduler.objects import documents
 from tests.contract.database import claims_fleet
 from tests.contract.database.claims_fleet import GB, HOSTS, Agents, guest_cells, limits
@@ -327,13 +329,20 @@ class ClaimsMachine(RuleBasedStateMachine):
         assert sorted(
             (
                 *(row.instance_uuid, row.host, row.state, row.slot, row.vcpus, row.memory_mb),
-                *(row.disk_mb, row.request_id, row.digest, row.answer or "", row.group_uuid or ""),
+                *(
+                    row.disk_mb,
+                    row.in_place,
+                    row.request_id,
+                    row.digest,
+                    row.answer or "",
+                    row.group_uuid or "",
+                ),
             )
             for row in rows
         ) == sorted(
             (
                 *(each.uuid, each.host, each.state, self._slot(each), *each.taken.sizes),
-                *(each.taken.disk_mb, each.request, each.digest),
+                *(each.taken.disk_mb, each.in_place, each.request, each.digest),
                 *(each.answer or "", each.group or ""),
             )
             for each in self.ledger.claims
@@ -368,8 +377,10 @@ class ClaimsMachine(RuleBasedStateMachine):
         order = self._order(request)
         try:
             done = self.database.write(lambda c: claims.claim(c, order))
-        except ClaimLost:
+        except (ClaimLost, PartlyAnswered) as error:
             assert expected is None, request
+            partly = isinstance(error, PartlyAnswered)
+            assert partly == self._is_partly(request)
             assert self._state() == before
             return
         assert expected is not None, request
@@ -377,22 +388,45 @@ class ClaimsMachine(RuleBasedStateMachine):
         assert (list(done.answers), done.repeated) == (self._answers(request), repeated)
         if repeated:
             assert self._state() == before
+            self._renew(request)
             return
         self._enter(request, kept, done)
+
+    def _renew(self, request: Request) -> None:
+        mine = (request.name, request.digest)
+        self.ledger.claims = [
+            replace(e, overdue=e.overdue and (e.state != PENDING or (e.request, e.digest) != mine))
+            for e in self.ledger.claims
+        ]
+
+    def _answering(self, request: Request) -> set[str]:
+        return {
+            each.uuid
+            for each in self.ledger.claims
+            if (each.request, each.digest) == (request.name, request.digest)
+            and each.answer is not None
+        }
+
+    def _is_partly(self, request: Request) -> bool:
+        return bool(self._answering(request)) and not self._answering(request) >= {
+            each.uuid for each in request.wanted
+        }
 
     def _enter(self, request: Request, kept: Sequence[Wanted], done: Claimed) -> None:
         mine = {each.uuid for each in request.wanted}
         old = [e for e in self.ledger.claims if e.uuid in mine and e.state != CONFIRMED]
         assert set(done.left) == {self.ids[each.host] for each in old}
+        places = {(each.uuid, each.host) for each in self.ledger.claims}
         self.ledger.claims = [each for each in self.ledger.claims if each not in old]
         for each in kept:
+            in_place = each.in_place or (each.uuid, each.host) in places
             state, answer = (
                 (ALTERNATE, None) if each.alternate else (PENDING, self._answer(request, each))
             )
             self.ledger.claims.append(
                 Held(
                     *(each.uuid, each.host, state, each.taken, request.name, request.digest),
-                    *(answer, request.group, each.in_place),
+                    *(answer, request.group, in_place),
                 )
             )
         if request.limited:
@@ -407,14 +441,10 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     def _foretold(self, request: Request) -> tuple[list[Wanted], bool]:
         """Return what will be claimed, and whether it is already; raises Verdict."""
-        answering = {
-            each.uuid
-            for each in self.ledger.claims
-            if (each.request, each.digest) == (request.name, request.digest)
-            and each.state != ALTERNATE
-        }
-        if answering >= {each.uuid for each in request.wanted}:
+        if self._answering(request) >= {each.uuid for each in request.wanted}:
             return [], True
+        if self._is_partly(request):
+            raise Verdict
         wanted = self._agreeable(request)
         rows = self.nodes()
         if any(rows[h].generation != g if h in rows else True for h, g in request.generations):
@@ -442,9 +472,12 @@ class ClaimsMachine(RuleBasedStateMachine):
             if not hosts <= there.keys() if there else len(hosts) > 1:
                 raise Verdict
             return request.chosen
-        for each in request.chosen:
-            there[each.host] += 1
-        if any(there[each.host] > most for each in request.chosen):
+        moving = [each for each in request.chosen if not self._is_there(each)]
+        with_moving = there + Counter(each.host for each in moving)
+        there += Counter(each.host for each in request.chosen)
+        if any(there[each.host] > most for each in request.chosen) and any(
+            with_moving[each.host] > most for each in moving
+        ):
             raise Verdict
         agreeable = request.chosen
         for each in request.wanted:
@@ -452,6 +485,13 @@ class ClaimsMachine(RuleBasedStateMachine):
                 there[each.host] += 1
                 agreeable.append(each)
         return agreeable
+
+    def _is_there(self, wanted: Wanted) -> bool:
+        """Tell whether an instance was seen where it is to be claimed for."""
+        return wanted.uuid in self.ledger.seen[wanted.host] or any(
+            each.state == CONFIRMED and each.host == wanted.host
+            for each in self.ledger.of(wanted.uuid)
+        )
 
     def _fits(self, request: Request, host: str, wanted: Sequence[Wanted]) -> bool:
         """Tell whether a host has room for new claims once the older ones are given back."""
@@ -603,5 +643,9 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     def _state(self) -> list[Sequence[Any]]:
         some = (tables.compute_nodes, tables.allocations, tables.instances)
-        queries = [sa.select(table).order_by(table.c.id) for table in some]
+        # A request that comes again begins the leases of its claims anew.
+        queries = [
+            sa.select(*(c for c in table.c if c.name != "expires_at")).order_by(table.c.id)
+            for table in some
+        ]
         return self.database.read(lambda c: [c.execute(query).all() for query in queries])

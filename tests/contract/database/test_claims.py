@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from inventory import allocations, claims, compute_nodes
 from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import Claim, ClaimLost, GroupUnlisted, Order
+from inventory.claims import ClaimLost, GroupUnlisted
+from inventory.orders import Claim, Order
 from inventory.tables import allocations as table
 from tests.databases import a_node, a_uuid, save
 
@@ -207,10 +208,7 @@ def test_what_an_audit_sees_confirms_a_claim_and_ends_it(cloud):
         ("pending", 0),
     ]
     # It answers its request still.
-    assert cloud.read(lambda c: claims.lookup(c, "req-1", "d", [U1])) == (
-        [f"answer of {U1}"],
-        False,
-    )
+    assert claim(cloud, a_claim(U1, 2)).answers == [f"answer of {U1}"]
     assert cloud.write(lambda c: audit(c, U3)) == [U2, U3]
     assert [row.instance_uuid for row in rows(cloud)] == [U2, U3]
 

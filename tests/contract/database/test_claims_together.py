@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from inventory import allocations, claims, compute_nodes
 from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import Claim, ClaimLost, Order
+from inventory.claims import ClaimLost
+from inventory.orders import CONFIRMED, Claim, Order
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from tests.databases import a_node, a_uuid, open_at, save
@@ -101,8 +102,8 @@ def audit(connection, node, seen):
     rows, now = allocations.on_nodes(connection, [node])
     settlement = allocations.settled(rows, dict.fromkeys(seen, (VCPUS, 4096)), now)
     allocations.settle(connection, settlement)
-    there = len(settlement.confirmed) + sum(row.state == claims.CONFIRMED for row in rows)
-    there -= sum(row.state == claims.CONFIRMED and row.id in settlement.ended for row in rows)
+    there = len(settlement.confirmed) + sum(row.state == CONFIRMED for row in rows)
+    there -= sum(row.state == CONFIRMED and row.id in settlement.ended for row in rows)
     counted = there + len(settlement.pending)
     figures = {
         "vcpus_used": VCPUS * counted,
@@ -123,7 +124,7 @@ def assert_sums_are_right(database):
     all_of, waiting = Counter(), Counter()
     for row in rows:
         all_of[row.compute_node_id] += 1
-        waiting[row.compute_node_id] += row.state != claims.CONFIRMED
+        waiting[row.compute_node_id] += row.state != CONFIRMED
     for node in database.read(compute_nodes.all_live):
         number = all_of[node.id]
         assert (node.vcpus_used, node.memory_mb_used) == (VCPUS * number, 4096 * number)

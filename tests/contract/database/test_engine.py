@@ -190,3 +190,17 @@ def test_a_closed_database_connects_again_when_it_is_used(database):
     database.close()
     assert database.read(vcpus) == 5
     assert isinstance(database, Database)
+
+
+def test_every_transaction_that_writes_sees_what_others_have_committed(database):
+    """The first one as well, whose connection oslo.db has made."""
+    if database.engine.dialect.name == "sqlite":
+        return
+
+    def level(connection):
+        return connection.scalar(sa.text("SELECT @@session.tx_isolation"))
+
+    connections = [database.engine.connect() for _ in range(3)]
+    assert {level(each) for each in connections} == {"READ-COMMITTED"}
+    for each in connections:
+        each.close()

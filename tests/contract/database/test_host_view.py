@@ -8,7 +8,8 @@ from threading import Event, Thread
 import pytest
 
 from inventory import claims, compute_nodes
-from inventory.claims import Claim, ClaimLost, Order
+from inventory.claims import ClaimLost
+from inventory.orders import Claim, Order
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_view import HostView
 from scheduler.host_view.changes import of_nodes

@@ -353,3 +353,16 @@ def test_services_are_listed_as_operators_see_them(database):
     assert listed[2]["updated_at"] == ""
     only = database.read(lambda c: services.listed(c, 60, "nova", "nova-scheduler"))
     assert [row["binary"] for row in only] == ["nova-scheduler"]
+
+
+def test_services_of_an_older_release_are_named(database):
+    for host, version in (("h1", 1), ("h2", 2), ("h3", 3)):
+        database.write(
+            lambda c, host=host, version=version: services.register(
+                c, [host], services.COMPUTE, version
+            )
+        )
+    database.write(lambda c: services.register(c, ["h4"], services.SCHEDULER, 1))
+    binary = services.COMPUTE[0]
+    assert database.read(lambda c: services.older_than(c, binary, 3)) == ["h1", "h2"]
+    assert database.read(lambda c: services.older_than(c, binary, 1)) == []

@@ -192,7 +192,7 @@ def test_a_claim_for_an_instance_that_is_there_waits_for_its_new_size(
     cloud: Cloud, database: Database
 ) -> None:
     cloud.come(G[1])
-    cloud.claim(U[1], in_place=True, vcpus=4, memory_mb=4096)
+    cloud.claim(U[1], in_place=True, vcpus=4, memory_mb=4096, disk_mb=5120)
     cloud.audit()
     assert (used(database)[:2], claimed(database)) == ((6, 512 + 6144), {U[1]: "pending"})
     cloud.driver.remove_guest("alpha", U[1])

@@ -20,6 +20,7 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.objects import documents
+from scheduler.objects.retries import SchedulerRetries, TriedHost
 from tests.builders import GROUP, a_group, a_request, an_image
 from tests.devices import a_pool, all_of, devices, wanted
 from tests.hosts import a_host, a_table
@@ -56,12 +57,18 @@ def test_a_claim_is_what_was_decided():
     spec = a_request(vcpus=4, memory_mb=4096, root_gb=10, swap=512, image=an_image(os_distro="x"))
     found = ordered(table, spec)
     assert (found.request_id, found.digest, found.lease) == ("req-1", "digest", 30)
-    assert (found.uuids, found.group, dict(found.documents)) == (["u1"], None, {})
+    assert (found.identity.uuids, found.group, dict(found.documents)) == (["u1"], None, {})
     (claim,) = found.claims
     assert (claim.node_id, claim.host, claim.node, claim.slot) == (1, "h1", "h1", 0)
     assert (claim.vcpus, claim.memory_mb, claim.disk_mb) == (4, 4096, 10 * 1024 + 512)
     # Without an end, disk has no limit that a database could hold.
     assert claim.limits == {"vcpu": 24.0, "memory_mb": 65536.0}
+    assert claim.known == {
+        "vcpus": 16,
+        "cpu_allocation_ratio": 1.5,
+        "memory_mb": 65536,
+        "ram_allocation_ratio": 1.0,
+    }
     assert (claim.answer, claim.in_place, claim.numa, claim.pci) == ("to h1", False, None, None)
     assert claim.about == {
         "project_id": "project1",
@@ -131,16 +138,31 @@ def test_hard_rules_of_groups_are_claimed_as_filters_have_laid_them_down(policy,
     spec = a_request(instance_group=a_group(policy, members=["u1", "u9"], rules=rules))
     found = ordered(hosts("h1"), spec, plan=Plan(filters))
     assert found.group == GroupRule(GROUP, ["u1", "u9"], most, [])
-    # Where no filter was asked nothing is laid down.
-    assert ordered(hosts("h1"), spec).group is None
+    # Where no filter was asked nothing is laid down, and others are to know all the same.
+    known = GroupRule(GROUP, ["u1", "u9"], None, [], enforced=False)
+    assert ordered(hosts("h1"), spec).group == known
     forced = a_request(instance_group=spec.instance_group, force_hosts=["h1"])
-    assert ordered(hosts("h1"), forced, plan=Plan(filters)).group is None
+    assert ordered(hosts("h1"), forced, plan=Plan(filters)).group == known
 
 
 @pytest.mark.parametrize("group", [a_group("soft-anti-affinity"), a_group(uuid=None)])
 def test_no_other_rules_are_claimed(group):
     filters = (ServerGroupAffinityFilter(), ServerGroupAntiAffinityFilter())
     assert ordered(hosts("h1"), a_request(instance_group=group), plan=Plan(filters)).group is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "attempt"),
+    [
+        ({}, 0),
+        ({"retry": SchedulerRetries(1, [])}, 1),
+        ({"retry": SchedulerRetries(2, [TriedHost("h1", "h1")])}, 3),
+        ({"ignore_hosts": ["h1"]}, 1),
+        ({"ignore_hosts": ["h1", "h2"]}, 2),
+    ],
+)
+def test_who_asks_anew_for_other_hosts_is_further_on(changes, attempt):
+    assert ordered(hosts("h3"), a_request(**changes)).attempt == attempt
 
 
 def test_cells_and_devices_are_claimed_and_can_be_given_back():

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import claims, compute_nodes, instances
-from inventory.claims import Claim, Order
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.orders import Claim, Order
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_view import HostView
 from scheduler.host_view.changes import of_nodes

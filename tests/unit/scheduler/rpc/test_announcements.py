@@ -14,8 +14,8 @@ import pytest
 from oslo_config import cfg
 
 from inventory import allocations, claims, compute_nodes, instances
-from inventory.claims import Claim, Order
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.orders import Claim, Order
 from scheduler.rpc import announcements, changes
 from scheduler.rpc.announcements import Announcements
 from tests.databases import a_node, an_instance

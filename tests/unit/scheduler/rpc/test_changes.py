@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory import allocations, claims, compute_nodes, instances
-from inventory.claims import Claim, Order
+from inventory.orders import Claim, Order
 from scheduler.rpc import changes
 from scheduler.rpc.changes import Pushed
 from scheduler.rpc.failures import InvalidInput
