@@ -235,7 +235,7 @@ class Destinations:
         identity = walk.identity
         if len(identity.uuids) < len(walk.request.instance_uuids):
             return None
-        return claimer.make_way(identity)
+        return claimer.make_way(identity, walk.deadline.passed)
 
     def _is_sure(self, walk: _Walk, claimed: Claimed | None) -> bool:
         """Tell whether it is certain that there is no host.

@@ -65,15 +65,21 @@ class Claimer:
             self.width.lost()
             raise
 
-    def make_way(self, identity: Identity) -> Claimed | None:
+    def make_way(
+        self, identity: Identity, too_late: Callable[[], bool] = lambda: False
+    ) -> Claimed | None:
         """Return what was answered to the same request; else give back what is in its way.
 
         None where there was nothing of either. Raises as claim() does.
         """
-        lease = self.terms.lease
-        found = self._database.write(
-            lambda connection: claims.make_way(connection, identity, lease)
-        )
+
+        def work(connection: sa.Connection) -> Claimed | None:
+            found = claims.make_way(connection, identity, self.terms.lease)
+            if too_late():
+                raise TooLate()
+            return found
+
+        found = self._database.write(work)
         if found:
             self._tell(found.left)
         return found

@@ -20,6 +20,7 @@ from conf import service
 from inventory import compute_nodes
 from inventory.engine import Database
 from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.conductor import Conductor
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable
 from tests.builders import a_request
@@ -117,9 +118,10 @@ def _configured(*files: Path) -> Iterator[None]:
     cfg.CONF.reset()
 
 
-def _place(client: SchedulerClient, timeout: float = 30.0) -> str:
-    ((chosen,),) = client.select_destinations(
-        RequestContext(), a_request(vcpus=1, memory_mb=1), [str(uuid4())], timeout=timeout
+def _place(client: SchedulerClient) -> str:
+    """Place an instance; who finds no broker asks again."""
+    ((chosen,),) = Conductor(client).place(
+        RequestContext(), a_request(vcpus=1, memory_mb=1), [str(uuid4())]
     )
     return chosen.service_host
 
