@@ -121,7 +121,7 @@ def _configured(*files: Path) -> Iterator[None]:
 def _place(client: SchedulerClient) -> str:
     """Place an instance; who finds no broker asks again."""
     ((chosen,),) = Conductor(client).place(
-        RequestContext(), a_request(vcpus=1, memory_mb=1), [str(uuid4())]
+        RequestContext(), a_request(vcpus=0, memory_mb=1, root_gb=0), [str(uuid4())]
     )
     return chosen.service_host
 

@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of the rows in the database, by themselves and beside what callers were told.
+
+Its queries are its own: what inventory reads or adds up wrongly must not look right here.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.history import Group, Request, Size, last_places
+
+NODES = """
+SELECT id, host, hypervisor_hostname AS node, vcpus, memory_mb, local_gb, vcpus_used,
+       memory_mb_used, local_gb_used, disk_mb_used, free_ram_mb, free_disk_gb, claims,
+       cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio
+  FROM compute_nodes WHERE deleted = 0 ORDER BY id
+"""
+CLAIMS = """
+SELECT id, instance_uuid, state, compute_node_id, host, node, request_id, group_uuid, vcpus,
+       memory_mb, disk_mb, expires_at
+  FROM allocations ORDER BY id
+"""
+GUESTS = """
+SELECT uuid, host, node, vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swap_mb AS disk_mb
+  FROM instances WHERE deleted = 0
+"""
+CONFIRMED, ALTERNATE = "confirmed", "alternate"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Nodes, claims and guests as they were at one moment."""
+
+    nodes: Sequence[Any]
+    claims: Sequence[Any]
+    guests: Sequence[Any]
+
+
+def read(url: str) -> Rows:
+    """Return the rows of the database of a URL, all as of one moment."""
+    engine = sa.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            if engine.dialect.name != "sqlite":
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            return Rows(*(connection.execute(sa.text(q)).all() for q in (NODES, CLAIMS, GUESTS)))
+    finally:
+        engine.dispose()
+
+
+def violations(
+    rows: Rows, requests: Sequence[Request], reserved: Size, after_leases: bool = False
+) -> Iterator[str]:
+    """Yield what is wrong, one line each.
+
+    after_leases means that all leases are over and all nodes were audited since.
+    """
+    yield from _usage(rows, reserved)
+    yield from _pending_twice(rows.claims)
+    if after_leases:
+        yield from (f"leaked: {_claim(each)}" for each in rows.claims if each.state != CONFIRMED)
+        return
+    yield from _lost_claims(rows, requests)
+    yield from _strange_claims(rows, requests)
+    yield from _groups(rows, requests)
+
+
+def _usage(rows: Rows, reserved: Size) -> Iterator[str]:
+    """Compare the columns of each node with what is there, and with its limits."""
+    taken: dict[tuple[str, str], Size] = defaultdict(lambda: reserved)
+    for guest in rows.guests:
+        taken[guest.host, guest.node] += _size(guest)
+    numbers: Counter[int] = Counter()
+    names = {row.id: (row.host, row.node) for row in rows.nodes}
+    for claim in rows.claims:
+        if claim.compute_node_id not in names:
+            yield f"claim on no node: {_claim(claim)}"
+        elif claim.state != CONFIRMED:
+            taken[names[claim.compute_node_id]] += _size(claim)
+            numbers[claim.compute_node_id] += 1
+    for row in rows.nodes:
+        size = taken[row.host, row.node]
+        told = f"host {row.host} node {row.node}"
+        for name, there in _columns(row, size, numbers[row.id]).items():
+            if getattr(row, name) != there:
+                yield f"usage: {told} has {name} = {getattr(row, name)}, there is {there}"
+        for excess in size.beyond(_limits(row)):
+            yield f"over the limit: {told} {excess}"
+
+
+def _columns(row: Any, size: Size, claims: int) -> dict[str, int]:
+    """Return what the columns of a node must be when this is taken of it."""
+    local_gb_used = -(-size.disk_mb // 1024)
+    return {
+        "vcpus_used": size.vcpus,
+        "memory_mb_used": size.memory_mb,
+        "free_ram_mb": row.memory_mb - size.memory_mb,
+        "disk_mb_used": size.disk_mb,
+        "local_gb_used": local_gb_used,
+        "free_disk_gb": row.local_gb - local_gb_used,
+        "claims": claims,
+    }
+
+
+def _limits(row: Any) -> dict[str, float | None]:
+    return {
+        "vcpu": row.vcpus * row.cpu_allocation_ratio,
+        "memory_mb": row.memory_mb * row.ram_allocation_ratio,
+        "disk_gb": row.local_gb * row.disk_allocation_ratio,
+    }
+
+
+def _pending_twice(claims: Iterable[Any]) -> Iterator[str]:
+    number = Counter(
+        each.instance_uuid for each in claims if each.state not in (CONFIRMED, ALTERNATE)
+    )
+    for uuid in sorted(each for each in number if number[each] > 1):
+        yield f"pending twice: instance {uuid} has {number[uuid]} pending claims"
+
+
+def _lost_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
+    """Yield the placed instances whose place is not claimed as they were told."""
+    held: dict[str, list[Any]] = defaultdict(list)
+    for claim in rows.claims:
+        if claim.state != ALTERNATE:
+            held[claim.instance_uuid].append(claim)
+    for uuid, request, place in last_places(requests):
+        claims = held[uuid]
+        told = f"instance {uuid} of {request.name} was placed on host {place.host}"
+        same = [each for each in claims if (each.host, each.node) == (place.host, place.node)]
+        if not claims:
+            yield f"not claimed: {told} and has no claim"
+        elif not same:
+            yield f"claimed elsewhere: {told}, there is {_claim(claims[0])}"
+        elif _size(same[0]) != request.size:
+            yield f"wrong size: {told} with {request.size}, there is {_claim(same[0])}"
+
+
+def _strange_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
+    """Yield claims that nobody was told of, unless somebody may just not have heard of them."""
+    by_instance: dict[str, list[Request]] = defaultdict(list)
+    for request in requests:
+        for uuid in request.instances:
+            by_instance[uuid].append(request)
+    for claim in rows.claims:
+        if claim.state == ALTERNATE:
+            continue
+        asked = by_instance[claim.instance_uuid]
+        if not asked:
+            yield f"claimed for nobody: {_claim(claim)}"
+        # A reschedule that is refused gives back what the build before it has claimed. An attempt
+        # that nobody waited for any more may have claimed since: an orphan until its lease ends.
+        elif (last := max(asked, key=lambda each: each.build)).ended and not (
+            last.placed or any(each.given_up for each in asked)
+        ):
+            yield f"claimed and refused: {_claim(claim)}, but {last.name} was refused"
+
+
+def _groups(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
+    groups = {uuid: each.group for each in requests for uuid in each.instances if each.group}
+    hosts: dict[Group, Counter[str]] = defaultdict(Counter)
+    # An instance that moves is on two hosts; where it goes to is what was asked for last.
+    places = {each.instance_uuid: each.host for each in rows.claims if each.state == CONFIRMED}
+    places |= {
+        each.instance_uuid: each.host
+        for each in rows.claims
+        if each.state not in (CONFIRMED, ALTERNATE)
+    }
+    for uuid, host in places.items():
+        if uuid in groups:
+            hosts[groups[uuid]][host] += 1
+    for group, found in hosts.items():
+        broken = group.broken(found)
+        if broken:
+            yield f"group broken: {group.policy} group {group.uuid} has claims: {dict(found)}"
+
+
+def _size(row: Any) -> Size:
+    return Size(row.vcpus, row.memory_mb, row.disk_mb)
+
+
+def _claim(row: Any) -> str:
+    size = _size(row)
+    return (
+        f"claim {row.id} ({row.state}) of instance {row.instance_uuid} on host {row.host} node"
+        f" {row.node}, request {row.request_id}, {size}"
+    )

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of a storm: callers ask, perhaps things break, and all is checked until it is empty again.
+
+The leases are ended by hand, by a date in the rows, so that a round takes as long as its requests.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import check_history, history
+from benchmarks.storm import figures, wishes
+from benchmarks.storm.callers import Callers, Patience
+from benchmarks.storm.cloud import Cloud
+from benchmarks.storm.faults import Faults
+from benchmarks.storm.figures import Figures, Logs
+from benchmarks.storm.wishes import Wish
+
+# A caller asks again soon: what it asked may be lost. Seconds.
+IMPATIENT = Patience(attempt=8.0, deadline=120.0)
+# For how long the agent may take to give back what was claimed, all its audits included.
+AUDITED = 60.0
+
+
+@dataclass(slots=True)
+class Round:
+    """What came of one round; violations are those of both checks, before and after the leases."""
+
+    figures: Figures
+    told: str
+    violations: list[str] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+def calm(
+    cloud: Cloud, log: Path, asked: Iterator[Wish], callers: int = 200, placed: int | None = None
+) -> Round:
+    """Return what comes of wishes while nothing breaks; placed is how many must have a place."""
+    logs = Logs(each.log for each in cloud.schedulers.values())
+    with Callers(cloud.broker.transport_url, log) as crowd:
+        crowd.run(asked, callers)
+        crowd.collect()
+    return _checked(cloud, log, logs, calm=True, placed=placed)
+
+
+def broken(cloud: Cloud, log: Path, seed: int, faults: int, callers: int = 200) -> Round:
+    """Return what comes of requests that go on until so many faults were planned and done."""
+    logs = Logs(each.log for each in cloud.schedulers.values())
+    breaker = Faults(cloud, seed, faults)
+    with Callers(cloud.broker.transport_url, log, IMPATIENT, seed) as crowd:
+        breaker.start()
+        try:
+            asked = wishes.mixed(seed, cloud.fleet.names)
+            crowd.run(asked, callers, stop=lambda: not breaker.is_alive())
+        finally:
+            breaker.stop()
+        # What was asked twice may still be decided twice: only when no scheduler is left, nothing
+        # changes any more.
+        cloud.stop_schedulers()
+        crowd.collect()
+    found = _checked(cloud, log, logs)
+    found.faults = breaker.done
+    return found
+
+
+def _checked(
+    cloud: Cloud, log: Path, logs: Logs, calm: bool = False, placed: int | None = None
+) -> Round:
+    """Check at once, end the leases, and check again."""
+    url, reserved = cloud.deployment.database_url, cloud.fleet.reserved
+    violations, told = check_history.checked(
+        [log], url, reserved=reserved, calm=calm, placed=placed
+    )
+    found = Round(figures.of(history.read([log]), logs.texts()), told, violations)
+    if not cloud.end_leases(AUDITED):
+        found.violations.append("leaked: the agent has not given back all claims in time")
+    # The answers were looked at already.
+    later, _ = check_history.checked([], url, reserved=reserved, after_leases=True)
+    found.violations += later
+    return found
