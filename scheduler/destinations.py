@@ -216,7 +216,7 @@ class Destinations:
         reserved = {each.node_id for each in order.claims if not each.alternate}
         doubtful: set[int] = reserved
         try:
-            claimed = claimer.claim(order, walk.deadline.passed)
+            claimed = claimer.claim(order, walk.deadline.left)
             doubtful = reserved if claimed.repeated else {*claimed.left, *order.documents}
             return claimed
         except ClaimLost as lost:
@@ -235,7 +235,7 @@ class Destinations:
         identity = walk.identity
         if len(identity.uuids) < len(walk.request.instance_uuids):
             return None
-        return claimer.make_way(identity, walk.deadline.passed)
+        return claimer.make_way(identity, walk.deadline.left)
 
     def _is_sure(self, walk: _Walk, claimed: Claimed | None) -> bool:
         """Tell whether it is certain that there is no host.

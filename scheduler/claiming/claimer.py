@@ -2,17 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims in the database, and those who are told of them."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from threading import Thread
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from inventory import allocations, claimed_groups, claims
 from inventory.claims import ClaimLost, GroupUnlisted
-from inventory.engine import Database
+from inventory.engine import Database, DatabaseUnavailable
 from inventory.orders import Claimed, Identity, Order
 from scheduler.claiming.orders import Terms
 from scheduler.claiming.width import Width
+
+T = TypeVar("T")
+Left = Callable[[], float]
+
+
+def forever() -> float:
+    """Return how long somebody waits who has not said."""
+    return math.inf
+
+
+def _run(future: "Future[T]", database: Database, work: Callable[[sa.Connection], T]) -> None:
+    try:
+        future.set_result(database.write(work))
+    # Whatever it is, it is raised again where the result is waited for.
+    except BaseException as error:
+        future.set_exception(error)
 
 
 class TooLate(Exception):
@@ -36,53 +56,64 @@ class Claimer:
         self._database = database
         self._tell = tell
 
-    def claim(self, order: Order, too_late: Callable[[], bool] = lambda: False) -> Claimed:
+    def claim(self, order: Order, left: Left = forever) -> Claimed:
         """Claim for all instances of an order.
 
-        too_late is asked at the last moment: nobody is to find a claim that is made after all.
-        Raises ClaimLost, Outdated, PartlyAnswered, TooLate and DatabaseUnavailable.
+        left, in seconds, is how long somebody waits for it. It is asked at the last moment, too:
+        nobody is to find a claim that is made after all. Raises ClaimLost, Outdated,
+        PartlyAnswered, TooLate and DatabaseUnavailable.
         """
         try:
-            claimed = self._claim(order, too_late)
+            claimed = self._claim(order, left)
         except GroupUnlisted as error:
             claimed_groups.ensure(self._database, error.uuid)
-            claimed = self._claim(order, too_late)
+            claimed = self._claim(order, left)
         if not claimed.repeated:
             self.width.won()
             self._tell({each.node_id for each in order.claims} | set(claimed.left))
         return claimed
 
-    def _claim(self, order: Order, too_late: Callable[[], bool]) -> Claimed:
-        def work(connection: sa.Connection) -> Claimed:
-            claimed = claims.claim(connection, order)
-            if too_late():
-                raise TooLate()
-            return claimed
-
+    def _claim(self, order: Order, left: Left) -> Claimed:
         try:
-            return self._database.write(work)
+            return self._written(lambda connection: claims.claim(connection, order), left)
         except ClaimLost:
             self.width.lost()
             raise
 
-    def make_way(
-        self, identity: Identity, too_late: Callable[[], bool] = lambda: False
-    ) -> Claimed | None:
+    def make_way(self, identity: Identity, left: Left = forever) -> Claimed | None:
         """Return what was answered to the same request; else give back what is in its way.
 
         None where there was nothing of either. Raises as claim() does.
         """
 
-        def work(connection: sa.Connection) -> Claimed | None:
-            found = claims.make_way(connection, identity, self.terms.lease)
-            if too_late():
-                raise TooLate()
-            return found
-
-        found = self._database.write(work)
+        lease = self.terms.lease
+        found = self._written(lambda connection: claims.make_way(connection, identity, lease), left)
         if found:
             self._tell(found.left)
         return found
+
+    def _written(self, work: Callable[[sa.Connection], T], left: Left) -> T:
+        """Return what work does in a transaction, if somebody still waits for it then.
+
+        A database that hangs must not hang who waits: the transaction is left to itself then, and
+        comes too late.
+        """
+
+        def in_time(connection: sa.Connection) -> T:
+            found = work(connection)
+            if left() <= 0:
+                raise TooLate()
+            return found
+
+        seconds = left()
+        if seconds == math.inf:
+            return self._database.write(in_time)
+        future: Future[T] = Future()
+        Thread(target=_run, args=(future, self._database, in_time), daemon=True).start()
+        try:
+            return future.result(max(0.0, seconds))
+        except TimeoutError:
+            raise DatabaseUnavailable(f"no answer within {seconds:.1f} s") from None
 
     def is_pending(self, uuid: str) -> bool:
         """Tell whether an instance has a claim that is not confirmed."""

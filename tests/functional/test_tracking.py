@@ -24,6 +24,8 @@ HOSTS = ["compute1", "compute2", "compute3"]
 NAME = "told"
 OPTIONS = {
     "DEFAULT": {"debug": True},
+    # Claims would count as members of the group, too.
+    "claims": {"enabled": False},
     "filter_scheduler": {
         "enabled_filters": "ComputeFilter,AvailabilityZoneFilter,ServerGroupAntiAffinityFilter"
     },
