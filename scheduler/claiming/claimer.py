@@ -85,7 +85,6 @@ class Claimer:
 
         None where there was nothing of either. Raises as claim() does.
         """
-
         lease = self.terms.lease
         found = self._written(lambda connection: claims.make_way(connection, identity, lease), left)
         if found:

@@ -5,7 +5,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -130,17 +130,15 @@ def _claim(
 def _alternates(hosts: HostTable, claim: Claim, placement: Placement) -> Iterator[Claim]:
     """Yield claims like that of a placement for its alternates."""
     for each in placement.alternates:
-        yield Claim(
-            instance_uuid=claim.instance_uuid,
+        yield replace(
+            claim,
             node_id=hosts.get(each.row, "node_id"),
             host=each.host,
             node=each.nodename,
-            vcpus=claim.vcpus,
-            memory_mb=claim.memory_mb,
-            disk_mb=claim.disk_mb,
             limits=_limits(each),
             known=_known(hosts, each),
-            about=claim.about,
+            answer=None,
+            in_place=False,
             alternate=True,
         )
 
