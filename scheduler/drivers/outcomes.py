@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions as drivers make them that choose hosts without weighing them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +20,19 @@ def step(name: str, before: Mask, after: Mask) -> Step:
 
 
 def placement(
-    hosts: HostTable, row: int, spec: RequestSpec, steps: Sequence[Step], weight: float = 0.0
+    hosts: HostTable,
+    row: int,
+    spec: RequestSpec,
+    steps: Sequence[Step],
+    *,
+    weight: float = 0.0,
+    limits: Mapping[str, Any] | None = None,
 ) -> Placement:
-    """Let an instance go to the host of a row, which promises no limits, and consume it there."""
+    """Let an instance go to the host of a row, within limits if there are any; consume it there."""
     host, nodename, node_uuid, cell_uuid = (
         hosts.get(row, name) for name in ("host", "nodename", "uuid", "cell_uuid")
     )
-    chosen = Candidate(row, host, nodename, node_uuid, cell_uuid, {}, weight)
+    chosen = Candidate(row, host, nodename, node_uuid, cell_uuid, dict(limits or {}), weight)
     taken = HostState.of(hosts, row).consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, tuple(steps), (), taken=taken)
 

@@ -72,13 +72,17 @@ class SimpleScheduler(BaseDriver):
         if not candidates.any():
             reason = NOT_THERE if spec.has_forced_target else no_such_host(hosts, spec) or NONE_UP
             return refused(hosts, request, steps, reason)
-        placements = []
+        placements, bounded = [], self._is_bounded(spec)
         for index, uuid in enumerate(request.instance_uuids):
             row, used = _least_used(hosts, candidates)
-            if used + spec.vcpus > self.max_cores and self._is_bounded(spec):
+            if bounded and used + spec.vcpus > self.max_cores:
                 full = Step("max_cores", int(np.count_nonzero(candidates)), 0)
                 return refused(hosts, request, (*steps, full), ALL_FULL, index)
-            placements.append(placement(hosts, row, spec.for_instance(uuid), steps, float(-used)))
+            # Others may take of the host meanwhile: the claim is to hold the bound as well.
+            room = float(self.max_cores - used + hosts.vcpus_used[row])
+            limits = {"vcpu": room} if bounded else {}
+            one = spec.for_instance(uuid)
+            placements.append(placement(hosts, row, one, steps, weight=float(-used), limits=limits))
         return placed(hosts, request, placements)
 
     def _addressed(self, request: Request) -> RequestSpec:

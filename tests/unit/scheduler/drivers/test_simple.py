@@ -196,13 +196,29 @@ def test_the_nodes_of_a_host_count_together():
     assert chosen(ignored) == "b"
 
 
-def test_a_decision_has_steps_and_no_limits():
+def test_a_decision_has_steps_and_the_bound_as_its_limit():
     decision = place([used("a", 4, uuid="node"), used("b", 2)], ignore_hosts=["b"])
     (placement,) = decision.placements
     assert (placement.instance_uuid, placement.chosen.uuid) == ("u0", "node")
-    assert (placement.chosen.limits, placement.chosen.weight) == ({}, -4.0)
+    assert (placement.chosen.limits, placement.chosen.weight) == ({"vcpu": 16.0}, -4.0)
     assert (decision.hosts, decision.warnings) == (2, ())
     assert str(placement.steps[0]) == "ignore_hosts 2->1"
+
+
+def test_the_limit_of_a_node_leaves_what_others_of_its_host_have_in_use():
+    nodes = [used("a", 3, nodename="n1"), used("a", 2, nodename="n2")]
+    first, second = place(nodes, vcpus=2, count=2).placements
+    assert [each.chosen.limits for each in (first, second)] == [{"vcpu": 13.0}, {"vcpu": 12.0}]
+    assert [each.chosen.nodename for each in (first, second)] == ["n2", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings"),
+    [({"force_hosts": ["a"]}, {}), ({"image": ISOLATED}, ISOLATING)],
+)
+def test_where_nothing_is_bounded_there_is_no_limit(changes, settings):
+    (placement,) = place([used("a", 4)], settings=settings, **changes).placements
+    assert placement.chosen.limits == {}
 
 
 def test_an_instance_that_is_rebuilt_stays_unless_its_image_is_isolated():
