@@ -5,7 +5,11 @@
 
 BIN := .venv/bin
 STAMP := .venv/.installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python $(INSTALL) -c constraints.txt
+# Nova is called by tests and benchmarks as what it is, a service of its own.
+PEER := .venv-nova
+PEER_STAMP := $(PEER)/.installed
 # Each worker takes one file after the other and starts daemons of its own; 0 is one process for all.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -16,7 +20,7 @@ CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/
 	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 
-.PHONY: help venv system-packages demo test lint types unit functional bench chaos clean
+.PHONY: help venv peer system-packages demo test lint types unit functional bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +40,14 @@ $(STAMP): setup.cfg setup.py pyproject.toml constraints.txt
 	@if $(CAN_BUILD_LIBVIRT); then $(PIP) -e '.[libvirt,test]'; else $(PIP) -e '.[test]'; fi
 	@touch $@
 
+peer: $(PEER_STAMP) ## create .venv-nova with the release of Nova that calls us in tests
+
+$(PEER_STAMP): tests/peer/requirements.txt
+	@echo "peer: installing Nova into an environment of its own, about a minute"
+	@python3 -m venv --clear $(PEER)
+	@$(PEER)/bin/python $(INSTALL) -r $<
+	@touch $@
+
 system-packages: ## install what the tests run: RabbitMQ, MariaDB, libvirt, QEMU (root)
 	@tools/install-system-packages test
 
@@ -49,6 +61,7 @@ test: ## everything that CI runs, stopping at the first stage that fails
 	$(AGAIN) venv
 	$(AGAIN) lint
 	$(AGAIN) types
+	$(AGAIN) peer
 	$(PYTEST)
 
 lint: venv ## style, formatting, the floors of the house, the sample configuration
@@ -63,7 +76,7 @@ types: venv ## mypy
 unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 	$(PYTEST) -m "not daemons" tests
 
-functional: venv ## the tests against real brokers, databases, hypervisors and processes
+functional: venv peer ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
 
 bench: ## what plug-ins, audits, pushes and claims cost, and how well fleets are packed
@@ -83,6 +96,6 @@ chaos: ## storms of requests while things break, for MINUTES=6 from SEED=1 on
 	$(BIN)/python -m benchmarks.storm --seed $(SEED) --minutes $(MINUTES)
 
 clean: ## remove .venv and everything else that was made
-	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv $(PEER) build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	rm -rf .import_linter_cache .tox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
