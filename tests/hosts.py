@@ -5,8 +5,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
+from scheduler.decision.host_table import HostTable
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 

@@ -76,7 +76,11 @@ def column(
     def of_host(aggregates: Iterable[Aggregate] | None) -> float:
         return smallest(aggregates, key, math.nan, hosts.warn, cast)
 
-    found = hosts.derived("aggregates", ("smallest", key, cast), of_host, float)
+    question = ("smallest", key, cast)
+    # As a rule nobody has thought of the key, and there are far fewer values than rows.
+    if np.isnan(hosts.derived_values("aggregates", question, of_host, float)).all():
+        return None
+    found = hosts.derived("aggregates", question, of_host, float)
     none = np.isnan(found)
     return None if none.all() else np.where(none, default, found)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.decision.cells_and_devices import taken
-from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
+from scheduler.decision.columns import NUMBERS, OBJECTS
+from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import HostLimits
 from scheduler.decision.outcome import Taken
 from scheduler.objects.instance import Instance
@@ -108,13 +109,7 @@ class HostState:
 
     def take(self, amounts: Taken) -> None:
         """Count one instance more, with what it takes besides cells and devices."""
-        for name, more in (
-            ("num_instances", 1),
-            ("num_io_ops", 1),
-            ("free_ram_mb", -amounts.memory_mb),
-            ("free_disk_mb", -amounts.disk_mb),
-            ("vcpus_used", amounts.vcpus),
-        ):
+        for name, more in amounts.changes.items():
             self.table.set(self.row, name, self.table.get(self.row, name) + more)
 
     def _amounts(self, spec: RequestSpec) -> tuple[int, int, int]:

@@ -2,72 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hosts of a decision: one numpy column per number, one interned column per object."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.decision.columns import DTYPES, NUMBERS, OBJECTS, unset
 from scheduler.decision.interned import Interned
+from scheduler.decision.journal import Journal
 from scheduler.decision.limits import Limits
+from scheduler.decision.remembered import Remembered
 from scheduler.decision.residents import Residents
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
-
-# Units are in the names; ratios are factors, updated is seconds since 1970 on the database's clock.
-# heartbeat_age is seconds since the host's compute service was last seen, which was at last_seen
-# on whatever clock the table's owner uses.
-INTEGERS = (
-    "node_id",
-    "generation",
-    "total_usable_ram_mb",
-    "free_ram_mb",
-    "total_usable_disk_gb",
-    "free_disk_mb",
-    "disk_mb_used",
-    "vcpus_total",
-    "vcpus_used",
-    "num_instances",
-    "num_io_ops",
-    "failed_builds",
-)
-FLOATS = (
-    "cpu_allocation_ratio",
-    "ram_allocation_ratio",
-    "disk_allocation_ratio",
-    "heartbeat_age",
-    "last_seen",
-    "updated",
-)
-# unserved: no compute service of the host is registered, so nobody would build an instance there.
-FLAGS = ("service_disabled", "forced_down", "unserved")
-OBJECTS = (
-    "host",
-    "nodename",
-    "uuid",
-    "cell_uuid",
-    "host_ip",
-    "hypervisor_type",
-    "hypervisor_version",
-    "hypervisor_hostname",
-    "cpu_info",
-    "supported_instances",
-    "numa_topology",
-    "pci_stats",
-    "metrics",
-    "stats",
-    "aggregates",
-    "disabled_reason",
-    # What an attestation service says of the node, for TrustedFilter.
-    "trust_level",
-)
-_DTYPES: dict[str, type] = {
-    **dict.fromkeys(INTEGERS, np.int64),
-    **dict.fromkeys(FLOATS, np.float64),
-    **dict.fromkeys(FLAGS, np.bool_),
-}
-NUMBERS = frozenset(_DTYPES)
 
 
 class HostTable:
@@ -87,7 +36,7 @@ class HostTable:
         self.candidates: Mask = np.zeros(0, np.bool_)
         self.warnings: dict[str, None] = {}
         self._numbers: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()
+            name: np.zeros(0, dtype) for name, dtype in DTYPES.items()
         }
         self._objects = {name: Interned(0) for name in OBJECTS}
         self._present: Mask = np.zeros(0, np.bool_)
@@ -95,6 +44,8 @@ class HostTable:
         self._rows_of_host: dict[str, tuple[int, ...]] = {}
         self._holes: list[int] = []
         self._borrowed: set[str] = set()
+        self._journals = {name: Journal() for name in (*NUMBERS, *OBJECTS)}
+        self.remembered = Remembered()
 
     def __len__(self) -> int:
         """Return the number of hosts."""
@@ -144,18 +95,21 @@ class HostTable:
         if name in self._objects:
             self._own_object(name).set(row, value, key)
         else:
-            self._own_number(name)[row] = _unset(name) if value is None else value
+            self._own_number(name)[row] = unset(name) if value is None else value
+        self._journals[name].note(row)
 
     def share(self, row: int, name: str, key: Hashable) -> bool:
         """Give a row the object that another row has under this key; False when none has."""
         if not self._objects[name].knows(key):
             return False
         self._own_object(name).share(row, key)
+        self._journals[name].note(row)
         return True
 
     def fill(self, name: str, column: npt.NDArray[Any]) -> None:
         """Write a whole column of numbers, one element for each row."""
         self._own_number(name)[: self.size] = column
+        self._journals[name].note_all()
 
     def codes(self, name: str) -> Codes:
         """Return integers that are equal exactly where rows have the same value of a column."""
@@ -182,6 +136,61 @@ class HostTable:
         """
         column = self._objects[name]
         return column.derived(key, function, dtype)[column.codes[: self.size]]
+
+    def derived_values(
+        self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
+    ) -> npt.NDArray[Any]:
+        """Return function(value) for each distinct value of an object column; see derived()."""
+        column = self._objects[name]
+        return column.derived(key, function, dtype)[: len(column.values())]
+
+    def positions(self, columns: Iterable[str]) -> tuple[int, ...]:
+        """Return how often each of these columns was written; see written_since()."""
+        return tuple([self._journals[name].position for name in columns])
+
+    def written_since(
+        self, columns: Iterable[str], positions: Iterable[int]
+    ) -> npt.NDArray[np.int64] | None:
+        """Return the rows in which any of these columns was written, None where that is unknown."""
+        rows: set[int] = set()
+        for name, position in zip(columns, positions, strict=True):
+            written = self._journals[name].since(position)
+            if written is None:
+                return None
+            rows.update(written)
+        return np.array(sorted(rows), np.int64)
+
+    def owns(self, columns: Iterable[str]) -> bool:
+        """Return whether this is a copy that has changed one of these columns itself."""
+        return any(name not in self._borrowed for name in columns)
+
+    def part(
+        self,
+        rows: Codes,
+        columns: Iterable[str],
+        changes: Mapping[str, int] | None = None,
+        times: Codes | int = 0,
+    ) -> "HostTable":
+        """Return a table of these rows with these columns and names, to be read only.
+
+        Each row is as it would be after so many times these changes of its numbers.
+        """
+        other = HostTable.__new__(HostTable)
+        other.__dict__.update(self.__dict__)
+        other.size = len(rows)
+        wanted = {*columns, "host", "nodename"}
+        other._numbers = {
+            name: each[rows] for name, each in self._numbers.items() if name in wanted
+        }
+        other._objects = {
+            name: each.part(rows) for name, each in self._objects.items() if name in wanted
+        }
+        for name, change in (changes or {}).items():
+            if name in wanted:
+                other._numbers[name] += change * times
+        other._present = other.candidates = self._present[rows]
+        other.limits = Limits(len(rows))
+        return other
 
     def warn(self, text: str) -> None:
         """Keep a warning for whoever reads the decision; the same one is kept once."""
@@ -236,31 +245,32 @@ class HostTable:
         other.limits = Limits(self.size)
         other.candidates = self.present
         other.warnings = {}
+        other._journals = self._journals.copy()
+        other.remembered = self.remembered.copy()
         return other
 
     def _own_number(self, name: str) -> npt.NDArray[Any]:
         if name in self._borrowed:
             self._numbers[name] = self._numbers[name].copy()
-            self._borrowed.discard(name)
+            self._disown(name)
         return self._numbers[name]
 
     def _own_object(self, name: str) -> Interned:
         if name in self._borrowed:
             self._objects[name] = self._objects[name].copy()
-            self._borrowed.discard(name)
+            self._disown(name)
         return self._objects[name]
+
+    def _disown(self, name: str) -> None:
+        self._journals[name] = Journal(self._journals[name].position)
+        self._borrowed.discard(name)
 
     def _grow(self, capacity: int) -> None:
         for name, column in self._numbers.items():
-            more = np.full(capacity - len(column), _unset(name), column.dtype)
+            more = np.full(capacity - len(column), unset(name), column.dtype)
             self._numbers[name] = np.concatenate([column, more])
         for objects in self._objects.values():
             objects.grow(capacity)
         self._present = np.concatenate(
             [self._present, np.zeros(capacity - len(self._present), np.bool_)]
         )
-
-
-def _unset(name: str) -> float:
-    """Return what stands for None: ratios and ages have a number for it that fits nothing."""
-    return np.nan if name in FLOATS else 0

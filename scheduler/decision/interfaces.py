@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a decision asks of its plug-ins; their base classes in filters and weighers fulfil it."""
 
+from collections.abc import Hashable
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -30,6 +31,12 @@ class Filter(Protocol):
     def run_filter_for_index(self, index: int) -> bool:
         """Return whether to ask for the instance at this place of the request, from 0."""
 
+    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
+        """Return the columns on which the verdict about a row depends, None for any."""
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        """Return what of the request the verdicts depend on, None where that cannot be told."""
+
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         """Return for each row whether the host passes."""
 
@@ -43,6 +50,7 @@ class Weigher(Protocol):
     minval: float | None
     maxval: float | None
     scales: ClassVar[bool]
+    reads: ClassVar[tuple[str, ...]]
 
     @property
     def name(self) -> str:
@@ -53,6 +61,9 @@ class Weigher(Protocol):
 
     def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
         """Return the multiplier of all these rows, or one for each; 0 leaves the weigher out."""
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        """Return what of the request the weights depend on, None where that cannot be told."""
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         """Return the raw weight of each row."""

@@ -75,6 +75,14 @@ class Interned:
         self._derived[key] = results, len(self._written)
         return results
 
+    def part(self, rows: npt.NDArray[np.int64]) -> "Interned":
+        """Return a column of some of the rows, to be read only; all else is this one's."""
+        other = Interned.__new__(Interned)
+        for name in Interned.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.codes = self.codes[rows]
+        return other
+
     def grow(self, capacity: int) -> None:
         self._uses[UNSET] += capacity - len(self.codes)
         self.codes = np.concatenate([self.codes, np.zeros(capacity - len(self.codes), np.int32)])

@@ -49,6 +49,11 @@ class Limits:
             raise AttributeError(f"no limit is called {name}")
         return self._column(name)
 
+    @property
+    def columns(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The columns that were set."""
+        return self._columns
+
     def make(self, name: str, where: npt.NDArray[np.bool_], value: Callable[[int], Any]) -> None:
         """Set a limit that is no number: value(row), which is made when it is asked for."""
         self._made[name] = where.copy(), value
@@ -56,6 +61,13 @@ class Limits:
     def of(self, row: int) -> "HostLimits":
         """Return the limits of one host as a mapping that can be written."""
         return HostLimits(self, row)
+
+    def on(self, row: int) -> dict[str, Any]:
+        """Return the limits of one host by themselves."""
+        if self._others or self._made:
+            return dict(self.of(row))
+        found = {name: float(column[row]) for name, column in self._columns.items()}
+        return {name: each for name, each in found.items() if each == each}
 
     def _column(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self._columns:

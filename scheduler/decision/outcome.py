@@ -45,6 +45,17 @@ class Taken:
     cells: InstanceNUMATopology | None = None
     devices: tuple[PciDevicePool, ...] = ()
 
+    @property
+    def changes(self) -> dict[str, int]:
+        """By how much the numbers of the host change with that."""
+        return {
+            "num_instances": 1,
+            "num_io_ops": 1,
+            "free_ram_mb": -self.memory_mb,
+            "free_disk_mb": -self.disk_mb,
+            "vcpus_used": self.vcpus,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class WeighedHost:

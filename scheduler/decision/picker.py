@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From weights to a choice."""
 
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -13,6 +14,25 @@ from scheduler.decision.scaling import Weights
 _FEW = 8
 # By what part of the range of all totals two that count as equally good may differ.
 NEARLY = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one of the best is chosen; see pick()."""
+
+    chance: Random
+    subset_size: int = 1
+    shuffle: bool = False
+    choices: int = 1
+
+    @property
+    def takes_best(self) -> bool:
+        """Whether it is always the best, of equal ones the first."""
+        return self.subset_size == 1 and not self.shuffle and self.choices <= 1
+
+    def among(self, totals: Weights) -> int:
+        """Return the position of the one that is chosen."""
+        return pick(totals, self.subset_size, self.shuffle, self.chance, self.choices)
 
 
 def best_first(totals: Weights, count: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.decision import picker
+from scheduler.decision.asking import passing
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
@@ -166,7 +167,7 @@ def _asked(
         before = left
         if each.applies(spec):
             hosts.candidates = candidates
-            candidates = candidates & each.mask(hosts, spec)
+            candidates = candidates & passing(hosts, each, spec)
             left = int(np.count_nonzero(candidates))
         steps.append(Step(each.name, before, left))
         if not left:

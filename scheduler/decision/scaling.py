@@ -18,16 +18,36 @@ def scaled(raw: Weights, minval: float | None = None, maxval: float | None = Non
     """
     if not len(raw):
         return raw
-    raw = np.where(np.isfinite(raw), raw, -np.inf)
-    finite = raw[np.isfinite(raw)]
-    if not len(finite):
-        return np.zeros(len(raw))
-    low = float(finite.min()) if minval is None else minval
-    high = float(finite.max()) if maxval is None else maxval
+    least, most = float(raw.min()), float(raw.max())
+    if not math.isfinite(least) or not math.isfinite(most):
+        return _scaled_odd(raw, minval, maxval)
+    low = least if minval is None else minval
+    high = most if maxval is None else maxval
+    if least < low or most > high:
+        raw = np.clip(raw, low, high)
+    return between(raw, low, high)
+
+
+def between(raw: Weights, low: float, high: float) -> Weights:
+    """Return (raw - low) / (high - low) for numbers from low to high, 0 where that is no range."""
     if high <= low:
         # All are equal, or below minval and so equal once they are clamped.
         return np.zeros(len(raw))
     if not math.isfinite(high - low):
         # The difference of two huge numbers; that of their halves is one.
         raw, low, high = raw / 2, low / 2, high / 2
-    return (np.clip(raw, low, high) - low) / (high - low)
+    # In place, since getting memory for results costs more than the arithmetic.
+    result = np.subtract(raw, low)
+    result /= high - low
+    return result
+
+
+def _scaled_odd(raw: Weights, minval: float | None, maxval: float | None) -> Weights:
+    """Return scaled() of weights some of which are no numbers."""
+    finite = raw[np.isfinite(raw)]
+    if not len(finite):
+        return np.zeros(len(raw))
+    low = float(finite.min()) if minval is None else minval
+    high = float(finite.max()) if maxval is None else maxval
+    # Both ends are numbers now, so those in between are, too.
+    return scaled(np.where(np.isfinite(raw), np.clip(raw, low, high), low), low, high)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scheduler.decision.asking import raw_weights
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.interfaces import Rows, Weigher
 from scheduler.decision.scaling import Weights, scaled
@@ -29,9 +30,10 @@ def weighed(
         if not weigher.applies(spec):
             continue
         multipliers = weigher.multipliers(hosts, rows)
-        if not np.any(multipliers):
+        if not (multipliers if isinstance(multipliers, float) else np.any(multipliers)):
             continue
-        share = _share(weigher, weigher.weigh(hosts, spec)[rows], multipliers)
+        raw = raw_weights(hosts, weigher, spec)
+        share = _share(weigher, raw if len(rows) == len(raw) else raw[rows], multipliers)
         shares[weigher.name] = share
         totals += share
     return totals, shares
@@ -39,9 +41,9 @@ def weighed(
 
 def _share(weigher: Weigher, raw: Weights, multipliers: float | Weights) -> Weights:
     """Return the multiplied weights; a host whose weight is no number gets the least there is."""
-    known = np.isfinite(raw)
     weights = scaled(raw, weigher.minval, weigher.maxval) if weigher.scales else raw
     share = np.asarray(multipliers * weights)
+    known = np.isfinite(raw)
     if known.all():
         return share
     if weigher.scales:

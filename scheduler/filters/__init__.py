@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters keep the hosts on which an instance may run. This is the base class for all of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,8 @@ class BaseHostFilter:
     looks at: it is then asked once for each distinct combination of their values. A filter written
     for Nova overrides host_passes() and has no reads: it is asked for every host that is left. One
     that overrides filter_all() is given all of these at once.
+
+    A filter that defines question() need not be asked again about hosts that have not changed.
 
     Settings are class attributes with their defaults; options says where in the configuration
     their values are found, as (attribute, group, option) each.
@@ -67,6 +69,15 @@ class BaseHostFilter:
     def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
         """Return the attributes that host_passes() looks at for this request, None for any."""
         return self.reads
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        """Return what of the request the verdicts depend on, None where that cannot be told.
+
+        Requests with the same question share verdicts, which must depend, besides it and the
+        settings, on the columns of columns_read() in the row of the host alone. It holds for the
+        class that defines it, not for those that inherit it: they may look at more.
+        """
+        return None
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         """Return in words, with figures, why a host does not pass. Asked only of those."""

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for vCPUs where aggregates say how far they are over-committed."""
 
+from collections.abc import Hashable
+
 from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.core import CoreFilter
+from scheduler.objects.request_spec import RequestSpec
 
 
 class AggregateCoreFilter(CoreFilter):
@@ -13,6 +16,11 @@ class AggregateCoreFilter(CoreFilter):
 
     The smallest cpu_allocation_ratio among their metadata counts, else the host's own.
     """
+
+    reads = (*CoreFilter.reads, "aggregates")
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return super().question(spec)
 
     def ratios(self, hosts: HostTable) -> Weights:
         return overridden(hosts, "cpu_allocation_ratio", super().ratios(hosts))

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for disk where aggregates say how far it is over-committed."""
 
+from collections.abc import Hashable
+
 from scheduler.decision.aggregate_metadata import overridden
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
 from scheduler.filters.disk import DiskFilter
+from scheduler.objects.request_spec import RequestSpec
 
 
 class AggregateDiskFilter(DiskFilter):
@@ -13,6 +16,11 @@ class AggregateDiskFilter(DiskFilter):
 
     The smallest disk_allocation_ratio among their metadata counts, else the host's own.
     """
+
+    reads = (*DiskFilter.reads, "aggregates")
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return super().question(spec)
 
     def ratios(self, hosts: HostTable) -> Weights:
         return overridden(hosts, "disk_allocation_ratio", super().ratios(hosts))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for availability zones."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
 from scheduler.decision import aggregate_metadata
@@ -25,9 +25,13 @@ class AvailabilityZoneFilter(BaseHostFilter):
     run_filter_once_per_request = True
     default_zone = "nova"
     options: ClassVar[Options] = (("default_zone", "DEFAULT", "default_availability_zone"),)
+    reads = ("aggregates",)
 
     def applies(self, spec: RequestSpec) -> bool:
         return bool(spec.availability_zone)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return spec.availability_zone
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         wanted = spec.availability_zone

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import NUMBERS, OBJECTS
 from scheduler.filters.extra_specs_ops import matches
 from scheduler.objects.request_spec import RequestSpec
 

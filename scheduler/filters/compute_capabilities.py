@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for what a flavor's extra specs ask of a host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
+from scheduler.decision.columns import NUMBERS
 from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import NUMBERS, HostTable, Mask
+from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
 from scheduler.filters.capability import UNCOLUMNED, Capability, capabilities
 from scheduler.filters.extra_specs_ops import all_matching
@@ -26,6 +27,13 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
 
     def applies(self, spec: RequestSpec) -> bool:
         return any(capabilities(spec))
+
+    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
+        firsts = {each.first for each in capabilities(spec) if each.is_attribute}
+        return None if firsts & UNCOLUMNED else ("stats", *sorted(firsts))
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return tuple(capabilities(spec))
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         asked = list(capabilities(spec))

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for vCPUs."""
 
+from collections.abc import Hashable
+from typing import ClassVar
+
 import numpy as np
 
 from scheduler.decision.host_state import HostState
@@ -17,6 +20,11 @@ class CoreFilter(BaseHostFilter):
 
     A host that reports no CPUs at all passes, without a limit: its count is taken for broken.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("vcpus_total", "vcpus_used", "cpu_allocation_ratio")
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return spec.vcpus
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         total = hosts.vcpus_total

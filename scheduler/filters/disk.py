@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for local disk."""
 
+from collections.abc import Hashable
+from typing import ClassVar
+
 import numpy as np
 
 from scheduler.decision.host_state import HostState
@@ -14,6 +17,15 @@ from scheduler.objects.request_spec import RequestSpec
 
 class DiskFilter(BaseHostFilter):
     """Keep the hosts with enough free disk for root, ephemeral and swap, over-commit included."""
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "total_usable_disk_gb",
+        "free_disk_mb",
+        "disk_allocation_ratio",
+    )
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return spec.disk_mb
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         total = hosts.total_usable_disk_gb * 1024

@@ -3,6 +3,7 @@
 """A filter for what an image needs of the hypervisor."""
 
 import json
+from collections.abc import Hashable
 from typing import Any
 
 from scheduler.decision.host_state import HostState
@@ -40,6 +41,9 @@ class ImagePropertiesFilter(BaseHostFilter):
 
     def applies(self, spec: RequestSpec) -> bool:
         return bool(self._wanted(spec) or _version(spec) or _address_bits(spec))
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return tuple(self._wanted(spec)), _version(spec), _address_bits(spec)
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         return not self._unmet(host_state, spec_obj)

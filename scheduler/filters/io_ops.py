@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for input and output."""
 
+from collections.abc import Hashable
+from typing import ClassVar
+
 import numpy as np
 
 from scheduler.decision.host_state import HostState
@@ -16,6 +19,10 @@ class IoOpsFilter(BaseHostFilter):
 
     most = 8
     options = (("most", "filter_scheduler", "max_io_ops_per_host"),)
+    reads: ClassVar[tuple[str, ...]] = ("num_io_ops",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         return np.asarray(hosts.num_io_ops < self.allowed(hosts), np.bool_)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable, Mask
+from scheduler.decision.columns import NUMBERS, OBJECTS
+from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.residents import EVERY
 
 Truths = npt.NDArray[np.int8]

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for the number of instances."""
 
+from collections.abc import Hashable
+from typing import ClassVar
+
 import numpy as np
 
 from scheduler.decision.host_state import HostState
@@ -16,6 +19,10 @@ class NumInstancesFilter(BaseHostFilter):
 
     most = 50
     options = (("most", "filter_scheduler", "max_instances_per_host"),)
+    reads: ClassVar[tuple[str, ...]] = ("num_instances",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         return np.asarray(hosts.num_instances < self.allowed(hosts), np.bool_)

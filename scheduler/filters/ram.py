@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for memory."""
 
+from collections.abc import Hashable
+from typing import ClassVar
+
 import numpy as np
 
 from scheduler.decision.host_state import HostState
@@ -14,6 +17,15 @@ from scheduler.objects.request_spec import RequestSpec
 
 class RamFilter(BaseHostFilter):
     """Keep the hosts with enough free memory, over-commit included."""
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "total_usable_ram_mb",
+        "free_ram_mb",
+        "ram_allocation_ratio",
+    )
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return spec.memory_mb
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         total = hosts.total_usable_ram_mb

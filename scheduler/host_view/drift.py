@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from scheduler.decision.host_table import INTEGERS, HostTable
+from scheduler.decision.columns import INTEGERS
+from scheduler.decision.host_table import HostTable
 
 # What tells one row, and one state of it, from others.
 _IDENTITY = ("node_id", "generation")

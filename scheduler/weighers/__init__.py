@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers prefer some hosts over others. This is the base class for all of them."""
 
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,9 @@ class BaseHostWeigher:
     leaves the weigher out. aggregate_key names the metadata by which aggregates change the
     multiplier for their hosts. sign is -1 where a positive multiplier means that less is better.
 
+    A weigher that defines question(), and in reads which columns it looks at, need not weigh hosts
+    again that have not changed.
+
     scales says whether the numbers are scaled at all, in_all whether the weigher runs where the
     configuration asks for all_weighers.
 
@@ -38,6 +42,7 @@ class BaseHostWeigher:
     scales: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     aggregate_key: ClassVar[str | None] = None
+    reads: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[Options] = ()
 
     def __init__(self, **settings: Any) -> None:
@@ -51,6 +56,13 @@ class BaseHostWeigher:
     def applies(self, spec: RequestSpec) -> bool:
         """Return False when the request alone shows that all hosts weigh 0."""
         return True
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        """Return what of the request the weights depend on; see BaseHostFilter.question().
+
+        Here the columns are those in reads.
+        """
+        return None
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         """Return the raw weight of each row; those of rows that are no candidates do not count."""

@@ -6,7 +6,7 @@ Source: the dot-product heuristics for vector bin packing (Panigrahy, Talwar, Uy
 "Heuristics for Vector Bin Packing", 2011), here with both vectors at length 1. Nova has none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -27,6 +27,20 @@ class AlignmentWeigher(BaseHostWeigher):
     multiplier = 0.0
     aggregate_key = "alignment_weight_multiplier"
     options = (("multiplier", "alignment", "weight_multiplier"),)
+    reads = (
+        "vcpus_total",
+        "cpu_allocation_ratio",
+        "vcpus_used",
+        "total_usable_ram_mb",
+        "ram_allocation_ratio",
+        "free_ram_mb",
+        "total_usable_disk_gb",
+        "disk_allocation_ratio",
+        "free_disk_mb",
+    )
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return spec.vcpus, spec.memory_mb, spec.disk_mb
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         product, needed_squared, free_squared = np.zeros((3, hosts.size))

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for builds that failed."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -17,6 +19,10 @@ class BuildFailureWeigher(BaseHostWeigher):
     sign = -1.0
     aggregate_key = "build_failure_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "build_failure_weight_multiplier"),)
+    reads = ("failed_builds",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.failed_builds.astype(np.float64)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for free vCPUs."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -17,6 +19,10 @@ class CPUWeigher(BaseHostWeigher):
     multiplier = 1.0
     aggregate_key = "cpu_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "cpu_weight_multiplier"),)
+    reads = ("vcpus_total", "cpu_allocation_ratio", "vcpus_used")
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return np.asarray(hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for the cell of an instance that moves."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -17,9 +19,14 @@ class CrossCellWeigher(BaseHostWeigher):
     multiplier = 1000000.0
     aggregate_key = "cross_cell_move_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "cross_cell_move_weight_multiplier"),)
+    reads = ("cell_uuid",)
 
     def applies(self, spec: RequestSpec) -> bool:
         return _preferred(spec) is not None
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        cell = _preferred(spec)
+        return None if cell is None else cell.uuid
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         cell = _preferred(spec)

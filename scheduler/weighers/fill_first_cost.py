@@ -5,6 +5,8 @@
 Source: behaviour reference 2.5.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -24,6 +26,10 @@ class FillFirstCostWeigher(BaseHostWeigher):
     scales = False
     in_all = False
     options = (("multiplier", "filter_scheduler", "compute_fill_first_cost_fn_weight"),)
+    reads = ("free_ram_mb",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         # The lowest cost wins there, the highest weight here.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for the version of the hypervisor."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     multiplier = 1.0
     aggregate_key = "hypervisor_version_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "hypervisor_version_weight_multiplier"),)
+    reads = ("hypervisor_version",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.derived("hypervisor_version", "figure", _version, np.float64)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for input and output."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -17,6 +19,10 @@ class IoOpsWeigher(BaseHostWeigher):
     multiplier = -1.0
     aggregate_key = "io_ops_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "io_ops_weight_multiplier"),)
+    reads = ("num_io_ops",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.num_io_ops.astype(np.float64)

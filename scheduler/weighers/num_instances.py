@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for the number of instances."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -16,6 +18,10 @@ class NumInstancesWeigher(BaseHostWeigher):
     multiplier = 0.0
     aggregate_key = "num_instances_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "num_instances_weight_multiplier"),)
+    reads = ("num_instances",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.num_instances.astype(np.float64)

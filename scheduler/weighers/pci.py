@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for PCI devices."""
 
+from collections.abc import Hashable
+
 from inventory.pci_pools import PciPools
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.scaling import Weights
@@ -21,6 +23,10 @@ class PCIWeigher(BaseHostWeigher):
     multiplier = 1.0
     aggregate_key = "pci_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "pci_weight_multiplier"),)
+    reads = ("pci_stats",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.derived("pci_stats", "free devices", _few, float)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for free memory."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from scheduler.decision.host_table import HostTable
@@ -17,6 +19,10 @@ class RAMWeigher(BaseHostWeigher):
     multiplier = 1.0
     aggregate_key = "ram_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "ram_weight_multiplier"),)
+    reads = ("free_ram_mb",)
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return ()
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.free_ram_mb.astype(np.float64)

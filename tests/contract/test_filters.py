@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import NUMBERS, OBJECTS
 from scheduler.decision.pipeline import Plan, explain, filtered
 from scheduler.filters import BaseHostFilter
 from scheduler.plugins import FILTERS

@@ -18,6 +18,11 @@ class RoomyHost(BaseHostFilter):
 class RoomyHosts(BaseHostFilter):
     """Keep the hosts with at least twice the memory of the instance."""
 
+    reads = ("total_usable_ram_mb",)
+
+    def question(self, spec):
+        return spec.memory_mb
+
     def mask(self, hosts, spec):
         return hosts.total_usable_ram_mb >= 2 * spec.memory_mb
 
@@ -59,6 +64,10 @@ class FreeShare(BaseHostWeigher):
 
     minval = 0.0
     maxval = 1.0
+    reads = ("free_ram_mb", "total_usable_ram_mb")
+
+    def question(self, spec):
+        return ()
 
     def weigh(self, hosts, spec):
         return hosts.free_ram_mb / np.maximum(hosts.total_usable_ram_mb, 1)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_state import HostState, promised_instance
-from scheduler.decision.host_table import NUMBERS, OBJECTS
 from scheduler.decision.residents import EVERY
 from scheduler.objects.instance import Instance
 from tests.builders import INSTANCE, a_flavor, a_request, an_image

@@ -14,7 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from scheduler.decision.host_table import FLAGS, FLOATS, INTEGERS, NUMBERS, OBJECTS, HostTable
+from scheduler.decision.columns import FLAGS, FLOATS, INTEGERS, NUMBERS, OBJECTS
+from scheduler.decision.host_table import HostTable
 from scheduler.objects.instance import Instance
 from tests.hosts import a_host, a_table
 

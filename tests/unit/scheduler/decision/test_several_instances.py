@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.host_table import NUMBERS, OBJECTS
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from inventory import allocations, compute_nodes, instances, tables
 from inventory.engine import Database
-from scheduler.decision.host_table import NUMBERS, OBJECTS, HostTable
+from scheduler.decision.columns import NUMBERS, OBJECTS
+from scheduler.decision.host_table import HostTable
 from scheduler.host_view import HostView
 from scheduler.host_view.changes import Changes
 from scheduler.rpc import changes

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Plug-ins asked for all hosts, or only for those that have changed since they were asked before.
+
+Which they can be is what they declare: the columns that they look at, and their question. It holds
+for the class that declares it and not for those that inherit from it, which may look at more.
+"""
+
+from functools import partial
+
+from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.interfaces import Filter, Weigher
+from scheduler.decision.limits import Limits
+from scheduler.decision.remembered import Results
+from scheduler.decision.reuse import recalled
+from scheduler.decision.scaling import Weights
+from scheduler.objects.request_spec import RequestSpec
+
+# The names of results; those of limits are their own.
+_PASSES, _RAW = "passes", "raw"
+
+
+def passing(hosts: HostTable, rule: Filter, spec: RequestSpec) -> Mask:
+    """Return for each row whether its host passes a filter, and set the limits of the filter."""
+    columns = rule.columns_read(spec)
+    question = rule.question(spec) if declares(rule) else None
+    if question is None or columns is None:
+        return rule.mask(hosts, spec)
+    found = recalled(hosts, (rule, question), columns, partial(_verdicts, rule, spec))
+    for name, column in found.items():
+        if name != _PASSES:
+            setattr(hosts.limits, name, column)
+    return found[_PASSES]
+
+
+def verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, Results]:
+    """Return whether hosts pass a filter, all of them, and the limits by name that it sets."""
+    found = _verdicts(rule, spec, hosts)
+    return found.pop(_PASSES), found
+
+
+def raw_weights(hosts: HostTable, weigher: Weigher, spec: RequestSpec) -> Weights:
+    """Return the raw weight of each row."""
+    question = weigher.question(spec) if declares(weigher) else None
+    if question is None:
+        return weigher.weigh(hosts, spec)
+    return recalled(
+        hosts, (weigher, question), weigher.reads, lambda part: {_RAW: weigher.weigh(part, spec)}
+    )[_RAW]
+
+
+def declares(plugin: Filter | Weigher) -> bool:
+    """Return whether a plug-in itself, not what it inherits from, says what it depends on."""
+    return "question" in vars(type(plugin))
+
+
+def _verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> Results:
+    """Return whether hosts pass, and the limits that the filter sets with that."""
+    limits, candidates = hosts.limits, hosts.candidates
+    # All are asked, since the next request may leave others.
+    hosts.limits, hosts.candidates = Limits(hosts.size), hosts.present
+    try:
+        return {_PASSES: rule.mask(hosts, spec), **hosts.limits.columns}
+    finally:
+        hosts.limits, hosts.candidates = limits, candidates

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.decision.reuse and of what it remembers; see also contract/test_reuse.py."""
+
+import numpy as np
+import pytest
+
+from scheduler.decision import remembered
+from scheduler.decision.reuse import recalled
+from tests.hosts import hosts_with
+
+COLUMNS = ("free_ram_mb",)
+
+
+@pytest.fixture
+def table():
+    return hosts_with("free_ram_mb", {f"h{number}": number for number in range(8)})
+
+
+class Doubled:
+    """Work that remembers of how many rows it was asked to do."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, hosts):
+        self.rows.append(hosts.size)
+        return {"doubled": 2 * hosts.free_ram_mb}
+
+
+def ask(table, work, key="key"):
+    return recalled(table, key, COLUMNS, work)["doubled"].tolist()
+
+
+def test_only_rows_that_were_written_are_done_again(table):
+    work = Doubled()
+    assert ask(table, work) == ask(table, work) == [0, 2, 4, 6, 8, 10, 12, 14]
+    table.set(3, "free_ram_mb", 50)
+    table.set(3, "free_disk_mb", 50)
+    table.set(5, "vcpus_used", 1)
+    assert ask(table, work)[3] == 100
+    assert work.rows == [8, 1]
+
+
+def test_with_many_changes_everything_is_done_again(table):
+    work = Doubled()
+    ask(table, work)
+    for row in range(3):
+        table.set(row, "free_ram_mb", 1)
+    assert ask(table, work)[:4] == [2, 2, 2, 6]
+    table.fill("free_ram_mb", np.arange(8) + 1)
+    assert ask(table, work)[0] == 2
+    table.add("h9", "n9")
+    assert len(ask(table, work)) == 9
+    assert work.rows == [8, 8, 8, 9]
+
+
+def test_a_copy_shares_what_it_has_not_changed_and_keeps_the_rest_to_itself(table):
+    work = Doubled()
+    first = table.working_copy()
+    ask(first, work)
+    assert ask(table, work)[0] == 0
+    first.set(0, "free_ram_mb", 9)
+    assert ask(first, work)[0] == 18
+    first.set(0, "free_ram_mb", 10)
+    assert ask(first, work)[0] == 20
+    assert ask(table, work)[0] == ask(table.working_copy(), work)[0] == 0
+    assert work.rows == [8, 1, 1]
+
+
+def test_results_of_other_kinds_than_before_replace_them(table):
+    recalled(table, "key", COLUMNS, lambda hosts: {"other": hosts.free_ram_mb})
+    table.set(0, "free_ram_mb", 9)
+    assert ask(table, Doubled())[0] == 18
+
+
+def test_nobody_can_change_what_is_remembered(table):
+    found = recalled(table, "key", COLUMNS, Doubled())["doubled"]
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 1
+
+
+def test_what_was_not_asked_for_longest_is_forgotten(table, monkeypatch):
+    monkeypatch.setattr(remembered, "MOST_BYTES", 3 * 64)
+    work = Doubled()
+    for key in ("a", "b", "c", "a", "d", "a", "b"):
+        ask(table, work, key)
+    assert len(work.rows) == 5
