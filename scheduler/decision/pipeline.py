@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler.decision import picker
 from scheduler.decision.asking import passing
+from scheduler.decision.further import First, Further, following
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
@@ -27,13 +28,15 @@ from scheduler.decision.outcome import (
     Step,
     WeighedHost,
 )
+from scheduler.decision.picker import Choice
 from scheduler.decision.scaling import Weights
 from scheduler.decision.weighing import weighed
 from scheduler.objects.request_spec import RequestSpec
 
 # Nova's words. They reach tenants and stay as vague as they are there.
 NOT_ENOUGH = "There are not enough hosts available."
-# Of how many of the best hosts a decision keeps the weights.
+# Of how many of the best hosts a decision keeps the weights, for the first instance; for others of
+# the one that was chosen.
 EXPLAINED = 5
 # How much of a reason is told.
 MOST_CHARACTERS = 1000
@@ -87,10 +90,18 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     the next ones, since it can only have become fuller.
     """
     chance = Random(request.seed)
+    choice = Choice(chance, plan.host_subset_size, plan.shuffle_best, request.choices)
     candidates, narrowing = allowed(hosts, request.spec, plan)
     placements: list[Placement] = []
     ranking: _Ranking | None = None
+    further: Further | None = None
     for index, uuid in enumerate(request.instance_uuids):
+        if further is not None:
+            placement = further.place(request.spec.for_instance(uuid))
+            if placement is not None:
+                placements.append(placement)
+                continue
+            candidates, further = further.candidates, None
         spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
         candidates, steps = filtered(hosts, spec, plan.filters, candidates, index)
         steps = (*narrowing, *steps)
@@ -98,10 +109,14 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
             reason = no_such_host(hosts, spec) or NOT_ENOUGH
             return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
         ranking = _ranked(hosts, spec, plan, candidates)
-        position = picker.pick(
-            ranking.totals, plan.host_subset_size, plan.shuffle_best, chance, request.choices
-        )
+        position = choice.among(ranking.totals)
         placements.append(_placed(hosts, spec, ranking, position, steps))
+        if index == 0 and len(request.instance_uuids) > 1:
+            rules = asked_for(plan.filters, spec, 1)
+            first = First(placements[0], spec, rules, plan.weighers, ranking.rows, narrowing)
+            further = following(hosts, first, choice)
+    if further is not None and ranking is not None:
+        ranking = ranking._replace(candidates=further.candidates)
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, ranking))
 
 
@@ -150,12 +165,16 @@ def filtered(
 
     A forced host is not asked any filter, and a rebuild only those that concern the image.
     """
+    return _asked(hosts, spec, asked_for(filters, spec, index), candidates)
+
+
+def asked_for(filters: Sequence[Filter], spec: RequestSpec, index: int) -> list[Filter]:
+    """Return the filters that are asked for the instance at this place of a request."""
     if spec.is_rebuild:
         filters = [each for each in filters if each.RUN_ON_REBUILD]
     elif spec.has_forced_target:
-        return candidates, ()
-    filters = [each for each in filters if each.run_filter_for_index(index)]
-    return _asked(hosts, spec, filters, candidates)
+        filters = ()
+    return [each for each in filters if each.run_filter_for_index(index)]
 
 
 def _asked(

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What filters and weighers will say of hosts that take further instances of a request.
+
+They are asked about many hosts at once, ahead of time: asking about one costs as much.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.decision.asking import verdicts
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.interfaces import Filter, Rows, Weigher
+from scheduler.decision.outcome import Taken
+from scheduler.objects.request_spec import RequestSpec
+
+# How many instances more are looked at for a host that takes one after the other, at most.
+_MOST_AHEAD = 32
+
+
+class Prospect(NamedTuple):
+    """A host after some instance: its limits, and its raw weight from each weigher.
+
+    refused_by is the first filter that refuses it for another one.
+    """
+
+    refused_by: Filter | None
+    limits: dict[str, float]
+    raw: tuple[float, ...]
+
+
+class Forecast:
+    """Prospects by row of a table, for instances that take all the same.
+
+    All filters and weighers must declare what they depend on; see asking.
+    """
+
+    def __init__(
+        self,
+        hosts: HostTable,
+        spec: RequestSpec,
+        filters: Sequence[Filter],
+        weighers: Sequence[Weigher],
+        taken: Taken,
+    ) -> None:
+        self._hosts = hosts
+        self._spec = spec
+        self._filters = filters
+        self._weighers = weighers
+        self._taken = taken
+        self._columns = {name for each in weighers for name in each.reads}
+        for rule in filters:
+            self._columns.update(rule.columns_read(spec) or ())
+        self._ahead: dict[int, deque[Prospect]] = {}
+        self._asked: dict[int, int] = {}
+
+    def after(self, row: int, likely: Callable[[], Iterable[int]]) -> Prospect:
+        """Return what a row is now that it has taken one instance more.
+
+        likely returns rows that may be next to take one: they are looked at in the same go.
+        """
+        ahead = self._ahead.get(row)
+        if not ahead:
+            others = [each for each in likely() if each != row and not self._ahead.get(each)]
+            ahead = self._look(row, others)
+        return ahead.popleft()
+
+    def _look(self, row: int, others: list[int]) -> deque[Prospect]:
+        count = min(2 ** self._asked.get(row, 0), _MOST_AHEAD)
+        self._asked[row] = self._asked.get(row, 0) + 1
+        # The row has taken the instance already, the others would have taken it then.
+        times = [*range(count), *(1 for _ in others)]
+        rows = [row] * count + others
+        found = self._prospects(np.array(rows, np.int64), np.array(times, np.int64))
+        for other, prospect in zip(others, found[count:], strict=True):
+            self._ahead[other] = deque([prospect])
+        self._ahead[row] = deque(found[:count])
+        return self._ahead[row]
+
+    def _prospects(self, rows: Rows, times: Rows) -> list[Prospect]:
+        part = self._hosts.part(rows, self._columns, self._taken.changes, times)
+        refused: list[Filter | None] = [None] * len(rows)
+        limits: dict[str, list[float]] = {}
+        for rule in self._filters:
+            passes, columns = verdicts(rule, self._spec, part)
+            limits |= {name: column.tolist() for name, column in columns.items()}
+            for at in np.flatnonzero(~passes).tolist():
+                refused[at] = refused[at] or rule
+        raw = np.array([each.weigh(part, self._spec) for each in self._weighers])
+        weights = raw.reshape(len(self._weighers), len(rows)).T.tolist()
+        return [
+            Prospect(refused[at], {name: each[at] for name, each in limits.items()}, tuple(weight))
+            for at, weight in enumerate(weights)
+        ]
