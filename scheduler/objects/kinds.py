@@ -165,21 +165,27 @@ def items_of(value: Any, most: int) -> Collection[Any]:
     if not is_list(value):
         raise Malformed(f"{shown(value)} is not a list")
     items: Collection[Any] = value
+    _refuse_more(items, most)
+    return items
+
+
+def _refuse_more(items: Collection[Any], most: int) -> None:
     if len(items) > most:
         raise Malformed(f"{len(items)} items are more than {most}")
-    return items
 
 
 def list_of(item: Kind, most: int = MOST_ITEMS) -> Kind:
     """Return the kind of arrays whose items are all of one kind."""
+    read_item = item.read
 
     def read(value: Any) -> list[Any]:
-        items = items_of(value, most)
+        items = value if type(value) is list and len(value) <= most else items_of(value, most)
         found: list[Any] = []
         try:
-            found.extend(map(item.read, items))
+            for each in items:
+                found.append(read_item(each))  # noqa: PERF401  # lists are short: no map() to make
         except Malformed as wrong:
-            wrong.under(len(found))  # extend() keeps what came before the refused item
+            wrong.under(len(found))
             raise
         return found
 
@@ -194,12 +200,15 @@ def set_of(item: Kind, most: int = MOST_ITEMS) -> Kind:
 
 def map_of(item: Kind, key: Kind = NAME, most: int = MOST_ITEMS) -> Kind:
     """Return the kind of JSON objects used as a mapping."""
+    read_key, read_item = key.read, item.read
 
     def read(value: Any) -> dict[Any, Any]:
+        given = mapping_of(value)
+        _refuse_more(given, most)
         found: dict[Any, Any] = {}
-        for name, each in items_of(mapping_of(value).items(), most):
+        for name, each in given.items():
             try:
-                found[key.read(name)] = item.read(each)
+                found[read_key(name)] = read_item(each)
             except Malformed as wrong:
                 wrong.under(name if isinstance(name, str) and len(name) < 64 else shown(name))
                 raise

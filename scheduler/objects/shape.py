@@ -28,7 +28,7 @@ def unpacked(value: Any, name: str, major: str) -> Fields:
 
     A dict without an envelope is its own data: the flattened form of the legacy dictionaries.
     """
-    primitive = mapping_of(value)
+    primitive = value if type(value) is dict else mapping_of(value)
     actual = primitive.get(NAME_KEY)
     if actual is None:
         return primitive
@@ -40,7 +40,8 @@ def unpacked(value: Any, name: str, major: str) -> Fields:
     version = primitive.get(VERSION_KEY)
     if not isinstance(version, str) or version.partition(".")[0] != major:
         raise Malformed(f"{name} is of version {shown(version)}, not {major}.x")
-    return mapping_of(primitive.get(DATA_KEY))
+    data = primitive.get(DATA_KEY)
+    return data if type(data) is dict else mapping_of(data)
 
 
 def flattened(primitive: Any) -> Any:
@@ -80,8 +81,11 @@ class Shape(Generic[T]):
         self._major = version.partition(".")[0]
         self._settle = settle
         ours = {name: (renamed or {}).get(name, name) for name in kinds}
+        # With our own strings as keywords: those from the wire would be compared one by one.
         self._readers = {name: (ours[name], kind.read) for name, kind in kinds.items()}
-        self._writers = [(name, ours[name], kind) for name, kind in kinds.items()]
+        self._writers = [
+            (name, ours[name], kind.write, kind.nullable) for name, kind in kinds.items()
+        ]
         self._required = _fields_without_default(made)
         self.kind = Kind(self.read, self.write)
 
@@ -107,11 +111,11 @@ class Shape(Generic[T]):
     def data(self, value: T) -> Fields:
         """Return the fields of the value as on the wire, without the envelope."""
         data: Fields = {}
-        for name, ours, kind in self._writers:
+        for name, ours, write, nullable in self._writers:
             each = getattr(value, ours)
             if each is not None:
-                data[name] = kind.write(each)
-            elif kind.nullable:
+                data[name] = write(each)
+            elif nullable:
                 data[name] = None
         return data
 

@@ -3,7 +3,7 @@
 """On whose behalf a request comes, read from the context of a caller of any release."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from oslo_context import context as oslo
@@ -35,10 +35,13 @@ class RequestContext:
     def from_dict(cls, received: Any) -> "RequestContext":
         """Read a context; unknown keys are ignored, and what has the wrong type counts as unset."""
         given = received if isinstance(received, Mapping) else {}
-        texts = {
-            ours: next(filter(None, (_text(given.get(name)) for name in names)), None)
-            for ours, names in _NAMES.items()
-        }
+        texts: dict[str, str] = {}
+        for ours, names in _NAMES.items():
+            for name in names:
+                text = _text(given.get(name))
+                if text is not None:
+                    texts[ours] = text
+                    break
         roles = given.get("roles")
         timeout = given.get("client_timeout")
         return cls(
@@ -61,9 +64,10 @@ class RequestContext:
 
     def for_logging(self) -> oslo.RequestContext:
         """Return the context that oslo.log prints, and make it the current one of this thread."""
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
-        del known["client_timeout"]
-        return oslo.RequestContext(**known | {"roles": list(self.roles)}, overwrite=True)
+        known = {name: getattr(self, name) for name in _NAMES}
+        return oslo.RequestContext(
+            **known, is_admin=self.is_admin, roles=list(self.roles), overwrite=True
+        )
 
 
 # Our name, then those of the dialects: Nova's today, and Newton's where it differs.

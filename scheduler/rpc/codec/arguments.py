@@ -4,10 +4,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
+from scheduler.objects.image_meta import ImageMetaProps
 from scheduler.objects.kinds import TRUTH, UUID, Malformed, list_of, read_under, shown
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.shape import VERSION_KEY, Fields
@@ -24,7 +26,6 @@ class SelectArguments:
 
     A uuid is None where an old caller only said how many instances it wants. ``spec_version`` is
     that of the caller's RequestSpec, which tells its age; None for callers from before Mitaka.
-    ``said`` are the arguments as they came.
     """
 
     spec: RequestSpec
@@ -32,14 +33,16 @@ class SelectArguments:
     return_objects: bool = False
     return_alternates: bool = False
     spec_version: tuple[int, int] | None = None
-    said: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def digest(self) -> str:
-        """What is the same for the same request, sent twice, and differs for all others."""
-        said = encode_select_arguments(self) if self.said is None else self.said
-        text = json.dumps(said, sort_keys=True, default=_as_json)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """What is the same for the same request, sent twice, and differs for all others.
+
+        It is taken from what was understood. The message itself may differ: Nova writes sets, and
+        the names of changed fields, in the order that its process happens to have them.
+        """
+        asked = (self.spec, self.instance_uuids, self.return_objects, self.return_alternates)
+        return hashlib.sha256(_CANONICAL.encode(asked).encode()).hexdigest()
 
 
 @refusing_malformed
@@ -60,7 +63,6 @@ def decode_select_arguments(arguments: Mapping[str, Any]) -> SelectArguments:
         return_objects=_flag(arguments, "return_objects"),
         return_alternates=_flag(arguments, "return_alternates"),
         spec_version=version,
-        said=arguments,
     )
 
 
@@ -95,8 +97,19 @@ def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str
 
 
 def _as_json(value: Any) -> Any:
-    # The transport inside of a process hands values over as they are.
-    return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+    """Return a set in one order only, and the values of an object without their names."""
+    made = type(value)
+    plain = _PLAIN.get(made)
+    if plain is None:
+        plain = _PLAIN[made] = attrgetter(*(each.name for each in fields(made)))
+    return plain(value)
+
+
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    set: sorted,
+    ImageMetaProps: lambda properties: dict(properties.items()),
+}
+_CANONICAL = json.JSONEncoder(sort_keys=True, check_circular=False, default=_as_json)
 
 
 def _flag(arguments: Mapping[str, Any], name: str) -> bool:

@@ -33,10 +33,10 @@ def _selection_shape(version: str, limits: Shape[SchedulerLimits]) -> Shape[Sele
     return Shape(Selection, version, kinds)
 
 
-_NEWEST = _selection_shape("1.1", LIMITS)
+SELECTION = _selection_shape("1.1", LIMITS)
 # The first RequestSpec of the release that knows the versions, newest first.
 _KNOWN_SINCE = (
-    ((1, 13), _NEWEST),
+    ((1, 13), SELECTION),
     ((1, 9), _selection_shape("1.0", LIMITS)),
     ((0, 0), _selection_shape("1.0", LIMITS_1_0)),
 )
@@ -63,7 +63,7 @@ def decode_destinations(reply: Any) -> Destinations:
 
 def selections_to_json(selections: list[Selection]) -> str:
     """Write the answer for one instance, so that it can be given again."""
-    return json.dumps([_NEWEST.write(each) for each in selections])
+    return json.dumps([SELECTION.data(each) for each in selections])
 
 
 def selections_from_json(text: str) -> list[Selection]:
@@ -84,9 +84,9 @@ def _as_dict(chosen: Selection) -> Fields:
 def _read_selections(value: Any) -> list[Selection]:
     # A dictionary stands for one instance, and has the host under another name.
     if isinstance(value, dict):
-        return [_NEWEST.read({"service_host": value.get("host")} | value)]
+        return [SELECTION.read({"service_host": value.get("host")} | value)]
     return list(_SELECTIONS.read(value))
 
 
-_SELECTIONS = list_of(_NEWEST.kind)
+_SELECTIONS = list_of(SELECTION.kind)
 _ANSWER = list_of(Kind(_read_selections, _SELECTIONS.write), MOST_INSTANCES)

@@ -3,6 +3,7 @@
 """What each kind of value accepts, and how it words a refusal."""
 
 import math
+from collections import OrderedDict
 
 import pytest
 
@@ -30,6 +31,10 @@ from scheduler.objects.kinds import Malformed
         (kinds.set_of(kinds.COUNT), [2, 1, 2], {1, 2}),
         (kinds.map_of(kinds.COUNT, key=kinds.COUNT), {"0": 3}, {0: 3}),
         (kinds.list_of(kinds.or_none(kinds.TEXT)), ["a", None], ["a", None]),
+        # A caller in this process may give another collection than JSON has.
+        (kinds.list_of(kinds.COUNT), (1, "2"), [1, 2]),
+        (kinds.list_of(kinds.COUNT), {"3"}, [3]),
+        (kinds.map_of(kinds.COUNT), OrderedDict(a="1"), {"a": 1}),
         (kinds.document(kinds.list_of(kinds.COUNT)), "[1, 2]", [1, 2]),
         (kinds.document(kinds.list_of(kinds.COUNT)), [1, 2], [1, 2]),
     ],

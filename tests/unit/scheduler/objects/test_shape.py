@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an object is read by the presence of its fields, and refused by its envelope."""
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import pytest
@@ -41,6 +42,10 @@ def test_every_minor_version_is_read(version):
 def test_unknown_and_null_fields_count_as_unset():
     data = {"depth": 7, "_name": None, "tags": "not in the table", 5: 6}
     assert BERTH.read(envelope(data=data)) == Berth(7)
+
+
+def test_an_object_may_be_any_dict():
+    assert BERTH.read(OrderedDict(envelope(data=OrderedDict(depth=7)))) == Berth(7)
 
 
 def test_an_object_without_envelope_is_its_own_data():
