@@ -67,6 +67,9 @@ NUMA_TOPOLOGY = Shape(NUMATopology, "1.2", {"cells": list_of(NUMA_CELL.kind)})
 
 
 def _settle_guest_cell(cell: Fields) -> None:
+    # Before InstanceNUMACell 1.3 a pinning that was empty, and not null, asked for pinned CPUs.
+    if "cpu_policy" not in cell and cell.get("cpu_pinning") == {}:
+        cell["cpu_policy"] = "dedicated"
     # Before InstanceNUMACell 1.5 cpuset held the CPUs of pinned guests too.
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         cell["pcpuset"] = cell.pop("cpuset", set())

@@ -71,9 +71,9 @@ def _cpus(value: Any) -> list[int]:
     chosen: set[int] = set()
     refused: set[int] = set()
     try:
-        for part in TEXT.read(value).split(","):
-            target = refused if part.strip().startswith("^") else chosen
-            first, _, last = part.strip().removeprefix("^").partition("-")
+        for part in filter(None, map(str.strip, TEXT.read(value).split(","))):
+            target = refused if part.startswith("^") else chosen
+            first, _, last = part.removeprefix("^").partition("-")
             low, high = int(first), int(last or first)
             if not 0 <= low <= high <= _HIGHEST_CPU:
                 raise ValueError(part)

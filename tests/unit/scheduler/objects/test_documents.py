@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.objects import NetworkMetadata, NUMATopology, PciDevicePool
 from scheduler.objects.documents import (
+    GUEST_CELL,
     numa_topology_from_json,
     numa_topology_to_json,
     pci_pools_from_json,
@@ -88,3 +89,12 @@ def test_an_empty_column_means_nothing_reported(empty):
 def test_nonsense_is_refused(text):
     with pytest.raises(Malformed):
         numa_topology_from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("pinning", "policy", "pinned"),
+    [({}, "dedicated", {0, 1}), (None, None, set()), ({"0": 4, "1": 5}, None, set())],
+)
+def test_a_cell_of_kilo_asks_for_pinned_cpus_by_an_empty_pinning(pinning, policy, pinned):
+    found = GUEST_CELL.read({"id": 0, "memory": 1024, "cpuset": [0, 1], "cpu_pinning_raw": pinning})
+    assert (found.cpu_policy, found.pcpuset) == (policy, pinned)

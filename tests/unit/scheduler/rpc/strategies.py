@@ -12,9 +12,11 @@ from scheduler.objects import (
     ImageMeta,
     ImageMetaProps,
     InstanceGroup,
+    InstanceNUMACell,
     RequestSpec,
     SchedulerLimits,
 )
+from tests.unit.scheduler.rpc.releases import PROPERTIES, TRUTHS, WHOLE_NUMBERS
 
 counts = st.integers(0, 2**31 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -24,17 +26,21 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-_properties = st.fixed_dictionaries(
-    {},
-    optional={
-        "hw_architecture": texts,
-        "hw_cpu_cores": counts,
-        "hw_qemu_guest_agent": st.booleans(),
-        "hw_numa_cpus": st.lists(st.sets(counts, max_size=3), max_size=2),
-        "hw_numa_mem": st.lists(counts, max_size=2),
-        "traits_required": st.lists(texts, max_size=2),
-        "img_mappings": st.lists(st.dictionaries(texts, st.none() | texts, max_size=2)),
-    },
+_mappings = st.lists(st.dictionaries(texts, st.none() | texts, max_size=2), max_size=2)
+_PROPERTIES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(sorted(PROPERTIES), texts),
+    **dict.fromkeys(sorted(WHOLE_NUMBERS), counts),
+    **dict.fromkeys(sorted(TRUTHS), st.booleans()),
+    "hw_disk_bus": st.sampled_from(["ide", "scsi", "virtio"]),
+    "hw_numa_cpus": st.lists(st.sets(st.integers(0, 300), max_size=3), max_size=2),
+    "hw_numa_mem": st.lists(counts, max_size=2),
+    "traits_required": st.lists(texts, max_size=2, unique=True),
+    "img_block_device_mapping": _mappings,
+    "img_mappings": _mappings,
+}
+all_properties = st.fixed_dictionaries(_PROPERTIES).map(ImageMetaProps)
+_properties = st.sets(st.sampled_from(sorted(_PROPERTIES)), max_size=6).flatmap(
+    lambda names: st.fixed_dictionaries({name: _PROPERTIES[name] for name in sorted(names)})
 )
 _PLAIN = {
     int: counts,
@@ -48,6 +54,10 @@ _PLAIN = {
 _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (ImageMeta, "created_at"): st.none() | moments,
     (ImageMeta, "updated_at"): st.none() | moments,
+    # An empty one says what the policy says today.
+    (InstanceNUMACell, "cpu_pinning"): st.none()
+    | st.dictionaries(counts, counts, min_size=1, max_size=2),
+    (InstanceNUMACell, "cpu_policy"): st.sampled_from([None, "shared", "dedicated", "mixed"]),
     (InstanceGroup, "rules"): st.fixed_dictionaries(
         {}, optional={"max_server_per_host": st.integers(1, 2**31 - 1)}
     ),

@@ -47,6 +47,7 @@ def test_every_former_name_has_a_current_one():
             {"hw_numa_cpus.0": "0-3,^2", "hw_numa_cpus.1": 4, "hw_numa_cpus.3": "9"},
             {"hw_numa_cpus": [{0, 1, 3}, {4}]},
         ),
+        ({"hw_numa_cpus.0": "", "hw_numa_cpus.1": " 1, 2,"}, {"hw_numa_cpus": [set(), {1, 2}]}),
         ({"hw_numa_mem.0": "512", "hw_numa_mem.1": 256}, {"hw_numa_mem": [512, 256]}),
         ({"hw_numa_mem.0": "512", "hw_numa_mem": [1]}, {"hw_numa_mem": [1]}),
     ],
