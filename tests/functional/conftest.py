@@ -13,10 +13,13 @@ from oslo_config import cfg
 
 from inventory.engine import Database
 from scheduler.rpc.client import SchedulerClient
+from tests.fixtures import availability
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
+from tests.fixtures.nova_client import NovaClient
+from tests.fixtures.nova_cloud import CAPS, NovaCloud, open_cloud
 
 _DATABASES = count(1)
 
@@ -36,8 +39,7 @@ def deployment(
     rabbitmq: RabbitMQ, mariadb: MariaDB, schema: str, tmp_path: Path
 ) -> Iterator[Deployment]:
     """A deployment with empty tables; what the last one left in the queues is gone."""
-    with kombu.Connection(rabbitmq.transport_url.replace("rabbit://", "amqp://")) as connection:
-        connection.channel().queue_delete("scheduler")
+    _drop_requests(rabbitmq)
     url = mariadb.copy_database(schema, f"deployment{next(_DATABASES)}")
     with Guard() as guard:
         yield Deployment(tmp_path, guard, rabbitmq.transport_url, url)
@@ -61,3 +63,57 @@ def client(rabbitmq: RabbitMQ) -> Iterator[SchedulerClient]:
     yield found
     found.close()
     cfg.CONF.reset()
+
+
+@pytest.fixture(scope="session")
+def nova_installed() -> None:
+    """Nova in its own environment; without it no daemon is started in vain."""
+    availability.require(availability.NOVA)
+
+
+@pytest.fixture(scope="module")
+def served_nova_cloud(
+    nova_installed: None,
+    rabbitmq: RabbitMQ,
+    mariadb: MariaDB,
+    schema: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[NovaCloud]:
+    """A cloud for clients of Nova, with the zones that the module names in NOVA_ZONES."""
+    _drop_requests(rabbitmq)
+    directory, zones = tmp_path_factory.mktemp("nova"), request.module.NOVA_ZONES
+    url = mariadb.copy_database(schema, directory.name)
+    with open_cloud(rabbitmq.transport_url, url, directory, zones) as found:
+        yield found
+
+
+@pytest.fixture
+def nova_cloud(served_nova_cloud: NovaCloud) -> Iterator[NovaCloud]:
+    """The cloud of a module; after each test there is what it placed, and nothing else."""
+    accounts = served_nova_cloud.accounts
+    accounts.open()
+    yield served_nova_cloud
+    assert accounts.claimed == accounts.placed
+    assert accounts.miscounted() == []
+    assert served_nova_cloud.leaked() == []
+    # A client that cannot read an answer would ask it.
+    assert served_nova_cloud.conductor.heard() == []
+
+
+@pytest.fixture(params=CAPS, ids=lambda cap: cap or "newest")
+def nova(nova_cloud: NovaCloud, request: pytest.FixtureRequest) -> NovaClient:
+    """Nova's client, under every cap in turn."""
+    return nova_cloud.clients[request.param]
+
+
+@pytest.fixture
+def newest_nova(nova_cloud: NovaCloud) -> NovaClient:
+    """Nova's client without a cap."""
+    return nova_cloud.clients[""]
+
+
+def _drop_requests(rabbitmq: RabbitMQ) -> None:
+    """Forget the requests that no scheduler has taken; whoever sent them is gone."""
+    with kombu.Connection(rabbitmq.transport_url.replace("rabbit://", "amqp://")) as connection:
+        connection.channel().queue_delete("scheduler")

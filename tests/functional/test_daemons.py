@@ -204,3 +204,14 @@ def test_an_absent_daemon_skips_by_name_and_fails_in_ci() -> None:
         availability.require(absent, ci=False)
     with pytest.raises(pytest.fail.Exception, match=r"no-such-program \(package food\)"):
         availability.require(absent, ci=True)
+
+
+def test_an_absent_peer_names_what_makes_it(tmp_path: Path) -> None:
+    stamp = tmp_path / ".installed"
+    peer = availability.Requirement("peer", files={stamp: "make peer"}, cure="run 'make peer'")
+    with pytest.raises(pytest.skip.Exception, match=r"^peer is not installed: run 'make peer'$"):
+        availability.require(peer, ci=False)
+    with pytest.raises(pytest.fail.Exception, match=r"/\.installed \(make peer\)"):
+        availability.require(peer, ci=True)
+    stamp.touch()
+    availability.require(peer, ci=True)
