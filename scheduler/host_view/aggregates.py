@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregates of each host: those of the inventory, and those that Nova's services told of."""
+"""The aggregates of each host: those of the inventory, and those that Nova's services told of.
+
+What was told of an aggregate counts until the inventory has something new to say about it.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from inventory.aggregates import AggregateRecord
 from scheduler.decision.host_table import HostTable
@@ -20,16 +23,24 @@ class HostAggregates:
 
     def __init__(self, hosts: HostTable) -> None:
         self._hosts = hosts
-        self._inventory: list[Aggregate] = []
+        self._inventory: list[Aggregate] | None = None
         self._told = ToldAggregates()
         self._by_host: dict[str, list[Aggregate]] = {}
         self._settled = True
 
     def read(self, records: Iterable[AggregateRecord]) -> None:
-        """Take over all aggregates of the inventory."""
-        self._inventory = [
+        """Take over all aggregates of the inventory.
+
+        Of those that have changed since they were last read it counts again what is read.
+        """
+        found = [
             Aggregate(each.id, each.uuid, each.name, each.hosts, each.metadata) for each in records
         ]
+        # What was told before the first reading is news to whoever was read.
+        if self._inventory is not None:
+            for aggregate in _changed(self._inventory, found):
+                self._told.forget(aggregate)
+        self._inventory = found
         self._settled = False
 
     def tell(self, aggregates: Iterable[Aggregate]) -> None:
@@ -39,8 +50,8 @@ class HostAggregates:
         self._settled = False
 
     def tell_gone(self, aggregate: Aggregate) -> None:
-        """Take in that an aggregate was deleted; one of the inventory is the inventory's to end."""
-        self._told.drop(aggregate)
+        """Take in that an aggregate was deleted."""
+        self._told.end(aggregate)
         self._settled = False
 
     def settle(self) -> None:
@@ -48,7 +59,7 @@ class HostAggregates:
         if self._settled:
             return
         by_host: dict[str, list[Aggregate]] = defaultdict(list)
-        for aggregate in self._told.over(self._inventory):
+        for aggregate in self._told.over(self._inventory or ()):
             for host in dict.fromkeys(aggregate.hosts):
                 by_host[host].append(aggregate)
         self._by_host = dict(by_host)
@@ -61,3 +72,16 @@ class HostAggregates:
         found = self._by_host.get(self._hosts.get(row, "host"), [])
         # What changes is made anew, so the identity of each tells one state from another.
         self._hosts.set(row, "aggregates", found, tuple(id(each) for each in found))
+
+
+def _changed(before: Iterable[Aggregate], after: Iterable[Aggregate]) -> Iterator[Aggregate]:
+    """Yield the aggregates that only one of both has, and those that differ."""
+    one, other = ({each.uuid: each for each in both} for both in (before, after))
+    for uuid, aggregate in (one | other).items():
+        if uuid not in one or uuid not in other or _facts(one[uuid]) != _facts(other[uuid]):
+            yield aggregate
+
+
+def _facts(aggregate: Aggregate) -> tuple[object, ...]:
+    # A database returns hosts in any order.
+    return aggregate.name, sorted(aggregate.hosts), aggregate.metadata

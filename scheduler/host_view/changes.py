@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from inventory import aggregates, allocations, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
+from inventory.chunks import chunks
+from inventory.tables import instances as instances_table
 from inventory.tables import utc_moment
 from scheduler.host_view.rows import seconds, written
 
@@ -23,8 +25,9 @@ OVERLAP = timedelta(seconds=10)
 class Changes:
     """Rows to apply. None for services or aggregates means that they were not read.
 
-    complete says that these are all live rows, so that what is missing is gone. claims are all
-    that count on the nodes. now and revisions are those of a reading that the next one starts from.
+    complete says that these are all live rows, so that what is missing is gone; so is what is
+    missing of the instances of hosts. claims are all that count on the nodes. now and revisions are
+    those of a reading that the next one starts from.
     """
 
     complete: bool
@@ -33,12 +36,33 @@ class Changes:
     nodes: list[Any] = field(default_factory=list)
     claims: Sequence[Any] = ()
     instances: list[Any] = field(default_factory=list)
+    hosts: Collection[str] = ()
     services: list[Any] | None = None
     aggregates: list[AggregateRecord] | None = None
 
     def ought_to_have(self, node: Any) -> bool:
         """Return whether a row of a node was written so early that this reading had to find it."""
         return written(node) < seconds(self.now - OVERLAP)
+
+    def leave_out_outrun(self, generations: Mapping[int, int]) -> None:
+        """Claim to have all instances of no host of which something newer is known."""
+        old = {node.host for node in self.nodes if node.generation < generations.get(node.id, -1)}
+        self.hosts = [host for host in self.hosts if host not in old]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reading is to find besides what was written since the last one.
+
+    generations, {node id: generation}, says which rows are known already, nodes which are to be
+    read anyway, hosts of which all instances are; heartbeats asks for the services even if nobody
+    has switched one.
+    """
+
+    generations: Mapping[int, int]
+    nodes: Collection[int] = ()
+    hosts: Collection[str] = ()
+    heartbeats: bool = True
 
 
 def everything(connection: sa.Connection) -> Changes:
@@ -61,35 +85,38 @@ def of_nodes(connection: sa.Connection, ids: Collection[int]) -> Changes:
     return Changes(complete=False, nodes=nodes, claims=allocations.counted(connection, ids))
 
 
-def since(
-    connection: sa.Connection,
-    last: Changes,
-    generations: Mapping[int, int],
-    heartbeats: bool,
-    doubtful: Collection[int] = (),
-) -> Changes:
-    """Return what was written since the last reading.
-
-    generations, {node id: generation}, says which rows are known already, doubtful which nodes are
-    to be read anyway; heartbeats asks for the services even if nobody has switched one.
-    """
+def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
+    """Return what was written since the last reading, and what is wanted besides."""
     found = Changes(complete=False, now=_now(connection), revisions=revisions.current(connection))
     moment = last.now - OVERLAP
     new = {
         row.id
         for row in compute_nodes.written_since(connection, moment)
-        if generations.get(row.id) != row.generation
+        if wanted.generations.get(row.id) != row.generation
     }
-    new.update(doubtful)
+    new.update(wanted.nodes)
     if new:
         nodes = of_nodes(connection, new)
         found.nodes, found.claims = nodes.nodes, nodes.claims
-    found.instances = list(instances.written_since(connection, moment))
-    if heartbeats or _moved(found, last, revisions.SERVICES):
+    found.hosts = wanted.hosts
+    found.instances = [
+        *instances.written_since(connection, moment),
+        *_instances_of(connection, wanted.hosts),
+    ]
+    if wanted.heartbeats or _moved(found, last, revisions.SERVICES):
         found.services = _services(connection)
     if _moved(found, last, revisions.AGGREGATES):
         found.aggregates = aggregates.everything(connection)
     return found
+
+
+def _instances_of(connection: sa.Connection, hosts: Collection[str]) -> list[Any]:
+    """Return the live rows of some hosts."""
+    table, rows = instances_table, list[Any]()
+    for some in chunks(sorted(hosts)):
+        here = sa.and_(table.c.host.in_(some), table.c.deleted == 0)
+        rows += connection.execute(sa.select(table).where(here))
+    return rows
 
 
 def _moved(found: Changes, last: Changes, name: str) -> bool:

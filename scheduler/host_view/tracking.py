@@ -6,7 +6,7 @@ Casts may be lost, come late or come in another order than they were sent; they 
 remembered is bounded, so that a caller gone wild costs no more than memory that was planned for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from oslo_log import log
@@ -18,13 +18,20 @@ LOG = log.getLogger(__name__)
 MOST_INSTANCES = 1_000_000
 MOST_ON_A_HOST = 10_000
 MOST_AGGREGATES = 10_000
+# For how many seconds an instance counts of which its host has not told again. Services list all
+# that they have every two minutes, unless they are configured to do so less often, or never.
+KEPT = 3600.0
 
 
 class ToldInstances:
-    """Instances by the name of the host whose compute service told of them."""
+    """Instances by the name of the host whose compute service told of them.
+
+    Moments are in seconds since 1970 on the database's clock, and 0 before that is known.
+    """
 
     def __init__(self) -> None:
         self._by_host: dict[str, dict[str, Instance]] = {}
+        self._moments: dict[str, dict[str, float]] = {}
         self._count = 0
         self._was_full = False
 
@@ -36,7 +43,7 @@ class ToldInstances:
         """Return the hosts that have any."""
         return list(self._by_host)
 
-    def put(self, host: str, instance: Instance) -> Instance | None:
+    def put(self, host: str, instance: Instance, moment: float) -> Instance | None:
         """Remember an instance as one of a host; None when there are too many to remember it."""
         here = self.on(host)
         if instance.uuid not in here and (
@@ -47,19 +54,41 @@ class ToldInstances:
         self._count += instance.uuid not in here
         kept = replace(instance, host=host)
         self._by_host.setdefault(host, {})[instance.uuid] = kept
+        self._moments.setdefault(host, {})[instance.uuid] = moment
         return kept
 
-    def drop(self, host: str, uuid: str) -> None:
-        """Forget one instance of a host."""
-        here = self._by_host.get(host, {})
-        if here.pop(uuid, None) is not None:
-            self._count -= 1
-            if not here:
-                del self._by_host[host]
+    def renew(self, host: str, moment: float) -> None:
+        """Take it that a host told of all its instances again."""
+        if host in self._moments:
+            self._moments[host] = dict.fromkeys(self._moments[host], moment)
 
-    def forget(self, host: str) -> None:
-        """Forget all instances of a host."""
-        self._count -= len(self._by_host.pop(host, {}))
+    def was_told(self, host: str, uuid: str) -> float:
+        """Return when a host last told of an instance that it has told of."""
+        return self._moments[host][uuid]
+
+    def drop(self, host: str, uuid: str) -> bool:
+        """Forget one instance of a host; return whether there was one."""
+        here = self._by_host.get(host, {})
+        if here.pop(uuid, None) is None:
+            return False
+        self._count -= 1
+        del self._moments[host][uuid]
+        if not here:
+            del self._by_host[host], self._moments[host]
+        return True
+
+    def expired(self, now: float) -> Iterator[tuple[str, str]]:
+        """Forget and yield (host, uuid) of the instances that were not told of for too long.
+
+        All others are looked at as well.
+        """
+        for host, moments in list(self._moments.items()):
+            for uuid, moment in list(moments.items()):
+                if not moment:
+                    moments[uuid] = now
+                elif moment + KEPT <= now:
+                    self.drop(host, uuid)
+                    yield host, uuid
 
     def _say_full(self) -> None:
         if not self._was_full:
@@ -77,27 +106,42 @@ class ToldAggregates:
 
     def __init__(self) -> None:
         self._told: list[Aggregate] = []
+        # The uuids of those that were deleted, the oldest first: the inventory may have them still.
+        self._gone: dict[str, None] = {}
 
     def put(self, aggregate: Aggregate) -> None:
         """Remember an aggregate in the place of what was told of it before."""
-        self.drop(aggregate)
+        self.forget(aggregate)
         if len(self._told) < MOST_AGGREGATES:
             self._told.append(aggregate)
         else:
             ours = aggregate.uuid or aggregate.id
             LOG.warning("Casts told of more than %s aggregates; %s ignored", MOST_AGGREGATES, ours)
 
-    def drop(self, aggregate: Aggregate) -> None:
-        """Forget an aggregate."""
+    def end(self, aggregate: Aggregate) -> None:
+        """Remember that an aggregate was deleted; of one without uuid, forget what was told."""
+        self.forget(aggregate)
+        if aggregate.uuid:
+            self._gone[aggregate.uuid] = None
+            if len(self._gone) > MOST_AGGREGATES:
+                del self._gone[next(iter(self._gone))]
+
+    def forget(self, aggregate: Aggregate) -> None:
+        """Forget whatever was told of an aggregate."""
         self._told = [each for each in self._told if not _same(each, aggregate)]
+        self._gone.pop(aggregate.uuid or "", None)
 
     def over(self, inventory: Iterable[Aggregate]) -> list[Aggregate]:
         """Return the aggregates of the inventory, those that were told in their place or added.
 
-        An aggregate that the inventory has stays after its end was told: it ends there.
+        Those whose end was told are not among them.
         """
         told = {each.uuid or each.id: each for each in self._told}
-        found = [told.get(each.uuid) or told.get(each.id) or each for each in inventory]
+        found = [
+            told.get(each.uuid) or told.get(each.id) or each
+            for each in inventory
+            if each.uuid not in self._gone
+        ]
         replaced = {id(each) for each in found}
         more = [each for each in self._told if id(each) not in replaced]
         return found + sorted(more, key=lambda each: (each.id or 0, each.uuid or ""))

@@ -10,8 +10,9 @@ come. Between two writes of a row, what decisions took from its host is remember
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -23,7 +24,7 @@ from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
 from scheduler.host_view.aggregates import HostAggregates
-from scheduler.host_view.changes import Changes, everything, of_nodes, since
+from scheduler.host_view.changes import Changes, Wanted, everything, since
 from scheduler.host_view.drift import Survey, some_of
 from scheduler.host_view.nodes import Nodes
 from scheduler.host_view.reservations import Reservations
@@ -39,6 +40,8 @@ LOG = log.getLogger(__name__)
 HEARTBEATS_EVERY = 10.0
 # A refresh that takes longer, in seconds, is worth a line.
 SLOW = 1.0
+# How long a decision that could use the view as it is waits for what is disputed to be read.
+PATIENCE = 1.0
 
 
 class HostView:
@@ -65,6 +68,8 @@ class HostView:
         # has a mark of its own.
         self._doubtful: dict[int, int] = {}
         self._marks = count()
+        # What casts told, in the order in which they came.
+        self._heard: deque[Callable[[float], None]] = deque()
         self._last: Changes | None = None
         self._read_at = self._loaded_at = float("-inf")
         self._timeout = timeout
@@ -80,14 +85,15 @@ class HostView:
         """Yield the table, locked; copy it before consuming from it.
 
         max_age in seconds replaces the configured one; whether services are alive is then what was
-        known when they were read. fresh asks for all that was committed before. Raises
-        DatabaseUnavailable when the table is older and cannot be read again.
+        known when they were read. fresh asks for all that was committed before. Hosts that tell of
+        other instances than are known are read before. Raises DatabaseUnavailable when the table is
+        older and cannot be read again.
         """
         if fresh or self.age > (self._max_age if max_age is None else max_age):
-            try:
-                self._turn.take(self._timeout)
-            except TurnTimeout as error:
-                raise DatabaseUnavailable(str(error)) from error
+            self._catch_up(self._timeout)
+        elif max_age is None and self._whereabouts.disputes.open:
+            with suppress(DatabaseUnavailable):
+                self._catch_up(min(self._timeout, PATIENCE))
         with self._lock:
             self._aggregates.settle()
             # Heartbeats would age with a view that is meant to be old, and living hosts look dead.
@@ -123,37 +129,19 @@ class HostView:
         began = time.monotonic()
         with self._lock:
             last, doubtful = self._last, self._doubtful.copy()
+            disputes = dict(self._whereabouts.disputes.open)
+            nodes = self._whereabouts.nodes_of(disputes)
         if last is None or began - self._loaded_at >= self._reload_interval:
             changes = self._database.read(everything)
         else:
-            known = self._nodes.generations
             heartbeats = began - self._nodes.services_at >= HEARTBEATS_EVERY
-            changes = self._database.read(
-                lambda connection: since(connection, last, known, heartbeats, doubtful)
-            )
+            wanted = Wanted(self._nodes.generations, doubtful.keys() | nodes, disputes, heartbeats)
+            changes = self._database.read(lambda connection: since(connection, last, wanted))
         with self._lock:
             self._apply(changes, began, doubtful)
+            read = disputes if changes.complete else changes.hosts
+            self._whereabouts.disputes.close({host: disputes[host] for host in read})
         _say_how_long(changes, time.monotonic() - began)
-
-    def reread(self, node_ids: Collection[int]) -> None:
-        """Read nodes and the claims on them, and write them whatever was reserved there.
-
-        Rows that are older than those that are known stay out. Raises DatabaseUnavailable; they
-        are read with the next refresh then.
-        """
-        ids = frozenset(node_ids)
-        if not ids:
-            return
-        try:
-            found = self._database.read(lambda connection: of_nodes(connection, ids))
-        except Exception:
-            self.distrust(ids)
-            raise
-        with self._lock:
-            self._nodes.forget(ids - {node.id for node in found.nodes})
-            found.nodes = [node for node in found.nodes if self._nodes.is_as_new(node)]
-            self._nodes.take(found.nodes)
-            self._apply_instances(found)
 
     def distrust(self, node_ids: Collection[int]) -> None:
         """Let the next refresh read these nodes and write them whatever was reserved there."""
@@ -182,7 +170,7 @@ class HostView:
         """Take what a decision takes, until its hosts are read again; return their nodes' ids.
 
         Cells and devices stay as they are. To be followed by settled(), and before that by
-        distrust() or reread() where the claims have not come about.
+        distrust() where the claims have not come about.
         """
         with self._lock:
             return self._reservations.begin(decision, spec)
@@ -226,33 +214,42 @@ class HostView:
 
     def update_aggregates(self, aggregates: Sequence[Aggregate]) -> None:
         """Take aggregates that a service told of, in the place of those that are the same."""
-        with self._lock:
-            self._aggregates.tell(aggregates)
+        self._hear(lambda _: self._aggregates.tell(aggregates))
 
     def delete_aggregate(self, aggregate: Aggregate) -> None:
-        """Forget an aggregate that a service told of."""
-        with self._lock:
-            self._aggregates.tell_gone(aggregate)
+        """Take it that an aggregate was deleted."""
+        self._hear(lambda _: self._aggregates.tell_gone(aggregate))
 
     def update_instances(self, host: str, instances: Sequence[Instance]) -> None:
         """Take instances that a host told of, besides those that it has already."""
-        with self._lock:
-            self._whereabouts.tell(host, instances)
+        self._hear(lambda now: self._whereabouts.tell(host, instances, now))
 
     def delete_instance(self, host: str, uuid: str) -> None:
         """Take it that a host has lost an instance, until its agent looks and sees it."""
-        with self._lock:
-            self._whereabouts.tell_gone(host, uuid, self._database_time(time.monotonic()))
+        self._hear(lambda now: self._whereabouts.tell_gone(host, uuid, now))
 
     def sync_instances(self, host: str, uuids: Sequence[str]) -> None:
-        """Take the uuids of all instances that a host told of."""
-        with self._lock:
-            self._whereabouts.tell_all(host, uuids)
+        """Take the uuids of all instances that a host told of; where it disagrees, it is read."""
+        self._hear(lambda now: self._whereabouts.tell_all(host, uuids, now))
 
     def forget_instances(self) -> None:
         """Forget what hosts told of their instances; agents' rows and decisions stay."""
         with self._lock:
             self._whereabouts.forget_told()
+
+    def _catch_up(self, timeout: float) -> None:
+        try:
+            self._turn.take(timeout)
+        except TurnTimeout as error:
+            raise DatabaseUnavailable(str(error)) from error
+
+    def _hear(self, take: Callable[[float], None]) -> None:
+        """Take in what was told, and before it what was told earlier and waits for the lock too."""
+        self._heard.append(take)
+        with self._lock:
+            now = self._database_time(time.monotonic())
+            while self._heard:
+                self._heard.popleft()(now)
 
     def _apply(self, changes: Changes, began: float, doubtful: Mapping[int, int]) -> None:
         if changes.services is not None:
@@ -261,6 +258,7 @@ class HostView:
             self._apply_nodes_anew(changes, began, doubtful)
             self._loaded_at = began
         else:
+            changes.leave_out_outrun(self._nodes.generations)
             read = {node.id for node in changes.nodes}
             self._nodes.forget(doubtful.keys() - read)
             changes.nodes = self._nodes.newer(changes.nodes, doubtful)

@@ -3,33 +3,41 @@
 """What Nova's services tell by fanout casts counts in the decisions that follow."""
 
 import json
-import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import kombu
 import pytest
 
+from inventory import aggregates, compute_nodes, instances, revisions
 from inventory.engine import Database
 from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import NoValidHost
 from tests.builders import INSTANCE, a_group, a_request
-from tests.fixtures.daemons.process import Process, wait_until
+from tests.databases import an_instance, execute
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Guard, Process, wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.unit.scheduler.rpc import wire
 
 HOSTS = ["compute1", "compute2", "compute3"]
 NAME = "told"
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "DEFAULT": {"debug": True},
     # Claims would count as members of the group, too.
     "claims": {"enabled": False},
     "filter_scheduler": {
-        "enabled_filters": "ComputeFilter,AvailabilityZoneFilter,ServerGroupAntiAffinityFilter"
+        "enabled_filters": "ComputeFilter,AvailabilityZoneFilter,DifferentHostFilter,"
+        "ServerGroupAntiAffinityFilter"
     },
 }
+
+
+SYNC = "cast_sync_instance_info"
 
 
 class Teller:
@@ -59,10 +67,45 @@ class Teller:
         return self.scheduler.log.read_text(errors="replace")
 
 
-@pytest.fixture
-def teller(deployment: Deployment, database: Database) -> Iterator[Teller]:
+@pytest.fixture(scope="module")
+def deployment(
+    rabbitmq: RabbitMQ, mariadb: MariaDB, schema: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    """One deployment for all tests, so that one scheduler is enough."""
+    directory = tmp_path_factory.mktemp("tracking")
+    url = mariadb.copy_database(schema, directory.name)
+    with Guard() as guard:
+        yield Deployment(directory, guard, rabbitmq.transport_url, url)
+
+
+@pytest.fixture(scope="module")
+def database(deployment: Deployment) -> Iterator[Database]:
+    opened = deployment.open_database()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def scheduler(deployment: Deployment, database: Database) -> Process:
     a_fleet(database, HOSTS)
-    scheduler = deployment.scheduler(options=OPTIONS, name=NAME)
+    return deployment.scheduler(options=OPTIONS, name=NAME)
+
+
+@pytest.fixture
+def teller(deployment: Deployment, database: Database, scheduler: Process) -> Iterator[Teller]:
+    """What tells the scheduler, which knows of no instances and aggregates when a test begins."""
+    database.write(lambda c: instances.replace(c, HOSTS[0], HOSTS[0], []))
+    execute(database, "DELETE FROM aggregates")
+    database.write(lambda c: revisions.advance(c, revisions.AGGREGATES))
+    with connected(deployment, scheduler) as found:
+        for host in (*HOSTS, "compute9"):
+            found.tell(SYNC, f"{host} told that it has 0", host_name=host, instance_uuids=[])
+        yield found
+
+
+@contextmanager
+def connected(deployment: Deployment, scheduler: Process) -> Iterator[Teller]:
+    """Yield what tells a scheduler."""
     with kombu.Connection(deployment.transport_url.replace("rabbit://", "amqp://")) as connection:
         yield Teller(connection, scheduler)
 
@@ -97,23 +140,6 @@ def test_instances_that_hosts_tell_of(
     assert place(client, "compute1", instance_group=group) == "compute1"
 
 
-def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
-    deployment: Deployment, teller: Teller, client: SchedulerClient
-) -> None:
-    group = a_group("anti-affinity", members=[INSTANCE])
-    teller.tell("cast_update_instance_info", "compute1 told of 1 instances")
-    assert place(client, "compute1", instance_group=group) is None
-    off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
-    deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
-    teller.scheduler.send(signal.SIGHUP)
-    assert wait_until(lambda: place(client, "compute1", instance_group=group), 20)
-    teller.send("cast_update_instance_info")
-    # Sent later, and so as a rule taken in later.
-    teller.tell("cast_update_aggregates", "Told of 1 aggregates")
-    assert place(client, "compute1", instance_group=group) == "compute1"
-    assert teller.log().count("compute1 told of 1 instances") == 1
-
-
 @pytest.mark.parametrize("release", ["", "newton_"])
 def test_aggregates_that_the_api_tells_of(
     teller: Teller, client: SchedulerClient, release: str
@@ -124,6 +150,98 @@ def test_aggregates_that_the_api_tells_of(
     assert place(client, *HOSTS, availability_zone="nova") == "compute3"
     teller.tell(f"cast_{release}delete_aggregate", "Told of the end of aggregate")
     assert place(client, *HOSTS, availability_zone="az1") is None
+
+
+def elsewhere(client: SchedulerClient, host: str) -> bool:
+    """Tell whether INSTANCE is not on a host, for all that the scheduler knows."""
+    hints = {"different_host": [INSTANCE]}
+    return place(client, host, scheduler_hints=hints) is not None
+
+
+def report(database: Database, *uuids: str) -> None:
+    """Write the rows of the guests on compute1."""
+    seen = [an_instance(uuid) for uuid in uuids]
+    database.write(lambda c: instances.replace(c, HOSTS[0], HOSTS[0], seen))
+
+
+def unnoticed(database: Database, uuid: str) -> None:
+    """Delete the row of a guest so that no reading of what has changed finds it."""
+    execute(database, "DELETE FROM instances WHERE uuid = :uuid", uuid=uuid)
+
+
+def disagree_and_agree(teller: Teller, client: SchedulerClient, database: Database) -> None:
+    """Let compute1 list other instances than the database has, and see who is believed."""
+    other = str(uuid4())
+    report(database, INSTANCE, other)
+    # With claims a view may be a second old.
+    assert wait_until(lambda: not elsewhere(client, "compute1"), 20)
+    line = "Host compute1 and the database disagree about its instances: 0 that only"
+    before = teller.log().count(line)
+    # The agent sees it: it stays.
+    for _ in range(3):
+        teller.tell(SYNC, "compute1 told that it has 0", instance_uuids=[])
+        assert not elsewhere(client, "compute1")
+    assert teller.log().count(line) == before + 1
+    unnoticed(database, INSTANCE)
+    assert not elsewhere(client, "compute1")
+    teller.tell(SYNC, "compute1 told that it has 1", instance_uuids=[other])
+    # Nothing else would find it within minutes.
+    assert wait_until(lambda: elsewhere(client, "compute1"), 20)
+    again = "compute1 and the database agree about its instances again"
+    teller.tell(SYNC, again, instance_uuids=[other])
+    unnoticed(database, other)
+    # What the host alone knows of stays until it lists it no longer.
+    teller.tell(SYNC, "compute1 told that it has 1", instance_uuids=[INSTANCE])
+    assert not elsewhere(client, "compute1")
+    teller.tell(SYNC, "compute1 told that it has 0", instance_uuids=[])
+    assert elsewhere(client, "compute1")
+
+
+def test_a_host_that_lists_other_instances_is_read_again(
+    teller: Teller, client: SchedulerClient, database: Database
+) -> None:
+    disagree_and_agree(teller, client, database)
+
+
+@pytest.mark.parametrize("release", ["", "newton_"])
+def test_what_unknown_hosts_tell_counts_when_they_are_known(
+    teller: Teller, client: SchedulerClient, database: Database, release: str
+) -> None:
+    told = {
+        "update_instance_info": "told of 1 instances",
+        "delete_instance_info": "told of the end of",
+        "sync_instance_info": "told that it has",
+    }
+    for verb, expected in told.items():
+        host = f"{release}compute9"
+        teller.tell(f"cast_{release}{verb}", f"{host} {expected}", host_name=host)
+    a_fleet(database, [host])
+    assert not elsewhere(client, host)
+    assert elsewhere(client, "compute1")
+    teller.tell(SYNC, f"{host} told that it has 0", host_name=host, instance_uuids=[])
+    assert elsewhere(client, host)
+    database.write(lambda c: compute_nodes.delete(c, host, [host]))
+    assert "Traceback" not in teller.log()
+
+
+def test_an_aggregate_of_the_database_is_as_it_was_told_until_the_database_changes_it(
+    teller: Teller, client: SchedulerClient, database: Database
+) -> None:
+    zone = {"availability_zone": "z"}
+    database.write(lambda c: aggregates.create(c, "ours", ["compute3"], zone))
+    uuid = database.read(aggregates.everything)[0].uuid
+    assert place(client, *HOSTS, availability_zone="z") == "compute3"
+    (told,) = wire.arguments("cast_update_aggregates")["aggregates"]
+    told["nova_object.data"]["uuid"] = uuid
+    teller.tell("cast_update_aggregates", "Told of 1 aggregates", aggregates=[told])
+    assert place(client, *HOSTS, availability_zone="z") is None
+    assert place(client, "compute1", availability_zone="az1") == "compute1"
+    teller.tell("cast_delete_aggregate", f"the end of aggregate {uuid}", aggregate=told)
+    assert place(client, *HOSTS, availability_zone="az1") is None
+    assert place(client, "compute3", availability_zone="z") is None
+    execute(database, "INSERT INTO aggregate_hosts SELECT id, 'compute2' FROM aggregates")
+    database.write(lambda c: revisions.advance(c, revisions.AGGREGATES))
+    assert place(client, "compute2", availability_zone="z") == "compute2"
 
 
 def test_what_cannot_be_read_is_one_line_of_the_log(

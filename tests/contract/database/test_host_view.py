@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from inventory import claims, compute_nodes
+from inventory import claims, compute_nodes, instances
 from inventory.claims import ClaimLost
 from inventory.orders import Claim, Order
 from scheduler.decision.pipeline import Plan, Request, decide
@@ -15,7 +15,7 @@ from scheduler.host_view import HostView
 from scheduler.host_view.changes import of_nodes
 from scheduler.rpc import changes
 from tests.builders import a_request
-from tests.databases import a_node, a_uuid, save, serve
+from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.unit.scheduler.host_view.pushing import deliver, seen, sent
 
 NODES = (1, 2, 3)
@@ -78,19 +78,20 @@ def numbers(view):
     }
 
 
-def test_deltas_pushes_rereads_and_complete_readings_have_the_same(cloud, view):
+def test_deltas_pushes_doubts_and_complete_readings_have_the_same(cloud, view):
     claim(cloud, "u1", 1, 2)
     claim(cloud, "u2", 1)
-    pushed, reread = a_view(cloud), a_view(cloud)
+    pushed, doubting = a_view(cloud), a_view(cloud)
     claim(cloud, "u3", 3)
     claim(cloud, "u1", 2)
     view.refresh()
     assert there(view) == {"h1": ["u2"], "h2": ["u1"], "h3": ["u3"]}
     assert figures(view, "h1") == (1, 65024 - 1024, 1500, 1000 * 1024 - 1500, 1)
-    reread.reread(NODES)
+    doubting.distrust(NODES)
+    doubting.refresh()
     deliver(pushed, sent(cloud.read(lambda c: of_nodes(c, NODES))))
     anew = a_view(cloud)
-    assert seen(view) == seen(anew) == seen(reread) == seen(pushed)
+    assert seen(view) == seen(anew) == seen(doubting) == seen(pushed)
     cloud.write(lambda c: claims.release(c, ["u2", "u3"]))
     view.refresh()
     assert there(view) == {"h1": [], "h2": ["u1"], "h3": []}
@@ -110,8 +111,8 @@ def test_a_claim_that_is_committed_late_is_found(cloud, view):
     claiming.start()
     assert written.wait(LONG)
     for _ in range(2):
+        view.distrust([1])
         view.refresh()
-        view.reread([1])
     assert there(view)["h1"] == []
     committed.set()
     claiming.join(LONG)
@@ -184,7 +185,8 @@ def place(cloud, view, uuid, node):
         pushed = changes.decode(message)
         view.take(pushed.nodes, pushed.instances, pushed.claims)
     except ClaimLost as lost:
-        view.reread({*reserved, *lost.nodes})
+        view.distrust({*reserved, *lost.nodes})
+        view.refresh()
     finally:
         view.settled(reserved)
 
@@ -200,3 +202,21 @@ def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, view):
     save(cloud, a_node("h1", id=9, uuid=a_uuid("another")))
     view.refresh()
     assert there(view)["h1"] == []
+
+
+def test_the_instances_of_a_host_that_lists_others_are_read_again(cloud, view):
+    for host, uuid in (("h1", "u1"), ("h2", "u2")):
+        rows = [an_instance(a_uuid(uuid)), an_instance(a_uuid(f"lost {uuid}"))]
+        cloud.write(lambda c, host=host, rows=rows: instances.replace(c, host, host, rows))
+    view.refresh()
+    for uuid in ("u1", "u2"):
+        execute(cloud, "DELETE FROM instances WHERE uuid = :uuid", uuid=a_uuid(f"lost {uuid}"))
+    # Letter case counts, whatever the database thinks of it.
+    view.sync_instances("H2", [])
+    view.sync_instances("h1", [a_uuid("new")])
+    view.refresh()
+    assert there(view) == {
+        "h1": sorted([a_uuid("u1"), a_uuid("new")]),
+        "h2": sorted([a_uuid("u2"), a_uuid("lost u2")]),
+        "h3": [],
+    }

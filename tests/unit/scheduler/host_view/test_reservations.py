@@ -185,41 +185,33 @@ def test_what_another_scheduler_pushes_is_seen_at_once(cloud, view):
     assert there(view, "h2") == ["u2"]
 
 
-def test_a_reread_gives_back_what_was_reserved(cloud, view):
+def test_a_doubt_gives_back_what_was_reserved(cloud, view):
     reserve(view, "h1", "u1")
     reserve(view, "h2", "u1")
-    view.reread([1, 2, 99])
+    view.distrust([1, 2, 99])
+    view.refresh()
     assert (free(view, "h1"), free(view, "h2")) == (FREE, FREE)
     assert (there(view, "h1"), there(view, "h2")) == ([], [])
     assert seen(view) == seen(read(cloud))
 
 
-def test_a_reread_of_nothing_asks_nothing(cloud, view):
-    cloud.gone = True
-    view.reread([])
-
-
-def test_a_view_that_was_never_read_is_not_by_a_reread(cloud):
+def test_a_view_that_was_never_read_reads_everything(cloud):
     view = HostView(cloud)
     assert view.age == float("inf")
-    view.reread([1])
-    assert len(view._hosts) == 0
-    assert free(view, "h1") == FREE
+    view.distrust([1])
+    view.refresh()
+    assert (free(view, "h1"), free(view, "h2")) == (FREE, FREE)
 
 
 @pytest.mark.parametrize("how", ["deleted", "vanished"])
-@pytest.mark.parametrize("by", ["reread", "distrust"])
-def test_a_node_that_is_gone_is_removed_by_a_reread(cloud, view, how, by):
+def test_a_node_that_is_doubted_and_gone_is_removed(cloud, view, how):
     if how == "deleted":
         cloud.write(lambda c: compute_nodes.delete(c, "h1", ["h1"]))
     else:
         execute(cloud, "DELETE FROM compute_nodes WHERE host = 'h1'")
     reserve(view, "h1", "u1")
-    if by == "reread":
-        view.reread([1])
-    else:
-        view.distrust([1])
-        view.refresh()
+    view.distrust([1])
+    view.refresh()
     assert sorted(seen(view)) == ["h2"]
 
 
@@ -240,9 +232,10 @@ def test_what_is_distrusted_is_read_with_the_next_refresh(cloud, view):
 
 def test_what_could_not_be_read_again_is_read_with_the_next_refresh(cloud, view):
     reserve(view, "h1", "u1")
+    view.distrust([1])
     cloud.gone = True
     with pytest.raises(DatabaseUnavailable):
-        view.reread([1])
+        view.refresh()
     cloud.gone = False
     assert there(view, "h1") == ["u1"]
     view.refresh()
@@ -258,35 +251,14 @@ def test_what_is_distrusted_while_the_database_is_read_is_read_once_more(cloud, 
     assert (free(view, "h1"), there(view, "h1")) == (FREE, [])
 
 
-def test_a_reread_that_is_overtaken_changes_nothing(cloud, view):
+def test_a_doubt_whose_reading_is_overtaken_changes_nothing(cloud, view):
     def meanwhile():
         deliver(view, write(cloud, "h1", ["u2"], free_ram_mb=7))
 
-    cloud.meanwhile = meanwhile
-    view.reread([1])
-    assert (free(view, "h1"), there(view, "h1")) == (7, ["u2"])
-
-
-def test_a_reading_that_began_before_a_reread_changes_nothing(cloud, view):
-    write(cloud, "h1", free_ram_mb=5)
-    older = push(cloud, 1)
-
-    def meanwhile():
-        claim(cloud, a_claim("u1", 1, memory_mb=2))
-        view.reread([1])
-
+    view.distrust([1])
     cloud.meanwhile = meanwhile
     view.refresh()
-    deliver(view, older)
-    assert (free(view, "h1"), there(view, "h1")) == (3, ["u1"])
-
-
-def test_a_new_node_of_a_new_service_is_not_read_alone(cloud, view, caplog):
-    serve(cloud, "h3")
-    save(cloud, a_node("h3", id=3))
-    view.reread([3])
-    assert sorted(seen(view)) == ["h1", "h2"]
-    assert caplog.text == ""
+    assert (free(view, "h1"), there(view, "h1")) == (7, ["u2"])
 
 
 def test_it_tells_where_agents_have_reported_an_instance(cloud, view):

@@ -5,16 +5,18 @@
 import json
 
 import pytest
+import sqlalchemy as sa
 
-from inventory import aggregates, compute_nodes, instances
+from inventory import aggregates, compute_nodes, instances, revisions, tables
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_view import HostView, instance_facts
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 from tests.builders import a_flavor, a_request
-from tests.databases import a_node, an_instance, save, serve
+from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 
 ZONE = {"availability_zone": "z1"}
+FORGET = "DELETE FROM aggregate"
 
 
 @pytest.fixture
@@ -207,14 +209,88 @@ def test_told_aggregates_stay_beside_those_of_the_inventory(cloud, view):
     assert aggregates_of(view, "h2") == ["new"]
 
 
-def test_a_told_aggregate_replaces_that_of_the_inventory_until_it_is_deleted(cloud, view):
-    cloud.write(lambda c: aggregates.create(c, "ours", ["h1"], ZONE))
+def ours(database):
+    """Create an aggregate of h1 in the inventory; return its uuid."""
+    database.write(lambda c: aggregates.create(c, "ours", ["h1", "h9"], ZONE))
+    return database.read(aggregates.everything)[0].uuid
+
+
+def everyones(view):
+    return aggregates_of(view, "h1"), aggregates_of(view, "h2")
+
+
+def change(database, statements):
+    """Change aggregates as an operator does by hand."""
+    for statement in statements.split("; "):
+        execute(database, statement)
+    database.write(lambda c: revisions.advance(c, revisions.AGGREGATES))
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("INSERT INTO aggregate_hosts VALUES (1, 'h2')", (["ours"], ["ours"])),
+        ("INSERT INTO aggregate_metadata VALUES (1, 'k', 'v')", (["ours"], [])),
+        ("UPDATE aggregates SET name = 'new' WHERE id = 1", (["new"], [])),
+        (f"{FORGET}_hosts; {FORGET}_metadata; DELETE FROM aggregates", ([], [])),
+    ],
+)
+@pytest.mark.parametrize("told", ["changed", "deleted"])
+def test_what_was_told_of_an_aggregate_counts_until_the_inventory_changes_it(
+    cloud, view, told, statements, expected
+):
+    uuid = ours(cloud)
+    assert everyones(view) == (["ours"], [])
+    if told == "changed":
+        view.update_aggregates([Aggregate(99, uuid, "theirs", ["h2"])])
+    else:
+        view.delete_aggregate(Aggregate(99, uuid))
+    theirs = [], ["theirs"] if told == "changed" else []
+    for _ in range(2):
+        assert everyones(view) == theirs
+    # Another one changes.
+    cloud.write(lambda c: aggregates.create(c, "another", [], {}))
+    assert everyones(view) == theirs
+    change(cloud, statements)
+    assert everyones(view) == expected
+    view.update_aggregates([Aggregate(99, uuid, "theirs", ["h2"])])
+    assert everyones(view) == ([], ["theirs"])
+
+
+def test_an_aggregate_that_the_inventory_gets_later_is_as_the_inventory_has_it(cloud, view):
+    view.update_aggregates([Aggregate(1, a_uuid("a"), "told", ["h2"])])
+    assert everyones(view) == ([], ["told"])
+    cloud.write(
+        lambda c: c.execute(sa.insert(tables.aggregates).values(uuid=a_uuid("a"), name="n"))
+    )
+    change(cloud, "INSERT INTO aggregate_hosts VALUES (1, 'h1')")
+    assert everyones(view) == (["n"], [])
+
+
+def test_what_was_told_of_an_aggregate_before_the_first_reading_counts(cloud):
+    uuid = ours(cloud)
+    view = HostView(cloud)
+    view.update_aggregates([Aggregate(99, uuid, "theirs", ["h2"])])
+    assert everyones(view) == ([], ["theirs"])
+    view = HostView(cloud)
+    view.delete_aggregate(Aggregate(99, uuid))
+    assert everyones(view) == ([], [])
+
+
+def test_an_aggregate_loses_the_hosts_and_metadata_that_are_told_no_longer(view):
+    view.update_aggregates([an_aggregate(1, "h1", "h2", ssd="true", az="z")])
+    view.update_aggregates([an_aggregate(1, "h2", az="z")])
+    assert everyones(view) == ([], ["told"])
     with view.current() as hosts:
-        (ours,) = hosts.get(hosts.row_of("h1", "h1"), "aggregates")
-    view.update_aggregates([Aggregate(99, ours.uuid, "theirs", ["h2"])])
-    assert (aggregates_of(view, "h1"), aggregates_of(view, "h2")) == ([], ["theirs"])
-    view.delete_aggregate(Aggregate(99, ours.uuid))
-    assert (aggregates_of(view, "h1"), aggregates_of(view, "h2")) == (["ours"], [])
+        (found,) = hosts.get(hosts.row_of("h2", "h2"), "aggregates")
+    assert found.metadata == {"az": "z"}
+    view.update_aggregates([an_aggregate(1)])
+    assert everyones(view) == ([], [])
+
+
+def test_the_names_of_hosts_in_aggregates_are_told_apart_by_case(view):
+    view.update_aggregates([an_aggregate(1, "H1", "h2")])
+    assert everyones(view) == ([], ["told"])
 
 
 def test_filters_see_equal_sets_of_aggregates_as_one_value(view):

@@ -18,6 +18,7 @@ from tests.databases import a_uuid
 from tests.unit.scheduler.host_view.instance_rows import an_instance_row
 
 NOW = 1_000_000.0
+SHELVED = {"vm_state": "shelved_offloaded"}
 
 
 def node_id(host, node):
@@ -85,10 +86,12 @@ class Cloud:
         self.hosts.residents.add(row, uuid, Instance(uuid=uuid, **facts))
         self.whereabouts.promise(row, uuid, known, NOW + at)
 
-    def tell(self, host, *instances):
-        self.whereabouts.tell(
-            host, [Instance(uuid=each) if isinstance(each, str) else each for each in instances]
-        )
+    def tell(self, host, *instances, at=0):
+        told = [Instance(uuid=each) if isinstance(each, str) else each for each in instances]
+        self.whereabouts.tell(host, told, NOW + at)
+
+    def tell_all(self, host, uuids, at=0):
+        self.whereabouts.tell_all(host, uuids, NOW + at)
 
     def tell_gone(self, host, uuid, at=0):
         self.whereabouts.tell_gone(host, uuid, NOW + at)
@@ -166,7 +169,7 @@ def test_an_instance_that_was_told_and_reported_stays_until_both_have_ended(clou
     cloud.tell("h1", "u1")
     cloud.audit("h1", gone=["u1"])
     assert cloud.on("h1") == ["u1"]
-    cloud.whereabouts.tell_all("h1", [])
+    cloud.tell_all("h1", [])
     assert cloud.on("h1") == []
 
 
@@ -209,7 +212,6 @@ def test_a_complete_reading_shows_what_is_gone(cloud):
     assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u3"])
 
 
-SHELVED = {"vm_state": "shelved_offloaded"}
 DELETED = {"vm_state": "deleted"}
 
 
@@ -314,7 +316,7 @@ def test_the_list_of_a_host_drops_what_was_told_and_adds_what_is_unknown(cloud):
     cloud.promise("h1", "promised", vcpus=3)
     cloud.tell("h1", Instance(uuid="told", vcpus=2), "lost")
     cloud.tell_gone("h1", "denied")
-    cloud.whereabouts.tell_all("h1", ["told", "new", "promised", "denied"])
+    cloud.tell_all("h1", ["told", "new", "promised", "denied"])
     assert cloud.on("h1") == ["denied", "new", "promised", "reported", "told"]
     assert cloud.instance("h1", "told").vcpus == 2
     assert cloud.instance("h1", "promised").vcpus == 3
@@ -325,14 +327,14 @@ def test_the_list_of_a_host_drops_what_was_told_and_adds_what_is_unknown(cloud):
 
 def test_a_reported_instance_that_a_list_names_ends_with_its_row(cloud):
     cloud.audit("h1", "u1")
-    cloud.whereabouts.tell_all("h1", ["u1"])
+    cloud.tell_all("h1", ["u1"])
     cloud.audit("h1", gone=["u1"])
     assert cloud.on("h1") == []
 
 
 def test_what_an_unknown_host_told_shows_when_the_host_appears(cloud):
     cloud.tell("h3", Instance(uuid="u1", vcpus=2))
-    cloud.whereabouts.tell_all("h4", ["u2"])
+    cloud.tell_all("h4", ["u2"])
     cloud.audit("h3", "u3")
     cloud.add(("h3", "n3"), ("h4", "n4"))
     assert (cloud.on("h3", "n3"), cloud.on("h4", "n4")) == (["u1"], ["u2"])
@@ -475,23 +477,28 @@ UUIDS = st.sampled_from(["u1", "u2", "u3"])
 STEPS = st.lists(
     st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.none() | st.sets(UUIDS))
     | st.tuples(st.just("claim"), HOSTS, UUIDS, st.none())
-    | st.tuples(st.just("tell"), HOSTS, UUIDS, st.none())
+    | st.tuples(st.sampled_from(["tell", "tell late"]), HOSTS, UUIDS, st.none())
     | st.tuples(st.just("gone"), HOSTS, UUIDS, st.none())
-    | st.tuples(st.just("all"), HOSTS, st.sets(UUIDS), st.none())
+    | st.tuples(st.sampled_from(["all", "all late"]), HOSTS, st.sets(UUIDS), st.none())
     | st.tuples(st.just("promise"), HOSTS, UUIDS, st.none()),
     max_size=20,
 )
 
 
 class Model:
-    """The same as sets of (host, uuid)."""
+    """The same as sets of (host, uuid).
+
+    What is told comes before the audits, or after them.
+    """
 
     def __init__(self):
-        self.reported, self.denied, self.told = set(), set(), set()
+        self.reported, self.denied = set(), set()
+        # Whether it was told late.
+        self.told = {}
         self.promised, self.claimed = {}, set()
 
     def there(self, host):
-        said = (self.reported - self.denied) | self.told | self.claimed
+        said = (self.reported - self.denied) | self.told.keys() | self.claimed
         said |= {(place, uuid) for uuid, (place, _) in self.promised.items()}
         return sorted(uuid for place, uuid in said if place == host)
 
@@ -499,32 +506,39 @@ class Model:
         if uuid in self.promised and host not in self.promised[uuid][1]:
             del self.promised[uuid]
 
-    def tell(self, host, uuid):
-        self.told.add((host, uuid))
+    def tell(self, host, uuid, late):
+        self.told[host, uuid] = late
         self.denied.discard((host, uuid))
         self.arrive(host, uuid)
 
     def audit(self, host, seen, claimed=()):
         self.claimed = {each for each in self.claimed if each[0] != host}
         self.claimed |= {(host, uuid) for uuid in claimed}
-        self.reported = {each for each in self.reported if each[0] != host}
+        for place in {each for each in self.reported if each[0] == host and each[1] not in seen}:
+            self.reported.discard(place)
+            if not self.told.get(place, True):
+                del self.told[place]
         self.reported |= {(host, uuid) for uuid in seen}
         self.denied = {each for each in self.denied if each[0] != host}
         for uuid in seen:
             self.arrive(host, uuid)
 
     def gone(self, host, uuid):
-        self.told.discard((host, uuid))
+        self.told.pop((host, uuid), None)
         self.claimed.discard((host, uuid))
         self.denied |= {(host, uuid)} & self.reported
         if uuid in self.promised and self.promised[uuid][0] == host:
             del self.promised[uuid]
 
-    def all(self, host, uuids):
-        self.told = {each for each in self.told if each[0] != host or each[1] in uuids}
+    def all(self, host, uuids, late):
+        for place in [each for each in self.told if each[0] == host]:
+            if place[1] in uuids:
+                self.told[place] = late
+            else:
+                del self.told[place]
         for uuid in uuids:
-            if (host, uuid) not in self.told | (self.reported - self.denied):
-                self.tell(host, uuid)
+            if (host, uuid) not in self.told.keys() | (self.reported - self.denied):
+                self.tell(host, uuid, late)
 
     def promise(self, host, uuid):
         before = {place for place in ("h1", "h2") if uuid in self.there(place)}
@@ -551,15 +565,15 @@ def test_an_instance_is_exactly_where_somebody_says(steps):
         elif verb == "claim":
             cloud.claim(host, what)
             model.claimed.add((host, what))
-        elif verb == "tell":
-            cloud.tell(host, what)
-            model.tell(host, what)
+        elif verb.startswith("tell"):
+            cloud.tell(host, what, at=200 if "late" in verb else 0)
+            model.tell(host, what, "late" in verb)
         elif verb == "gone":
             cloud.tell_gone(host, what, at=now)
             model.gone(host, what)
-        elif verb == "all":
-            cloud.whereabouts.tell_all(host, what)
-            model.all(host, what)
+        elif verb.startswith("all"):
+            cloud.tell_all(host, what, at=200 if "late" in verb else 0)
+            model.all(host, what, "late" in verb)
         else:
             cloud.promise(host, what)
             model.promise(host, what)

@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.host_view.whereabouts: what ends that which was told, and what is disputed."""
+
+import pytest
+
+from scheduler.host_view.changes import Changes
+from scheduler.host_view.tracking import KEPT
+from scheduler.objects.instance import Instance
+from tests.unit.scheduler.host_view.instance_rows import an_instance_row
+from tests.unit.scheduler.host_view.test_whereabouts import (
+    NOW,
+    SHELVED,
+    Cloud,
+    cloud,
+    moment,
+    node_id,
+)
+
+__all__ = ["cloud"]
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize(("told", "left"), [(58, []), (62, ["u1"])])
+def test_what_was_told_before_a_row_ended_ends_with_it(cloud, told, left, complete):
+    cloud.audit("h1", "u1", at=0)
+    cloud.audit("h2", at=60)
+    cloud.tell("h1", "u1", at=told)
+    # When it ended a complete reading does not see: after the last one, which had it.
+    cloud.audit("h1", gone=[] if complete else ["u1"], at=120, rows_at=60, complete=complete)
+    assert cloud.on("h1") == left
+
+
+@pytest.mark.parametrize("end", [{"gone": ["u1"]}, {"released": {"uuid": "u1", **SHELVED}}])
+def test_a_late_cast_ends_with_a_row_that_ended_later(cloud, end):
+    cloud.tell("h1", "u1", at=0)
+    seen = [end["released"]] if "released" in end else []
+    cloud.audit("h1", *seen, gone=end.get("gone", ()), at=60)
+    assert cloud.on("h1") == []
+
+
+def test_the_end_of_a_row_says_nothing_of_another_node():
+    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
+    cloud.audit("h1", "u1", "u2", node="n1")
+    cloud.tell("h1", Instance(uuid="u1", node="n2"), "u2", at=10)
+    cloud.audit("h1", node="n1", gone=["u1", "u2"], at=60)
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1"])
+
+
+def test_what_was_told_and_never_again_is_forgotten(cloud):
+    cloud.tell("h1", "u1", "u2")
+    cloud.tell_all("h1", ["u1"], at=60)
+    cloud.tell("h9", "u3")
+    cloud.audit("h1", "u4", at=KEPT, complete=True)
+    assert cloud.on("h1") == ["u1", "u4"]
+    cloud.audit("h1", "u4", at=KEPT + 60)
+    assert cloud.on("h1") == ["u1", "u4"]
+    cloud.audit("h1", "u4", at=KEPT + 60, complete=True)
+    assert cloud.on("h1") == ["u4"]
+    cloud.add(("h9", "h9"))
+    assert cloud.on("h9") == []
+
+
+def test_what_is_told_out_of_order_holds_until_the_next_list(cloud):
+    cloud.audit("h1", "u1")
+    cloud.tell("h1", "u2")
+    # Deleted before it was told of, and moved to h2 before h1 told of it again.
+    cloud.tell_gone("h1", "u3")
+    cloud.tell("h1", "u3")
+    cloud.tell("h2", "u2")
+    cloud.tell("h1", "u2")
+    # Built anew before it was told to be gone.
+    cloud.tell_gone("h1", "u1", at=20)
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u2", "u3"], ["u2"])
+    cloud.tell_all("h1", ["u1"], at=30)
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], ["u2"])
+
+
+def test_a_host_is_in_dispute_when_its_list_is_another(cloud):
+    cloud.add(("h3", "n1"), ("h3", "n2"))
+    for node, seen in (("n1", "u1"), ("n2", "u2")):
+        cloud.audit("h3", seen, node=node)
+    disputes = cloud.whereabouts.disputes
+    for listed in (["u2", "u1"], ["u1", "u2", "u2"]):
+        cloud.tell_all("h3", listed)
+        assert list(disputes.open) == []
+    cloud.promise("h1", "u3")
+    cloud.claim("h1", "u4")
+    for listed in (["u3", "u4"], ["u4"]):
+        cloud.tell_all("h1", listed)
+    cloud.tell_all("h9", ["u1"])
+    assert list(disputes.open) == []
+    cloud.tell_all("h3", ["u1"])
+    cloud.tell_all("h1", ["u5", "u4"])
+    assert list(disputes.open) == ["h3", "h1"]
+    assert cloud.whereabouts.nodes_of(disputes.open) == {
+        node_id("h3", "n1"),
+        node_id("h3", "n2"),
+        node_id("h1", "h1"),
+    }
+    cloud.remove("h3", "n1")
+    assert list(disputes.open) == ["h3", "h1"]
+    cloud.remove("h3", "n2")
+    assert list(disputes.open) == ["h1"]
+
+
+def test_the_rows_of_a_host_in_dispute_are_all_there_are(cloud):
+    cloud.audit("h1", "u1", "u2")
+    cloud.audit("h2", "u3")
+    cloud.tell_all("h1", ["u1", "u4"], at=10)
+    changes = Changes(complete=False, now=moment(20), hosts=["h1"])
+    changes.instances = [an_instance_row("u5", updated_at=moment(0))]
+    cloud.whereabouts.read(changes, NOW)
+    # What the host lists stays, whoever else has it no longer.
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u4", "u5"], ["u3"])
