@@ -8,10 +8,28 @@ OPTS = [
     cfg.StrOpt(
         "notification_format",
         default="unversioned",
-        choices=["unversioned", "versioned", "both"],
+        choices=[
+            ("unversioned", "Only legacy notifications, with the request as a dictionary."),
+            ("versioned", "Only versioned notifications, with the request as a payload object."),
+            ("both", "Each notification in both formats."),
+        ],
         help="""
-Format of the notifications. The scheduler sends the unversioned ones, on the topics of
-[oslo_messaging_notifications] and only when a driver is set there; with 'versioned' it sends none.
+Format of the notifications: scheduler.select_destinations.start, .end and, for a request that
+fails, .error. They are sent only when [oslo_messaging_notifications] names a driver: messagingv2,
+as a rule. Choose the format that your consumers read.
+
+Requests do not wait for notifications. Up to 1000 are kept while their broker does not take them;
+more than that are lost, which the log says once.
+""",
+    ),
+    cfg.ListOpt(
+        "versioned_notifications_topics",
+        default=["versioned_notifications"],
+        help="""
+Topics of the versioned notifications; each of them gets every one. Legacy notifications go to
+[oslo_messaging_notifications] topics. On RabbitMQ each topic is a queue for each priority, as in
+versioned_notifications.info and versioned_notifications.error, which grows until somebody
+consumes it: change this only to give a consumer a topic of its own.
 """,
     ),
 ]

@@ -107,6 +107,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._database = open_database(conf)
         migrations.check(self._database)
         self._transport = rpc_transport(conf)
+        self._notifications = Notifications(conf)
         self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
         self.destinations = build_destinations(conf, self._database, self._announcements.tell_of)
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
@@ -118,8 +119,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         )
         self._heartbeat.start()
         self._announcements.start()
-        self._server.start()
+        self._notifications.start()
+        # Requests last: what has taken some must not fail any more.
         self._changes_server.start()
+        self._server.start()
         self._started = True
         self._notifier.ready("serving select_destinations")
         self._notifier.watch(self._server.alive)
@@ -129,7 +132,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         """Return what serves requests, and what agents push to."""
         conf, view = self._conf, self.destinations.view
         endpoints = [
-            SchedulerEndpoint(self.destinations, Notifications(conf)),
+            SchedulerEndpoint(self.destinations, self._notifications),
             TrackingEndpoint(
                 Told(view, lambda: self.destinations.claimer),
                 lambda: bool(conf.filter_scheduler.track_instance_changes),
@@ -159,6 +162,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._server.drain()
         pushes.join()
         self._announcements.stop()
+        self._notifications.stop()
         self._heartbeat.stop()
         self._transport.cleanup()
         self._database.close()

@@ -12,6 +12,7 @@ from oslo_log import log
 from inventory.engine import DatabaseUnavailable
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
+from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.rpc import codec
 from scheduler.rpc.codec import SelectArguments, decode_select_arguments, encode_destinations
@@ -22,6 +23,7 @@ from scheduler.rpc.notifications import Notifications
 
 LOG = log.getLogger(__name__)
 TOPIC = "scheduler"
+# Contexts come by position: what a caller may name "context" or "self" is a keyword as any other.
 
 
 class Selector(Protocol):
@@ -45,7 +47,7 @@ class SchedulerEndpoint:
     @oslo_messaging.expected_exceptions(  # type: ignore[untyped-decorator]
         NoValidHost, InvalidInput, ServiceUnavailable
     )
-    def select_destinations(self, context: Mapping[str, Any], **arguments: Any) -> list[Any]:
+    def select_destinations(self, context: Mapping[str, Any], /, **arguments: Any) -> list[Any]:
         """Return a destination for each instance, in the form that the caller's version knows."""
         caller = RequestContext.from_dict(context)
         caller.for_logging()
@@ -61,7 +63,7 @@ class SchedulerEndpoint:
         except SchedulerFailure as failure:
             self._notifications.send("error", caller, asked.spec, failure.reason)
             raise
-        self._notifications.send("end", caller, asked.spec)
+        self._notifications.send("end", caller, _placed(asked.spec, destinations))
         return encode_destinations(destinations, asked)
 
 
@@ -98,7 +100,7 @@ class TrackingEndpoint:
         self._tracks_instances = tracks_instances
 
     def update_aggregates(
-        self, context: Mapping[str, Any], aggregates: Any = None, **_unknown: Any
+        self, context: Mapping[str, Any], /, aggregates: Any = None, **_unknown: Any
     ) -> None:
         """Take aggregates that were made or changed."""
         with _refusals_logged("update_aggregates", context):
@@ -107,7 +109,7 @@ class TrackingEndpoint:
             LOG.debug("Told of %s aggregates", len(found))
 
     def delete_aggregate(
-        self, context: Mapping[str, Any], aggregate: Any = None, **_unknown: Any
+        self, context: Mapping[str, Any], /, aggregate: Any = None, **_unknown: Any
     ) -> None:
         """Take the end of an aggregate."""
         with _refusals_logged("delete_aggregate", context):
@@ -118,6 +120,7 @@ class TrackingEndpoint:
     def update_instance_info(
         self,
         context: Mapping[str, Any],
+        /,
         host_name: Any = None,
         instance_info: Any = None,
         **_unknown: Any,
@@ -134,6 +137,7 @@ class TrackingEndpoint:
     def delete_instance_info(
         self,
         context: Mapping[str, Any],
+        /,
         host_name: Any = None,
         instance_uuid: Any = None,
         **_unknown: Any,
@@ -150,6 +154,7 @@ class TrackingEndpoint:
     def sync_instance_info(
         self,
         context: Mapping[str, Any],
+        /,
         host_name: Any = None,
         instance_uuids: Any = None,
         **_unknown: Any,
@@ -169,7 +174,7 @@ class BaseEndpoint:
 
     target = oslo_messaging.Target(namespace="baseapi", version="1.1")
 
-    def ping(self, context: Mapping[str, Any], arg: Any) -> dict[str, Any]:
+    def ping(self, context: Mapping[str, Any], /, arg: Any) -> dict[str, Any]:
         """Return what was sent, and by whom it was answered."""
         return {"service": TOPIC, "arg": arg}
 
@@ -177,6 +182,8 @@ class BaseEndpoint:
         """Return None: there is no backdoor."""
 
 
+# As Python calls the method in Nova, where callers may look for the text.
+_METHOD = "SchedulerManager.select_destinations()"
 _KNOWN = frozenset(
     {
         "request_spec",
@@ -190,12 +197,18 @@ _KNOWN = frozenset(
 
 
 def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
-    """Answer an unknown keyword as Python does, without a traceback in our log."""
-    for name in arguments.keys() - _KNOWN:
-        try:
-            raise TypeError(f"select_destinations() got an unexpected keyword argument '{name}'")
-        except TypeError:
-            raise oslo_messaging.ExpectedException() from None
+    """Answer an unknown keyword as Nova's server does, without a traceback in our log."""
+    for name in arguments:
+        if name not in _KNOWN:
+            try:
+                raise TypeError(f"{_METHOD} got an unexpected keyword argument '{name}'")
+            except TypeError:
+                raise oslo_messaging.ExpectedException() from None
+
+
+def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSpec:
+    """Return the request with the hosts that its group has by now."""
+    return spec.for_instance(spec.instance_uuid, [first.service_host for first, *_ in destinations])
 
 
 @contextmanager

@@ -1,18 +1,31 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications about requests: scheduler.select_destinations.start, .end and .error."""
+"""Notifications about requests: scheduler.select_destinations.start, .end and .error.
 
+Legacy ones go to [oslo_messaging_notifications] topics, versioned ones to [notifications]
+versioned_notifications_topics; the drivers of [oslo_messaging_notifications] send both.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_log import log
+from oslo_messaging.transport import NotificationTransport
 
+from conf.loading import ConfigError, source
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.shape import Fields
 from scheduler.rpc.codec import encode_legacy
+from scheduler.rpc.codec.payloads import encode_error_payload, encode_payload
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.outbox import Outbox
+from scheduler.rpc.transport import NOTIFICATIONS, notification_transport
 
-LOG = log.getLogger(__name__)
+_NO_DRIVER = "noop"
+
+Encode = Callable[[RequestSpec, str | None], Fields]
 
 
 class _ContextSerializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]  # no types
@@ -21,33 +34,68 @@ class _ContextSerializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]  
 
 
 class Notifications:
-    """Sends the unversioned notifications that consumers know since Newton.
+    """Tells consumers of requests in the formats that the configuration asks for.
 
-    Nothing is sent, nor connected, unless [oslo_messaging_notifications] names a driver.
+    Nothing is sent, nor connected, unless [oslo_messaging_notifications] names a driver. Raises
+    ConfigError for one that there is not, and for a transport_url of no use.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        transport = oslo_messaging.get_notification_transport(conf)
-        self._notifier = oslo_messaging.Notifier(
-            transport, f"scheduler.{conf.host}", serializer=_ContextSerializer()
-        )
-        drivers = set(conf.oslo_messaging_notifications.driver) - {"noop"}
-        self._wanted = bool(drivers) and conf.notifications.notification_format != "versioned"
+        self._outbox = Outbox(notification_transport(conf))
+        _refuse_unknown_drivers(conf)
+        self._formats: list[tuple[oslo_messaging.Notifier, Encode]] = []
+        if not set(conf.oslo_messaging_notifications.driver) - {_NO_DRIVER}:
+            return
+        wanted = conf.notifications.notification_format
+        if wanted != "versioned":
+            self._add(f"scheduler.{conf.host}", _legacy)
+        if wanted != "unversioned":
+            topics = conf.notifications.versioned_notifications_topics
+            self._add(f"nova-scheduler:{conf.host}", _versioned, topics)
+
+    def start(self) -> None:
+        """Begin to send; what is told before waits for that."""
+        if self._formats:
+            self._outbox.start()
+
+    def stop(self) -> None:
+        """Send what was told, unless that takes too long."""
+        self._outbox.stop()
 
     def send(
         self, phase: str, caller: RequestContext, spec: RequestSpec, reason: str | None = None
     ) -> None:
-        """Tell that a request has come to a phase: start, end, or error with its reason.
+        """Tell that a request has come to a phase: start, end, or error with its reason."""
+        for notifier, encode in self._formats:
+            emit = notifier.error if phase == "error" else notifier.info
+            emit(caller, f"scheduler.select_destinations.{phase}", encode(spec, reason))
 
-        A notification that cannot be sent is logged; the request goes on.
-        """
-        if not self._wanted:
-            return
-        payload: dict[str, Any] = {"request_spec": encode_legacy(spec)}
-        if reason is not None:
-            payload["reason"] = reason
-        emit = self._notifier.error if phase == "error" else self._notifier.info
-        try:
-            emit(caller, f"scheduler.select_destinations.{phase}", payload)
-        except oslo_messaging.MessagingException as error:
-            LOG.warning("Notification %s could not be sent: %s", phase, error)
+    def _add(self, publisher: str, encode: Encode, topics: list[str] | None = None) -> None:
+        notifier = oslo_messaging.Notifier(
+            NotificationTransport(self._outbox),
+            publisher,
+            serializer=_ContextSerializer(),
+            topics=topics,
+        )
+        self._formats.append((notifier, encode))
+
+
+def _legacy(spec: RequestSpec, reason: str | None) -> Fields:
+    payload = {"request_spec": encode_legacy(spec)}
+    return payload if reason is None else payload | {"reason": reason}
+
+
+def _versioned(spec: RequestSpec, reason: str | None) -> Fields:
+    return encode_payload(spec) if reason is None else encode_error_payload(spec, reason)
+
+
+def _refuse_unknown_drivers(conf: cfg.ConfigOpts) -> None:
+    """Raise ConfigError for what oslo.messaging would leave out with a warning."""
+    known = {each.name for each in entry_points(group="oslo.messaging.notify.drivers")}
+    for driver in conf.oslo_messaging_notifications.driver:
+        if driver not in known:
+            raise ConfigError(
+                f"option [{NOTIFICATIONS}] driver = {driver!r} in"
+                f" {source(conf, NOTIFICATIONS, 'driver')}: there is no such driver; there are"
+                f" {', '.join(sorted(known))}"
+            )

@@ -1,17 +1,70 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The transport of [DEFAULT] transport_url, and no part of that URL in what is said of it."""
+"""Transports made from the options transport_url, and no part of these URLs in what is said."""
+
+import re
+from collections.abc import Callable
 
 import oslo_messaging
 from oslo_config import cfg
+from stevedore.exception import NoMatches
 
+from conf import loading
+
+NOTIFICATIONS = "oslo_messaging_notifications"
 UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
+_SCHEME = re.compile(r"([A-Za-z0-9+.-]+)://")
+_NO_SCHEME = "it does not begin with a scheme, as in rabbit://user:password@host:5672/"
+_BAD_QUERY = "what follows its ? are no options of its driver; write a ? of the password as %3F"
+
+
+class UnusableTransport(
+    loading.ConfigError,
+    oslo_messaging.MessagingException,  # type: ignore[misc]  # it has no types
+):
+    """No transport can be made; the text is one line, which names the option at fault."""
 
 
 def rpc_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
-    """Return a transport, which connects nothing yet; raises a MessagingException."""
+    """Return the transport of calls, which connects nothing yet; raises UnusableTransport."""
+    return _made(oslo_messaging.get_rpc_transport, conf, "DEFAULT")
+
+
+def notification_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
+    """Return the transport of notifications, as above: that of calls unless it has its own URL."""
+    return _made(oslo_messaging.get_notification_transport, conf, NOTIFICATIONS)
+
+
+def _made(
+    make: Callable[[cfg.ConfigOpts], oslo_messaging.Transport], conf: cfg.ConfigOpts, group: str
+) -> oslo_messaging.Transport:
     try:
-        return oslo_messaging.get_rpc_transport(conf)
+        return make(conf)
+    # A driver may fail in any way at all, an import included; what it says may quote the URL.
+    except Exception as error:
+        # The options are there by now: oslo.messaging registers them first.
+        if group != "DEFAULT" and not conf[group].transport_url:
+            group = "DEFAULT"
+        url = str(conf.transport_url if group == "DEFAULT" else conf[group].transport_url)
+        where = loading.source(conf, group, "transport_url")
+        problem = _problem(error, url, f"option [{group}] transport_url in {where}")
+    raise UnusableTransport(problem)
+
+
+def _problem(error: Exception, url: str, option: str) -> str:
+    """Return in one line what is wrong; of the URL only the scheme is told."""
+    scheme = _SCHEME.match(url)
+    if isinstance(error, (cfg.Error, ValueError)) and "?" in url:
+        return f"{option}: {_BAD_QUERY}"
+    if isinstance(error, cfg.Error):
+        return loading.explain(error)
     # It quotes what it took for the port: the password, as far as it goes before a # or a /.
-    except ValueError:
-        raise oslo_messaging.InvalidTransportURL("", UNREADABLE) from None
+    if isinstance(error, ValueError):
+        return f"{option}: {UNREADABLE}"
+    if not scheme:
+        return f"{option}: {_NO_SCHEME}"
+    cause = getattr(error, "ex", error)
+    if isinstance(cause, NoMatches):
+        return f"{option}: there is no driver {scheme[1]!r}, the usual one is 'rabbit'"
+    # Of a driver that was given a URL it could read, and does not like the other options.
+    return f"{option}: the driver {scheme[1]!r} cannot be used: {' '.join(str(cause).split())}"
