@@ -5,6 +5,8 @@
 import hashlib
 from collections.abc import Sequence
 
+from oslo_log import log
+
 from inventory import server_groups
 from inventory.engine import Database
 from scheduler.decision.pipeline import Request
@@ -12,7 +14,13 @@ from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.rpc.codec import SelectArguments
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import InvalidInput
+from scheduler.rpc.failures import InvalidInput, NoValidHost
+
+LOG = log.getLogger(__name__)
+# A tenant may read it.
+ONLY_PLACEMENT = (
+    "Resources of ports or accelerators are requested, which only placement can allocate."
+)
 
 
 def request_of(
@@ -20,8 +28,10 @@ def request_of(
 ) -> Request:
     """Return the request with the server group that its hint names.
 
-    Raises InvalidInput for one that does not exist, and DatabaseUnavailable.
+    Raises InvalidInput for one that does not exist, NoValidHost for resources that nobody here can
+    allocate, and DatabaseUnavailable.
     """
+    _refuse_what_only_placement_allocates(asked.spec, caller)
     alternates = asked.return_objects and asked.return_alternates
     return Request(
         _with_group(asked.spec, database),
@@ -36,6 +46,26 @@ def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:
     """Return a number that is the same for the same request and differs between requests."""
     text = " ".join([request_id or "", *(uuid or "" for uuid in instance_uuids)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _refuse_what_only_placement_allocates(spec: RequestSpec, caller: RequestContext) -> None:
+    """Raise NoValidHost for a request with groups of resources, unless the instance stays.
+
+    A conductor looks up in the allocation which provider serves which group, and would fail there,
+    with a host that had been claimed in vain. A rebuild leaves the allocation as it is.
+    """
+    groups = spec.requested_resources
+    if not groups or spec.is_rebuild:
+        return
+    requesters = {each.requester_id for each in groups if each.requester_id}
+    LOG.info(
+        "Refused request %s: it has %s groups of resources of %s ports or accelerators, which only"
+        " placement can allocate",
+        caller.request_id,
+        len(groups),
+        len(requesters),
+    )
+    raise NoValidHost(ONLY_PLACEMENT)
 
 
 def _with_group(spec: RequestSpec, database: Database) -> RequestSpec:

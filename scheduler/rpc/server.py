@@ -4,6 +4,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from inspect import ismethod
 from threading import Semaphore
 from typing import Any
 
@@ -12,19 +13,16 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.objects.kinds import shown
-from scheduler.rpc import deadlines
+from scheduler.rpc import deadlines, dispatching
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.deadlines import Deadline
+from scheduler.rpc.mismatch import mismatch, told_once
+from scheduler.rpc.transport import UnusableTransport
 
 LOG = log.getLogger(__name__)
 # Requests that the broker hands out ahead of those that are handled. There they wait where neither
 # their expiration nor another scheduler is of any help; one at a time would cost round trips.
 PREFETCH = 4
-_OTHER_KIND = (
-    "The broker has this queue or exchange with other settings: [oslo_messaging_rabbit]"
-    " rabbit_quorum_queue, rabbit_transient_quorum_queue and amqp_durable_queues must be those of"
-    " all other services on this virtual host, and of the queues that are there"
-)
 
 
 class RpcServer:
@@ -42,9 +40,9 @@ class RpcServer:
             transport,
             oslo_messaging.Target(topic=topic, server=server),
             list(endpoints),
-            access_policy=oslo_messaging.DefaultRPCAccessPolicy,
+            access_policy=PublicMethods,
         )
-        _expect_refusals(self._server.dispatcher)
+        dispatching.mend(self._server.dispatcher)
         _prefetch_little(transport.conf)
         self._longest_wait = math.inf
         _bound(self._server, most_in_flight, lambda: self._longest_wait)
@@ -54,13 +52,17 @@ class RpcServer:
         self._longest_wait = seconds
 
     def start(self) -> None:
-        """Begin to take requests; raises MessageDeliveryFailure where the broker refuses."""
+        """Begin to take requests; raises UnusableTransport where options are in the way."""
+        exchange = self._server.conf.control_exchange
         try:
-            self._server.start()
+            with told_once():
+                self._server.start()
+        # What options contradict each other the driver notices only now.
+        except RuntimeError as error:
+            raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
         except oslo_messaging.MessageDeliveryFailure as error:
-            if "PRECONDITION_FAILED" in str(error):
-                raise oslo_messaging.MessageDeliveryFailure(f"{_OTHER_KIND}: {error}") from None
-            raise
+            raise (mismatch(error, exchange) or error) from None
+        dispatching.drop_unreadable(self._server)
 
     def alive(self) -> bool:
         """Tell whether the thread that takes requests still runs."""
@@ -79,24 +81,15 @@ class RpcServer:
         self._server.wait()
 
 
-def _expect_refusals(dispatcher: oslo_messaging.RPCDispatcher) -> None:
-    """Log a call of a method or version that is not served as one line, without a traceback.
+class PublicMethods(oslo_messaging.DefaultRPCAccessPolicy):  # type: ignore[misc]  # no types
+    """Lets callers reach the methods of an endpoint without a leading underscore, nothing else.
 
-    It is the caller's mistake, or its curiosity, and no failure of this service.
+    The target of an endpoint can be called too, and fails with a traceback in the log.
     """
-    dispatch = dispatcher.dispatch
 
-    def expecting(incoming: Any) -> Any:
-        try:
-            return dispatch(incoming)
-        except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
-            reason = str(error)
-            # It takes the error that is being handled, which the caller gets to see.
-            refusal = oslo_messaging.ExpectedException()
-        LOG.info("Refused a call: %s", reason)
-        raise refusal
-
-    dispatcher.dispatch = expecting
+    def is_allowed(self, endpoint: object, method: str) -> bool:
+        """Tell whether a method may be called, by its name."""
+        return super().is_allowed(endpoint, method) and ismethod(getattr(endpoint, method))
 
 
 def _prefetch_little(conf: Any) -> None:
@@ -111,9 +104,10 @@ def _prefetch_little(conf: Any) -> None:
 def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
     """Let the server dispatch that many requests at a time; the rest waits in the broker.
 
-    oslo.messaging takes whatever the broker has, and what a killed process had taken is lost. A
-    call that is not dispatched before nobody waits for it any more is dropped without an answer:
-    it would be sent again and again to a queue that may be gone, and keep this place meanwhile.
+    Nor are there more than [DEFAULT] executor_thread_pool_size. oslo.messaging takes whatever the
+    broker has, and what a killed process had taken is lost. A call that is not dispatched before
+    nobody waits for it any more is dropped without an answer: it would be sent again and again to
+    a queue that may be gone, and keep this place meanwhile.
     """
     executor = getattr(server, "_executor_cls", None)
     if executor is None:
@@ -123,7 +117,7 @@ def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
     class BoundedExecutor(executor):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self._places = Semaphore(most)
+            self._places = Semaphore(min(most, kwargs.get("max_workers") or most))
 
         def submit(self, handle: Any, incoming: Any) -> Any:
             deadline = deadlines.stamp(incoming[0], longest_wait())
@@ -141,7 +135,9 @@ def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
 
 def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
     """Handle a message unless nobody waits for it any more."""
-    if not deadline.passed():
+    patience = min(deadline.seconds, _seconds_of_silence(incoming[0]))
+    waited = deadline.waited()
+    if waited < patience:
         handle(incoming)
         return
     caller = RequestContext.from_dict(incoming[0].ctxt)
@@ -151,9 +147,18 @@ def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
         " the answer",
         shown(incoming[0].message.get("method")),
         caller.request_id,
-        deadline.waited(),
-        deadline.seconds,
+        waited,
+        patience,
     )
+
+
+def _seconds_of_silence(incoming: Any) -> float:
+    """Return how long a caller waits for the first sign that its call is being handled.
+
+    Callers since Stein say so: a heartbeat is sent from then on twice in this time.
+    """
+    seconds = getattr(incoming, "client_timeout", None)
+    return seconds if isinstance(seconds, (int, float)) and seconds > 0 else math.inf
 
 
 def _hand_over_late_arrivals(server: Any) -> None:

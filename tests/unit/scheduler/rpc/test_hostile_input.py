@@ -4,7 +4,6 @@
 
 import json
 import math
-from copy import deepcopy
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.rpc import codec
 from scheduler.rpc.failures import InvalidInput
+from tests.mutations import mutated
 from tests.unit.scheduler.rpc import wire
 from tests.unit.scheduler.rpc.strategies import json_values
 
@@ -119,32 +119,6 @@ def test_much_nonsense_in_unknown_fields_is_ignored():
     arguments = wire.arguments(ORDINARY)
     arguments["spec_obj"][DATA] |= nonsense
     assert codec.decode_select_arguments(arguments).spec.vcpus == 2
-
-
-def paths(node, path=()):
-    """Return the way to every node of a JSON document."""
-    children = (
-        node.items()
-        if isinstance(node, dict)
-        else enumerate(node)
-        if isinstance(node, list)
-        else ()
-    )
-    yield path
-    for step, child in children:
-        yield from paths(child, (*path, step))
-
-
-@st.composite
-def mutated(draw, documents):
-    """Return a document with one node replaced by any JSON."""
-    document = {"": deepcopy(draw(st.sampled_from(documents)))}
-    *way, last = draw(st.sampled_from([path for path in paths(document) if path]))
-    node = document
-    for step in way:
-        node = node[step]
-    node[last] = draw(json_values)
-    return document[""]
 
 
 CALLS = [wire.arguments(name) for name in wire.names("call_*select_destinations*")]

@@ -67,6 +67,17 @@ def test_captured_answers_are_read_and_written_alike(name):
     assert written == expected
 
 
+def test_no_caller_has_to_ask_for_a_downgrade():
+    """Newton got limits of 1.1 once, and asked its conductor for what it can read."""
+    request, reply, question, answer = (
+        each["message"] for each in wire.sample("sequence_newton_numa_limits_backport")["messages"]
+    )
+    asked = decode_select_arguments(request["args"])
+    ((written,),) = (encode_destinations(decode_destinations(reply["result"]), asked),)
+    assert question["args"]["object_versions"] == {"NUMATopologyLimits": "1.0"}
+    assert written["limits"]["numa_topology"] == without_changes(answer["result"])
+
+
 @pytest.mark.parametrize(
     ("version", "selection", "numa_limits"),
     [

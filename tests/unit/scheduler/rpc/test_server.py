@@ -15,6 +15,7 @@ from oslo_config import cfg
 from scheduler.rpc import server as under_test
 from scheduler.rpc.deadlines import Deadline
 from scheduler.rpc.server import PREFETCH, RpcServer
+from scheduler.rpc.transport import UnusableTransport
 from tests.fixtures.daemons.process import wait_until
 
 PATIENCE = 20.0
@@ -23,6 +24,9 @@ RABBIT = "oslo_messaging_rabbit"
 
 class Endpoint:
     """Remembers what it was asked, and does not answer what is to wait before it may."""
+
+    target = oslo_messaging.Target()
+    rename = str
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -36,6 +40,9 @@ class Endpoint:
             assert self.may_answer.wait(PATIENCE)
         return name
 
+    def _secret(self, context: dict[str, Any]) -> str:
+        return "secret"
+
 
 class Bus:
     """A server that does one thing at a time, and a caller."""
@@ -48,8 +55,12 @@ class Bus:
             transport, oslo_messaging.Target(topic="topic")
         )
 
-    def call(self, name: str, timeout: float = PATIENCE) -> Any:
-        return self._client.prepare(timeout=timeout).call({"request_id": name}, "ask", name=name)
+    def call(self, name: str, timeout: float = PATIENCE, **options: float) -> Any:
+        prepared = self._client.prepare(timeout=timeout, **options)
+        return prepared.call({"request_id": name}, "ask", name=name)
+
+    def ask(self, method: str) -> Any:
+        return self._client.prepare(timeout=PATIENCE).call({}, method)
 
     def cast(self, name: str, wait: bool = False) -> None:
         self._client.cast({"request_id": name}, "ask", name=name, wait=wait)
@@ -97,6 +108,82 @@ def test_a_call_that_waited_in_vain_is_dropped_and_a_cast_is_not(
     (line,) = [each.getMessage() for each in caplog.records if each.name == under_test.__name__]
     assert line.startswith("Dropped the call 'ask' of given up: it waited 0.")
     assert line.endswith(f"after {seconds} s nobody waits for the answer")
+
+
+def test_a_call_is_dropped_when_its_caller_has_missed_a_sign_of_life(
+    bus: Bus, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, under_test.__name__)
+    bus.keep_busy()
+    with pytest.raises(oslo_messaging.MessagingTimeout):
+        bus.call("given up", timeout=60, call_monitor_timeout=1)
+    bus.cast("patient")
+    bus.endpoint.may_answer.set()
+    assert bus.asked("busy", "patient")
+    assert "after 1 s nobody waits for the answer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["target", "_secret", "__init__", "__class__", "deadlines", "rename", "nothing"]
+)
+def test_callers_reach_methods_and_nothing_else(
+    bus: Bus, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with pytest.raises(oslo_messaging.RemoteError) as refused:
+        bus.ask(name)
+    assert refused.value.exc_type == "NoSuchMethod"
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+def test_a_small_pool_bounds_what_is_taken(bus: Bus) -> None:
+    cfg.CONF.set_override("executor_thread_pool_size", 1)
+    try:
+        server = RpcServer(bus.transport, "narrow", "server", [bus.endpoint], 30)
+        server.start()
+        places = server._server._work_executor._places
+        assert places.acquire(blocking=False)
+        assert not places.acquire(blocking=False)
+        places.release()
+        server.drain()
+    finally:
+        cfg.CONF.clear_override("executor_thread_pool_size")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("Configuration Error: this needs that"), "this needs that"),
+        (
+            oslo_messaging.MessageDeliveryFailure(
+                "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost 'v'"
+            ),
+            "rabbit_quorum_queue",
+        ),
+    ],
+)
+def test_options_that_keep_it_from_listening_are_named(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    server = RpcServer(bus.transport, "other", "server", [bus.endpoint], 1)
+    monkeypatch.setattr(server._server, "start", fail)
+    with pytest.raises(UnusableTransport, match=told) as caught:
+        server.start()
+    assert "[oslo_messaging_rabbit]" in str(caught.value)
+
+
+def test_other_failures_of_the_broker_are_as_they_are(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise oslo_messaging.MessageDeliveryFailure("unreachable")
+
+    server = RpcServer(bus.transport, "other", "server", [bus.endpoint], 1)
+    monkeypatch.setattr(server._server, "start", fail)
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=r"^unreachable$"):
+        server.start()
 
 
 def test_the_broker_is_asked_to_hand_out_little(bus: Bus) -> None:

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What has no form is refused, and no caller is told that a call goes on which is over."""
+
+import json
+import logging
+import threading
+from types import SimpleNamespace
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from scheduler.rpc import dispatching
+from scheduler.rpc.server import RpcServer
+from tests.fixtures.daemons.process import wait_until
+
+PATIENCE = 10.0
+
+
+class Endpoint:
+    """Answers, or fails."""
+
+    target = oslo_messaging.Target(version="4.5")
+
+    def ask(self, context, /, **arguments):
+        return sorted(arguments)
+
+    def fail(self, context, /):
+        raise ZeroDivisionError("as asked for")
+
+
+@pytest.fixture
+def dispatcher():
+    cfg.CONF([], project="berthmaster")
+    found = oslo_messaging.RPCDispatcher([Endpoint()], None, oslo_messaging.DefaultRPCAccessPolicy)
+    dispatching.mend(found)
+    yield found
+    cfg.CONF.reset()
+
+
+@pytest.fixture
+def transport(dispatcher):
+    found = oslo_messaging.get_rpc_transport(cfg.CONF, url="kombu+memory:///")
+    yield found
+    found.cleanup()
+    cfg.CONF.clear_default("rabbit_qos_prefetch_count", "oslo_messaging_rabbit")
+
+
+def a_message(**changes):
+    """Return a message of a caller that wants a sign of life within 2 seconds."""
+    told = []
+    message = {"method": "ask", "version": "4.0", "args": {"a": 1}} | changes
+    return SimpleNamespace(
+        message=message, ctxt={}, client_timeout=2, heartbeat=lambda: told.append(1), told=told
+    )
+
+
+def refusal(dispatcher, **changes):
+    """Return what a caller gets to see of the refusal of a message."""
+    with pytest.raises(oslo_messaging.ExpectedException) as refused:
+        dispatcher.dispatch(a_message(**changes))
+    return refused.value.exc_info[1]
+
+
+@pytest.mark.parametrize("arguments", [{"a": 1}, {"self": 1, "context": 2, "\ud800": 3}, {}])
+def test_a_message_that_has_form_is_answered(dispatcher, arguments):
+    assert dispatcher.dispatch(a_message(args=arguments)) == sorted(arguments)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.5", "4.3.0"])
+def test_versions_that_are_served(dispatcher, version):
+    assert dispatcher.dispatch(a_message(version=version)) == ["a"]
+
+
+@pytest.mark.parametrize("method", ["asking", "_ask", "", "\ud800", None, 7, [], {"a": 1}, True])
+def test_what_is_no_method_of_ours(dispatcher, method):
+    error = refusal(dispatcher, method=method)
+    assert isinstance(error, oslo_messaging.NoSuchMethod)
+    assert str(error).startswith("Endpoint does not support RPC method ")
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*("4.6", "5.0", "3.9", "1.0", "", "4", "4.", ".5", "4.x", "4.5.1.2", "-4.5", "4.5.1"), None],
+)
+def test_versions_that_are_not_served(dispatcher, version):
+    error = refusal(dispatcher, version=version)
+    assert isinstance(error, oslo_messaging.UnsupportedVersion)
+
+
+@pytest.mark.parametrize("version", [4.5, 4, [], {}, True, "4." + "5" * 5_000])
+def test_what_is_no_version_at_all(dispatcher, version):
+    error = refusal(dispatcher, version=version)
+    assert isinstance(error, oslo_messaging.UnsupportedVersion)
+    assert len(str(error)) < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (None, "args: null is not an object"),
+        ([1, 2], "args: a list is not an object"),
+        ("a" * 1000, f"args: '{'a' * 40}...' is not an object"),
+    ],
+)
+def test_arguments_without_names(dispatcher, caplog, arguments, reason):
+    with caplog.at_level(logging.INFO):
+        assert refusal(dispatcher, args=arguments).reason == reason
+    assert caplog.messages == [f"Refused a call: Invalid input received: {reason}"]
+
+
+def test_a_message_without_a_version_counts_as_1_0(dispatcher):
+    message = a_message()
+    del message.message["version"]
+    with pytest.raises(oslo_messaging.ExpectedException) as refused:
+        dispatcher.dispatch(message)
+    assert "version 1.0" in str(refused.value.exc_info[1])
+
+
+def test_a_failure_is_nothing_to_expect(dispatcher):
+    with pytest.raises(ZeroDivisionError):
+        dispatcher.dispatch(a_message(method="fail", args={}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"method": "asking"}, {"version": "9.0"}, {"namespace": "no"}, {"method": 7}],
+)
+def test_signs_of_life_end_with_the_call(dispatcher, changes):
+    before = {*threading.enumerate()}
+    message = a_message(**changes)
+    try:
+        dispatcher.dispatch(message)
+    except oslo_messaging.ExpectedException:
+        assert changes
+    assert wait_until(lambda: {*threading.enumerate()} <= before, PATIENCE)
+    assert message.told == []
+
+
+def test_one_that_begins_late_ends_at_once(dispatcher):
+    message, over = a_message(), threading.Event()
+    dispatcher.dispatch(message)
+    dispatcher._watchdog(over, message)
+    assert over.is_set()
+    assert message.told == []
+
+
+@pytest.mark.parametrize("timeout", [[], {"a": 1}, 10**30, float("inf"), "x", "\ud800", -5, 1, 1.5])
+def test_a_period_that_nobody_can_wait_for(dispatcher, timeout):
+    message = a_message()
+    message.client_timeout = timeout
+    assert dispatcher.dispatch(message) == ["a"]
+    assert message.told == []
+
+
+@pytest.mark.parametrize("context", [{"self": 1}, {"deep": json.loads("[" * 600 + "]" * 600)}])
+def test_a_context_that_cannot_be_read_disturbs_nobody(transport, caplog, context):
+    caplog.set_level(logging.INFO)
+    server = RpcServer(transport, "topic", "server", [Endpoint()], 1)
+    server.start()
+    client = oslo_messaging.get_rpc_client(transport, oslo_messaging.Target(topic="topic"))
+    client = client.prepare(version="4.0", timeout=PATIENCE)
+    client.cast(context, "ask")
+    assert client.call({}, "ask") == []
+    server.drain()
+    dropped = [each for each in caplog.messages if "Dropped a message" in each]
+    kind = "TypeError" if "self" in context else "RecursionError"
+    assert dropped == [f"Dropped a message that cannot be read: {kind}"]
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
