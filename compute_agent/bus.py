@@ -16,7 +16,7 @@ from oslo_log import log
 
 from scheduler.rpc.host_client import TOPIC, greet, server_name
 from scheduler.rpc.server import RpcServer
-from scheduler.rpc.transport import rpc_transport
+from scheduler.rpc.transport import UnusableTransport, rpc_transport
 
 LOG = log.getLogger(__name__)
 # So many operations at a time; the rest waits in the broker.
@@ -54,8 +54,7 @@ class Bus:
     def transport(self) -> oslo_messaging.Transport:
         """The transport, made when it is first asked for, which connects nothing.
 
-        Raises what oslo.messaging says of a transport_url that it does not understand. Who sends
-        while there is no broker waits for one, for ever unless retry=0 says otherwise.
+        Who sends while there is no broker waits for one, for ever unless retry=0 says otherwise.
         """
         with self._lock:
             if self._transport is None:
@@ -82,13 +81,6 @@ class Bus:
         logging.getLogger(TALKATIVE).removeFilter(self._repetitions)
 
     def _run(self) -> None:
-        if problem := self._hopeless():
-            LOG.error(
-                "No operations over RPC until the agent is restarted with another [DEFAULT]"
-                " transport_url: %s",
-                problem,
-            )
-            return
         pause, told = self._first_pause, set[str]()
         while problem := self._problem():
             if self._stopped.is_set():
@@ -96,23 +88,13 @@ class Bus:
             if problem not in told:
                 told.add(problem)
                 LOG.warning(
-                    "No operations over RPC, trying again in %g s and then less often: %s; check"
-                    " [DEFAULT] transport_url",
+                    "No operations over RPC, trying again in %g s and then less often: %s",
                     pause,
                     problem,
                 )
             self._stopped.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         LOG.info("Listening as %s.%s", TOPIC, server_name(self._conf.host))
-
-    def _hopeless(self) -> str:
-        """Return what is wrong with the transport_url itself."""
-        try:
-            _ = self.transport
-        # A driver that is not there, or does not like its options.
-        except Exception as error:
-            return _in_one_line(error)
-        return ""
 
     def _problem(self) -> str:
         """Try to listen; return what kept it from that, nothing if it does."""
@@ -127,9 +109,12 @@ class Bus:
                 MOST_IN_FLIGHT,
             )
             server.start()
+        # It names the option itself.
+        except UnusableTransport as error:
+            return str(error)
         # Of oslo.messaging or any library below: nothing of it is the end of the agent.
         except Exception as error:
-            return _in_one_line(error)
+            return f"{_in_one_line(error)}; check [DEFAULT] transport_url"
         self._server = server
         return ""
 

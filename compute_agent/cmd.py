@@ -42,6 +42,7 @@ def _run(backend: str) -> int:
     from conf.systemd import Notifier
     from inventory.engine import DatabaseUnavailable
     from inventory.migrations import SchemaError
+    from scheduler.rpc.transport import UnusableTransport
 
     conf = cfg.CONF
     refusals = (
@@ -51,6 +52,7 @@ def _run(backend: str) -> int:
         DriverMisconfigured,
         IdentityError,
         SchemaError,
+        UnusableTransport,
     )
     with process.refusing(PROGRAM, *refusals):
         process.configure(conf, PROGRAM, sys.argv[1:])
@@ -59,7 +61,7 @@ def _run(backend: str) -> int:
     log.getLogger(__name__).info(
         "Starting as host %s with driver %s on %s", conf.host, conf.compute_driver, backend
     )
-    return process.serve(conf, service, workers=1)
+    return process.serve(conf, service, 1, refusals)
 
 
 def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
@@ -67,10 +69,12 @@ def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
     from compute_agent import device_spec, identity
     from compute_agent.virt import loading
     from inventory import migrations
+    from scheduler.rpc.broker_options import checked_transport
 
     device_spec.parse(conf.pci.device_spec)
+    # For these checks only: a process that is forked off has a transport and a database of its own.
+    checked_transport(conf)
     driver = loading.load(conf)
-    # For these checks only: a process that is forked off opens a database of its own.
     with migrations.checked_database(conf) as database:
         identity.establish(conf, database, driver)
     return driver

@@ -5,7 +5,7 @@
 import logging as standard_logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -83,11 +83,16 @@ def rehearse(program: str, argv: Sequence[str]) -> None:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Read every option once, which is what makes oslo.config look at its value.
+    """Read every option of ours and of oslo.db once; raises ConfigError."""
+    check_values(conf, [*opts.list_opts(), *database_options.list_opts()])
 
-    Deprecated names are reported in the log on the way, each once.
+
+def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.Opt]]]) -> None:
+    """Read options once by group, which is what makes oslo.config look at their values.
+
+    Deprecated names are reported in the log on the way, each once. Raises ConfigError.
     """
-    for group, options in (*opts.list_opts(), *database_options.list_opts()):
+    for group, options in listed:
         for option in options:
             try:
                 value = conf[option.dest] if group == "DEFAULT" else conf[group][option.dest]

@@ -23,6 +23,7 @@ from conf import (
     scheduler,
     service,
     trusted_computing,
+    upgrade_levels,
 )
 
 GROUPS = (
@@ -41,6 +42,7 @@ GROUPS = (
     monitors,
     fake,
     notifications,
+    upgrade_levels,
 )
 
 

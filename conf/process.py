@@ -90,20 +90,31 @@ def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None
     )
 
 
-def serve(conf: "cfg.ConfigOpts", service: Any, workers: int) -> int:
+def serve(
+    conf: "cfg.ConfigOpts", service: Any, workers: int, refusals: Sequence[type[Exception]]
+) -> int:
     """Run a service until it is told to stop; return the exit status.
 
+    One that cannot start ends the program with status 1, and with one line for these refusals.
     SIGHUP reads the configuration again and resets the service. It never restarts it.
     """
     from oslo_service import backend
     from oslo_service.service import launch
 
+    from conf.guarded import GuardedService
+
     if backend.get_backend_type() is backend.BackendType.EVENTLET:
         _wake_on_signals()
     else:
         _reset_workers_on_sighup(conf)
-    launcher = launch(conf, service, workers=workers, restart_method="mutate")
-    return int(launcher.wait() or 0)
+    guarded = GuardedService(service, *refusals)
+    launcher = launch(conf, guarded, workers=workers, restart_method="mutate")
+    try:
+        status = launcher.wait()
+    # How the launcher of several native workers ends.
+    except SystemExit as end:
+        status = end.code
+    return 1 if guarded.lost else int(status or 0)
 
 
 def _rehearsed(reread: Callable[[], Any], program: str, argv: Sequence[str]) -> Callable[[], Any]:

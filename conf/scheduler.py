@@ -173,7 +173,8 @@ Unset, hosts count as members of whichever cell a conductor asks for.
 Requests that one process takes from the broker at a time.
 
 What is taken but not yet answered is lost when the process is killed; what waits in the broker is
-not. More than rpc_conn_pool_size and executor_thread_pool_size only wait for each other.
+not. No more than executor_thread_pool_size are taken, and with more than rpc_conn_pool_size the
+answers wait for each other.
 """,
     ),
 ]

@@ -33,19 +33,31 @@ def _run(backend: str) -> int:
     from inventory import migrations
     from inventory.engine import DatabaseUnavailable
     from scheduler import attestation, plugins
+    from scheduler.rpc.broker_options import checked_transport
+    from scheduler.rpc.notifications import Notifications
+    from scheduler.rpc.transport import UnusableTransport
     from scheduler.service import SchedulerService
 
     conf = cfg.CONF
-    refusals = (ConfigError, DatabaseUnavailable, plugins.PluginError, migrations.SchemaError)
+    refusals = (
+        ConfigError,
+        DatabaseUnavailable,
+        plugins.PluginError,
+        migrations.SchemaError,
+        UnusableTransport,
+    )
     with process.refusing(PROGRAM, *refusals):
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)
         plugins.load_driver(conf)
         attestation.load(conf)
+        # For these checks only: what forks makes its own transports and opens its own database.
+        checked_transport(conf)
+        Notifications(conf)
         with migrations.checked_database(conf):
-            # For this check only: what forks opens a database of its own.
             pass
     log.getLogger(__name__).info(
         "Starting as host %s with %s workers on %s", conf.host, conf.scheduler.workers, backend
     )
-    return process.serve(conf, SchedulerService(conf, notifier), conf.scheduler.workers)
+    service = SchedulerService(conf, notifier)
+    return process.serve(conf, service, conf.scheduler.workers, refusals)

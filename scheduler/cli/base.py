@@ -62,7 +62,7 @@ def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
         return database.write(lambda connection: work(connection, *arguments))
 
 
-def ask_agent(app: App, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
+def ask_agent(app: App, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
     """Return what an agent answers to one call, made in the name of who runs the command."""
     caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
     with closing(HostClient(conf_of(app))) as client:
@@ -77,7 +77,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def add_reaching_agent(parser: argparse.ArgumentParser, timeout: float) -> None:
+def add_reaching_agent(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
     """Add the arguments of commands for which an agent has to answer."""
     parser.add_argument(
         "--agent",
@@ -89,7 +89,7 @@ def add_reaching_agent(parser: argparse.ArgumentParser, timeout: float) -> None:
         type=seconds,
         default=timeout,
         metavar="S",
-        help=f"Seconds to wait ({timeout:g}).",
+        help=f"Seconds to wait ({timeout or 'rpc_response_timeout'}).",
     )
 
 

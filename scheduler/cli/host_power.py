@@ -20,7 +20,7 @@ class HostPower(ShowOne):  # type: ignore[misc]  # cliff has no types
         parser = super().get_parser(prog_name)
         parser.add_argument("host", help="Name of the host, as host list shows it.")
         parser.add_argument("action", choices=["startup", "reboot", "shutdown"])
-        add_reaching_agent(parser, timeout=60.0)
+        add_reaching_agent(parser)
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:

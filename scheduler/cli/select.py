@@ -59,7 +59,7 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             help="Keep the claims until their leases end; otherwise they are given back at once.",
         )
         parser.add_argument(
-            "--timeout", type=seconds, default=60.0, metavar="S", help="Seconds to wait (60)."
+            "--timeout", type=seconds, metavar="S", help="Seconds to wait (rpc_response_timeout)."
         )
         return parser
 

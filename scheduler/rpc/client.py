@@ -3,19 +3,23 @@
 """A client of the scheduler, for conductors written in Python and for the operator's command."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import kombu.exceptions
 import oslo_messaging
 from oslo_config import cfg
 
+from conf import loading, upgrade_levels
+from conf.loading import ConfigError
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.objects.shape import Fields
+from scheduler.rpc.broker_options import checked_transport
 from scheduler.rpc.codec import SelectArguments, decode_destinations, encode_select_arguments
+from scheduler.rpc.codec.downgrade import SENT, Version, downgraded, newest_version
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable, from_remote
 from scheduler.rpc.host_client import greet
-from scheduler.rpc.transport import rpc_transport
 
 # What oslo.messaging raises, and what it lets through from the libraries below it.
 _BROKER_FAILURES = (
@@ -32,13 +36,16 @@ _RECONNECTIONS = 1
 class SchedulerClient:
     """Calls any one of the schedulers that listen on the bus.
 
-    conf must be the process-wide oslo_config.cfg.CONF: oslo.messaging works with no other. In a
-    process that uses eventlet or oslo.service, choose the backend before this is imported.
+    Requests are in the newest version that [upgrade_levels] scheduler allows. conf must be the
+    process-wide oslo_config.cfg.CONF: oslo.messaging works with no other. Raises ConfigError or
+    UnusableTransport, in one line, for options of no use. In a process that uses eventlet or
+    oslo.service, choose the backend before this is imported.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
         self._conf = conf
-        self._transport = transport or rpc_transport(conf)
+        self._version = _version(conf)
+        self._transport = transport or checked_transport(conf)
         self._greeted = False
         self._client = oslo_messaging.get_rpc_client(
             self._transport, oslo_messaging.Target(topic="scheduler", version="4.0")
@@ -50,27 +57,30 @@ class SchedulerClient:
         spec: RequestSpec,
         instance_uuids: Sequence[str],
         return_alternates: bool = False,
-        timeout: float = 60.0,
+        timeout: float | None = None,
     ) -> list[list[Selection]]:
         """Return for each instance the destination, followed by alternates if they are wanted.
 
         Raises NoValidHost, InvalidInput, or ServiceUnavailable when no scheduler answers within
-        timeout seconds; the request may be repeated with the same uuids then.
+        timeout seconds, by default rpc_response_timeout; the request may be repeated with the same
+        uuids then.
         """
         asked = SelectArguments(spec, list(instance_uuids), True, return_alternates)
-        return self.ask(context, encode_select_arguments(asked), timeout)
+        patience = self._conf.rpc_response_timeout if timeout is None else timeout
+        return self.ask(context, encode_select_arguments(asked), patience)
 
     def ask(
         self, context: RequestContext, arguments: Fields, timeout: float
     ) -> list[list[Selection]]:
-        """Send the arguments of select_destinations as they are; otherwise as above.
+        """Send the arguments of select_destinations as they are encoded; otherwise as above.
 
         What is encoded once can be sent again and is the same request.
         """
-        prepared = self._client.prepare(version="4.5", timeout=timeout, retry=_RECONNECTIONS)
+        prepared = self._prepared(timeout=timeout, retry=_RECONNECTIONS)
+        told = downgraded(arguments, self._version)
         try:
             self._greet_once()
-            reply = prepared.call(context.to_dict(), "select_destinations", **arguments)
+            reply = prepared.call(context.to_dict(), "select_destinations", **told)
         except oslo_messaging.RemoteError as error:
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
@@ -89,16 +99,34 @@ class SchedulerClient:
     ) -> None:
         """Ask without waiting for an answer; the outcome is a notification."""
         asked = SelectArguments(spec, list(instance_uuids), True, False)
-        self._client.prepare(version="4.5").cast(
-            context.to_dict(), "select_destinations", **encode_select_arguments(asked)
-        )
+        told = downgraded(encode_select_arguments(asked), self._version)
+        self._prepared().cast(context.to_dict(), "select_destinations", **told)
 
     def close(self) -> None:
         """Give the connections back."""
         self._transport.cleanup()
+
+    def _prepared(self, **options: float) -> Any:
+        major, minor = self._version
+        return self._client.prepare(version=f"{major}.{minor}", **options)
 
     def _greet_once(self) -> None:
         """Fail if there is no broker: the first call of all would wait for one without end."""
         if not self._greeted:
             greet(self._conf, self._transport)
             self._greeted = True
+
+
+def _version(conf: cfg.ConfigOpts) -> Version:
+    """Return the version of requests; raises ConfigError where none is left."""
+    upgrade_levels.register_opts(conf)
+    loading.check_values(conf, upgrade_levels.list_opts())
+    version = newest_version(upgrade_levels.cap(conf))
+    if version is None:
+        major, minor = SENT[-1]
+        where = loading.source(conf, "upgrade_levels", "scheduler")
+        raise ConfigError(
+            f"option [upgrade_levels] scheduler = {conf.upgrade_levels.scheduler} in {where}: no"
+            f" request can be sent in that version; {major}.{minor} is the oldest that can"
+        )
+    return version

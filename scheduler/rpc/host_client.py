@@ -12,9 +12,10 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
+from scheduler.rpc.broker_options import checked_transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable, from_remote
-from scheduler.rpc.transport import rpc_transport
+from scheduler.rpc.mismatch import mismatch, told_once
 
 TOPIC = "compute"
 NAMESPACE = "berthmaster"
@@ -35,7 +36,11 @@ def greet(conf: cfg.ConfigOpts, transport: oslo_messaging.Transport) -> None:
     # Nobody listens under this name; the broker drops what is sent to it.
     nobody = oslo_messaging.Target(topic=TOPIC, server="berthmaster-nobody", version=VERSION)
     client = oslo_messaging.get_rpc_client(transport, nobody, retry=max(len(brokers) - 1, 0))
-    client.cast({}, "ping")
+    try:
+        with told_once():
+            client.cast({}, "ping")
+    except oslo_messaging.MessagingException as error:
+        raise (mismatch(error, conf.control_exchange) or error) from error
 
 
 class HostClient:
@@ -47,7 +52,7 @@ class HostClient:
 
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
         self._conf = conf
-        self._transport = transport or rpc_transport(conf)
+        self._transport = transport or checked_transport(conf)
         self._client = oslo_messaging.get_rpc_client(
             self._transport,
             oslo_messaging.Target(topic=TOPIC, namespace=NAMESPACE, version=VERSION),
@@ -58,14 +63,16 @@ class HostClient:
         context: RequestContext,
         agent: str,
         method: str,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         **arguments: Any,
     ) -> Any:
         """Return what a method of the agent called so by [DEFAULT] host answers.
 
         Raises a SchedulerFailure, ServiceUnavailable when the agent does not answer within timeout
-        seconds. A call that nobody has taken by then is dropped, and never done later.
+        seconds, by default rpc_response_timeout. A call that nobody has taken by then is dropped,
+        and never done later.
         """
+        timeout = self._conf.rpc_response_timeout if timeout is None else timeout
         self._greet()
         prepared = self._client.prepare(server=server_name(agent), timeout=timeout, retry=0)
         try:

@@ -191,8 +191,8 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     assert types.keys() >= {
         "scheduler",
         "scheduler.scheduler-once",
-        f"scheduler_fanout_{machine}:scheduler-once:1",
-        f"berthmaster-scheduler_fanout_{machine}:scheduler-once:2",
+        f"scheduler_fanout_{machine}:scheduler-once:2",
+        f"berthmaster-scheduler_fanout_{machine}:scheduler-once:1",
         f"reply_{machine}:callers:1",
         "compute",
     }
@@ -266,13 +266,34 @@ def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     client.close()
 
 
-def test_queues_of_the_other_kind_stop_the_start_and_are_named(shipped: Cloud) -> None:
+@BACKENDS
+def test_queues_of_the_other_kind_stop_the_start_and_are_named(
+    shipped: Cloud, backend: str
+) -> None:
     settings, shipped.settings = shipped.settings, {}
     shipped.scheduler("threading")
     shipped.settings = settings
-    # With native threads oslo.service goes on starting its worker, until systemd gives up.
-    with pytest.raises(ProcessError, match="ended with status 1") as stopped:
-        shipped.scheduler("eventlet")
-    assert "The broker has this queue or exchange with other settings" in (
-        stopped.value.log.read_text()
-    )
+    for workers in (1, 2):
+        options = shipped.options(f"scheduler-{uuid4().hex}") | {"scheduler": {"workers": workers}}
+        with pytest.raises(ProcessError, match="ended with status 1") as stopped:
+            shipped.deployment.scheduler(backend, options, name=f"other{workers}")
+        lines = stopped.value.log.read_text().splitlines()
+        assert not [line for line in lines if "Traceback" in line]
+        # Nobody tries again and again.
+        (line,) = [line for line in lines if " ERROR " in line]
+        assert "Cannot start: the broker has the queue 'berthmaster-scheduler' of virtual" in line
+        assert "set [oslo_messaging_rabbit] rabbit_quorum_queue as the services that" in line
+
+
+def test_other_programs_name_queues_of_the_other_kind_too(shipped: Cloud) -> None:
+    shipped.scheduler("threading")
+    shipped.settings = {}
+    done = shipped.deployment.cli("select")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "the exchange 'nova' of virtual host" in line
+    # It is of use without a broker, and looks for one again.
+    agent = shipped.agent("threading")
+    wait_for_log(agent, "No operations over RPC, trying again in 1 s and then less often: the bro")
+    line = next(each for each in agent.log.read_text().splitlines() if "No operations" in each)
+    assert ("rabbit_quorum_queue" in line, "transport_url" in line) == (True, False)

@@ -5,12 +5,15 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import oslo_messaging
 import pytest
 from oslo_config import cfg
 
+from conf import upgrade_levels
+from conf.loading import ConfigError
 from scheduler.objects import Selection
 from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.codec import (
@@ -23,6 +26,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
 from scheduler.rpc.server import RpcServer
 from tests.builders import INSTANCE, a_request
+from tests.fixtures.daemons.process import wait_until
 
 Connect = Callable[[str], SchedulerClient]
 IN_MEMORY = "kombu+memory:///"
@@ -45,6 +49,14 @@ class Scheduler:
         if isinstance(answer, Exception):
             raise answer
         return encode_destinations(answer, decode_select_arguments(arguments))
+
+
+@pytest.fixture
+def level() -> Iterator[Callable[[str], None]]:
+    """What sets [upgrade_levels] scheduler."""
+    upgrade_levels.register_opts(cfg.CONF)
+    yield lambda value: cfg.CONF.set_override("scheduler", value, group="upgrade_levels")
+    cfg.CONF.clear_override("scheduler", group="upgrade_levels")
 
 
 @pytest.fixture
@@ -103,6 +115,74 @@ def test_the_usual_call_sends_no_less(connect: Connect, serve: Callable[[Schedul
         client.select_destinations(caller, a_request(), [INSTANCE])
     wanted = [arguments["return_alternates"] for _, arguments in scheduler.asked]
     assert wanted == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("cap", "arguments"),
+    [
+        ("auto", {"spec_obj", "instance_uuids", "return_objects", "return_alternates"}),
+        ("pike", {"spec_obj", "instance_uuids"}),
+        ("4.3", {"spec_obj"}),
+        ("liberty", {"request_spec", "filter_properties"}),
+    ],
+)
+def test_a_cap_is_kept_and_the_answer_is_the_same(
+    connect: Connect,
+    serve: Callable[[Scheduler], None],
+    level: Callable[[str], None],
+    cap: str,
+    arguments: set[str],
+) -> None:
+    level(cap)
+    client = connect(IN_MEMORY)
+    scheduler = Scheduler([[Selection("h1", "n1"), Selection("h2", "n2")]])
+    serve(scheduler)
+    ((chosen, *alternates),) = client.select_destinations(
+        RequestContext("req-1"), a_request(), [INSTANCE], True, timeout=20
+    )
+    assert (chosen.service_host, chosen.nodename) == ("h1", "n1")
+    assert len(alternates) == ("return_alternates" in arguments)
+    ((_, told),) = scheduler.asked
+    assert told.keys() == arguments
+
+
+def test_a_cast_keeps_the_cap(
+    connect: Connect, serve: Callable[[Scheduler], None], level: Callable[[str], None]
+) -> None:
+    level("4.4")
+    scheduler = Scheduler([[Selection("h1", "n1")]])
+    serve(scheduler)
+    connect(IN_MEMORY).cast_select_destinations(RequestContext("req-1"), a_request(), [INSTANCE])
+    assert wait_until(lambda: scheduler.asked, 20)
+    assert scheduler.asked[0][1].keys() == {"spec_obj", "instance_uuids"}
+
+
+@pytest.mark.parametrize("cap", ["icehouse", "3.0", "5.0"])
+def test_a_cap_that_leaves_nothing_to_send_is_refused(
+    connect: Connect, level: Callable[[str], None], cap: str
+) -> None:
+    level(cap)
+    told = rf"option \[upgrade_levels\] scheduler = {cap} in .*: no request .* 4\.0 is the oldest"
+    with pytest.raises(ConfigError, match=told):
+        connect(IN_MEMORY)
+
+
+def test_an_unknown_cap_is_refused(connect: Connect, tmp_path: Path) -> None:
+    path = tmp_path / "own.conf"
+    path.write_text("[upgrade_levels]\nscheduler = queens\n")
+    cfg.CONF([f"--config-file={path}"], project="berthmaster")
+    with pytest.raises(ConfigError, match=r"option \[upgrade_levels\] scheduler = 'queens' in "):
+        connect(IN_MEMORY)
+
+
+def test_a_caller_waits_as_long_as_the_configuration_says(connect: Connect) -> None:
+    client = connect(IN_MEMORY)
+    cfg.CONF.set_override("rpc_response_timeout", 1)
+    try:
+        with pytest.raises(ServiceUnavailable, match=r"within 1 s: is berthmaster-scheduler"):
+            client.select_destinations(RequestContext(), a_request(), [INSTANCE])
+    finally:
+        cfg.CONF.clear_override("rpc_response_timeout")
 
 
 def test_no_scheduler_is_told_in_time(connect: Connect) -> None:
