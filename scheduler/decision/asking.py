@@ -6,6 +6,7 @@ Which they can be is what they declare: the columns that they look at, and their
 for the class that declares it and not for those that inherit from it, which may look at more.
 """
 
+from collections.abc import Hashable
 from functools import partial
 
 from scheduler.decision.host_table import HostTable, Mask
@@ -16,16 +17,20 @@ from scheduler.decision.reuse import recalled
 from scheduler.decision.scaling import Weights
 from scheduler.objects.request_spec import RequestSpec
 
+# What plug-ins may look at that is no column.
+INSTANCES = "instances"
+# The longest question that is remembered: tenants may write as much as they like into an image.
+_LONGEST = 1000
 # The names of results; those of limits are their own.
 _PASSES, _RAW = "passes", "raw"
 
 
 def passing(hosts: HostTable, rule: Filter, spec: RequestSpec) -> Mask:
     """Return for each row whether its host passes a filter, and set the limits of the filter."""
-    columns = rule.columns_read(spec)
-    question = rule.question(spec) if declares(rule) else None
-    if question is None or columns is None:
+    asked = declared(rule, spec)
+    if asked is None:
         return rule.mask(hosts, spec)
+    question, columns = asked
     found = recalled(hosts, (rule, question), columns, partial(_verdicts, rule, spec))
     for name, column in found.items():
         if name != _PASSES:
@@ -41,17 +46,34 @@ def verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, R
 
 def raw_weights(hosts: HostTable, weigher: Weigher, spec: RequestSpec) -> Weights:
     """Return the raw weight of each row."""
-    question = weigher.question(spec) if declares(weigher) else None
-    if question is None:
+    asked = declared(weigher, spec)
+    if asked is None:
         return weigher.weigh(hosts, spec)
+    question, columns = asked
     return recalled(
-        hosts, (weigher, question), weigher.reads, lambda part: {_RAW: weigher.weigh(part, spec)}
+        hosts, (weigher, question), columns, lambda part: {_RAW: weigher.weigh(part, spec)}
     )[_RAW]
 
 
-def declares(plugin: Filter | Weigher) -> bool:
-    """Return whether a plug-in itself, not what it inherits from, says what it depends on."""
-    return "question" in vars(type(plugin))
+def declared(
+    plugin: Filter | Weigher, spec: RequestSpec
+) -> tuple[Hashable, tuple[str, ...]] | None:
+    """Return the question of a plug-in and the columns it looks at; None where it does not say."""
+    if "question" not in vars(type(plugin)):
+        return None
+    question, columns = plugin.question(spec), plugin.columns_read(spec)
+    # Instances are in no column, and what cannot be a key cannot be remembered.
+    if question is None or not columns or INSTANCES in columns or not _is_key(question):
+        return None
+    return question, columns
+
+
+def _is_key(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return len(repr(value)) <= _LONGEST
 
 
 def _verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> Results:

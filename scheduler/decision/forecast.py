@@ -51,9 +51,10 @@ class Forecast:
         self._filters = filters
         self._weighers = weighers
         self._taken = taken
-        self._columns = {name for each in weighers for name in each.reads}
-        for rule in filters:
-            self._columns.update(rule.columns_read(spec) or ())
+        self._columns: set[str] = set()
+        read = [each.columns_read(spec) for each in filters]
+        for columns in [*read, *(each.columns_read(spec) for each in weighers)]:
+            self._columns.update(columns or ())
         self._ahead: dict[int, deque[Prospect]] = {}
         self._asked: dict[int, int] = {}
 

@@ -6,12 +6,13 @@ That is one host, as long as all plug-ins declare what they depend on and instan
 numbers of it. The outcome is that of asking all plug-ins about all hosts again.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.decision.asking import declares, raw_weights
+from scheduler.decision.asking import declared, raw_weights
 from scheduler.decision.forecast import Forecast
 from scheduler.decision.host_state import BARE_METAL, HostState
 from scheduler.decision.host_table import HostTable, Mask
@@ -21,6 +22,8 @@ from scheduler.decision.picker import Choice
 from scheduler.decision.standings import FEW, Scale, Standings
 from scheduler.objects.request_spec import RequestSpec
 
+# The uuid of an instance that is none of the request.
+_ANOTHER = "another"
 # How many hosts that may be next are asked about together with the one that took an instance.
 _OTHERS = 64
 
@@ -45,28 +48,35 @@ def following(hosts: HostTable, first: First, choice: Choice) -> "Further | None
     """Return what places further instances, None where more can change than one host at a time."""
     taken, spec = first.placement.taken, first.spec
     filters = [each for each in first.rules if each.applies(spec)]
-    if taken is None or not _is_plain(hosts, spec) or not all(_tells(f, spec) for f in filters):
+    if taken is None or not _is_plain(hosts, spec):
+        return None
+    if not all(_tells(each, spec) for each in filters):
         return None
     scales = _scales(hosts, first)
     if scales is None:
         return None
     forecast = Forecast(hosts, spec, filters, [each.weigher for each in scales], taken)
-    standings = Standings(first.rows, scales, FEW if choice.takes_best else None)
+    row = first.placement.chosen.row
+    standings = Standings(first.rows, scales, FEW if choice.takes_best else None, row)
     further = Further(hosts, first, forecast, standings, choice)
-    further.follow(first.placement.chosen.row)
+    further.follow(row)
     return further
 
 
 def _is_plain(hosts: HostTable, spec: RequestSpec) -> bool:
-    """Return whether an instance takes nothing but numbers, and the same everywhere."""
-    if spec.is_rebuild or spec.numa_topology or spec.pci_requests:
+    """Return whether an instance takes nothing but numbers, and the same everywhere.
+
+    The members of a group that are placed already count for the next one as well.
+    """
+    if spec.is_rebuild or spec.numa_topology or spec.pci_requests or spec.instance_group:
         return False
     return BARE_METAL not in hosts.distinct("hypervisor_type")
 
 
-def _tells(rule: Filter, spec: RequestSpec) -> bool:
-    """Return whether a filter says on what its verdicts depend."""
-    return declares(rule) and None not in (rule.question(spec), rule.columns_read(spec))
+def _tells(plugin: Filter | Weigher, spec: RequestSpec) -> bool:
+    """Return whether a plug-in says on what it depends, and asks the same for any instance."""
+    asked = declared(plugin, spec)
+    return asked is not None and asked == declared(plugin, spec.for_instance(_ANOTHER))
 
 
 def _scales(hosts: HostTable, first: First) -> list[Scale] | None:
@@ -78,8 +88,10 @@ def _scales(hosts: HostTable, first: First) -> list[Scale] | None:
         multipliers = weigher.multipliers(hosts, first.rows)
         if not np.any(multipliers):
             continue
-        if not declares(weigher) or weigher.question(first.spec) is None:
+        if not _tells(weigher, first.spec):
             return None
+        if not np.ndim(multipliers):
+            multipliers = float(multipliers)
         raw = raw_weights(hosts, weigher, first.spec)[first.rows]
         if not np.isfinite(raw).all():
             return None
@@ -108,6 +120,8 @@ class Further:
         self._choice = choice
         self._limits: dict[int, dict[str, float]] = {}
         self._refused: list[int] = []
+        # Whether a host has a weight that is no number, which only all of them together can show.
+        self._lost = False
         self._steps = self._steps_without(None)
 
     @property
@@ -125,7 +139,7 @@ class Further:
     def place(self, spec: RequestSpec) -> Placement | None:
         """Place one instance; None where no host is left."""
         standings, hosts = self._standings, self._hosts
-        if not len(standings):
+        if self._lost or not len(standings):
             return None
         choice = self._choice
         at = standings.best() if choice.takes_best else choice.among(standings.totals)
@@ -141,6 +155,7 @@ class Further:
 
     def _follow(self, at: int, row: int) -> None:
         now = self._forecast.after(row, self._likely)
+        self._lost = not all(map(math.isfinite, now.raw))
         # The same for all instances between two refusals.
         if now.refused_by is not None or self._refused:
             self._steps = self._steps_without(now.refused_by)

@@ -206,6 +206,8 @@ class HostTable:
                 self._grow(max(16, row + row // 2) if row else 1)
             self.size += 1
         self._present[row] = True
+        for journal in self._journals.values():
+            journal.note(row)
         self._row_of[host, nodename] = row
         folded = host.casefold()
         self._rows_of_host[folded] = (*self._rows_of_host.get(folded, ()), row)
@@ -246,7 +248,9 @@ class HostTable:
         other.candidates = self.present
         other.warnings = {}
         other._journals = self._journals.copy()
-        other.remembered = self.remembered.copy()
+        # What a copy has changed is its own, and none of the table that it was made from.
+        changed = bool(self._borrowed) and self.owns(self._journals)
+        other.remembered = Remembered() if changed else self.remembered.copy()
         return other
 
     def _own_number(self, name: str) -> npt.NDArray[Any]:

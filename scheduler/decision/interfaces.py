@@ -50,7 +50,6 @@ class Weigher(Protocol):
     minval: float | None
     maxval: float | None
     scales: ClassVar[bool]
-    reads: ClassVar[tuple[str, ...]]
 
     @property
     def name(self) -> str:
@@ -61,6 +60,9 @@ class Weigher(Protocol):
 
     def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
         """Return the multiplier of all these rows, or one for each; 0 leaves the weigher out."""
+
+    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
+        """Return the columns on which the weight of a row depends, None for any."""
 
     def question(self, spec: RequestSpec) -> Hashable | None:
         """Return what of the request the weights depend on, None where that cannot be told."""

@@ -111,8 +111,8 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
         ranking = _ranked(hosts, spec, plan, candidates)
         position = choice.among(ranking.totals)
         placements.append(_placed(hosts, spec, ranking, position, steps))
-        if index == 0 and len(request.instance_uuids) > 1:
-            rules = asked_for(plan.filters, spec, 1)
+        rules = asked_for(plan.filters, spec, 1)
+        if index == 0 and rules == asked_for(plan.filters, spec, len(request.instance_uuids) - 1):
             first = First(placements[0], spec, rules, plan.weighers, ranking.rows, narrowing)
             further = following(hosts, first, choice)
     if further is not None and ranking is not None:

@@ -17,6 +17,8 @@ import numpy.typing as npt
 Results = dict[str, npt.NDArray[Any]]
 # Of how many bytes the arrays may be that one table remembers.
 MOST_BYTES = 64 * 2**20
+# What an entry takes besides, its key for the most part.
+_KEY_BYTES = 2048
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.results.values())
+        return _KEY_BYTES + sum(each.nbytes for each in self.results.values())
 
     def renew(self, rows: npt.NDArray[np.int64], newer: Results) -> None:
         """Take over newer results of some rows."""
@@ -70,6 +72,14 @@ class Remembered:
             self._entries.move_to_end(key)
             return entry, True
         return (self._base.get(key)[0], False) if self._base is not None else (None, False)
+
+    def forget(self, key: Hashable) -> None:
+        """Forget an entry, a shared one too."""
+        before = self._entries.pop(key, None)
+        if before is not None:
+            self._bytes -= before.nbytes
+        if self._base is not None:
+            self._base.forget(key)
 
     def put(self, key: Hashable, entry: Entry, private: bool) -> None:
         """Remember an entry, a private one for this copy only."""

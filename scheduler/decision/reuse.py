@@ -3,6 +3,7 @@
 """Work on all rows of a table, done again only for those that were written since the last time."""
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +30,14 @@ def recalled(
     entry, own = hosts.remembered.get(key)
     if entry is not None and entry.positions == positions and entry.size == hosts.size:
         return entry.results
+    said = len(hosts.warnings)
     renewed = _renewed(hosts, columns, work, entry if own or not private else _copy(entry))
     if renewed is None:
         renewed = Entry(positions, _frozen(work(hosts)))
+    if len(hosts.warnings) > said:
+        # Something has failed, and may not do so the next time.
+        hosts.remembered.forget(key)
+        return renewed.results
     renewed.positions = positions
     hosts.remembered.put(key, renewed, private)
     return renewed.results
@@ -54,10 +60,14 @@ def _renewed(
     if rows is None or _FEW * len(rows) > hosts.size:
         return None
     newer = work(hosts.part(rows, columns))
-    if newer.keys() != entry.results.keys():
+    if _kinds(newer) != _kinds(entry.results):
         return None
     entry.renew(rows, newer)
     return entry
+
+
+def _kinds(results: Results) -> dict[str, Any]:
+    return {name: each.dtype for name, each in results.items()}
 
 
 def _frozen(results: Results) -> Results:

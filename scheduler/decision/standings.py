@@ -83,23 +83,30 @@ class Scale:
 class Standings:
     """Totals of the hosts of some rows, as weighed() gives them, with every change of one host.
 
-    few is how many are weighed anew each time; None for all of them. The attributes rows, totals
+    few is how many are weighed anew each time; None for all of them. The host of the row also is
+    looked at in any case, until all are weighed again. The attributes rows, totals
     and shares are those of the hosts that are looked at, in the order of the table.
     """
 
     rows: Rows
     totals: Weights
+    _positions: Rows
+    _raw: Weights
+    _shares: Weights
 
-    def __init__(self, rows: Rows, scales: Sequence[Scale], few: int | None = FEW) -> None:
+    def __init__(
+        self, rows: Rows, scales: Sequence[Scale], few: int | None = FEW, also: int | None = None
+    ) -> None:
         self._all_rows = rows
         self._scales = scales
         self._few = few
         self._left = np.ones(len(rows), np.bool_)
-        self._rank()
+        self._count = len(rows)
+        self._rank(None if also is None else int(np.searchsorted(rows, also)))
 
     def __len__(self) -> int:
         """Return how many hosts are left."""
-        return int(np.count_nonzero(self._left))
+        return self._count
 
     def left(self) -> Rows:
         """Return the rows of all hosts that are left."""
@@ -128,19 +135,34 @@ class Standings:
             if not len(self._shares) or self._raw[index, at] == value:
                 continue
             self._raw[index, at] = value
-            where = self._positions
-            scale.range = scale.measure(self._raw[index], scale.outside)
-            self._shares[index] = scale.shares(self._raw[index], scale.multiplied(where))
+            self._measure(index, scale)
         if len(self._shares):
             self.totals = self._shares.sum(axis=0)
+
+    def _measure(self, index: int, scale: Scale) -> None:
+        """Weigh the hosts that are looked at anew by one weigher."""
+        scale.range = scale.measure(self._raw[index], scale.outside)
+        self._shares[index] = scale.shares(self._raw[index], scale.multiplied(self._positions))
 
     def drop(self, at: int) -> None:
         """Leave out a host."""
         self._left[self._positions[at]] = False
-        if len(self):
-            self._rank()
+        self._count -= 1
+        if self._count < 2 or len(self.rows) == 1:
+            if self._count:
+                self._rank()
+            return
+        others = np.arange(len(self.rows)) != at
+        self._positions, self.rows = self._positions[others], self.rows[others]
+        self._raw = np.ascontiguousarray(self._raw[:, others])
+        self._shares = np.ascontiguousarray(self._shares[:, others])
+        for index, scale in enumerate(self._scales):
+            # The host that is gone may have been an end of the range.
+            if scale.measure(self._raw[index], scale.outside) != scale.range:
+                self._measure(index, scale)
+        self.totals = self._shares.sum(axis=0)
 
-    def _rank(self) -> None:
+    def _rank(self, also: int | None = None) -> None:
         """Weigh all that are left, and find the best of them."""
         left = np.flatnonzero(self._left)
         # A single host is not weighed at all.
@@ -152,6 +174,8 @@ class Standings:
             shares[index] = scale.shares(raw[index], scale.multiplied(left))
         totals = shares.sum(axis=0)
         looked_at = _highest(totals, self._few)
+        if also is not None:
+            looked_at[also] = True
         outside = ~looked_at
         self._positions = left[looked_at]
         self.rows, self.totals = self._all_rows[self._positions], totals[looked_at]

@@ -42,7 +42,7 @@ class BaseHostWeigher:
     scales: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     aggregate_key: ClassVar[str | None] = None
-    reads: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...] | None] = None
     options: ClassVar[Options] = ()
 
     def __init__(self, **settings: Any) -> None:
@@ -57,10 +57,14 @@ class BaseHostWeigher:
         """Return False when the request alone shows that all hosts weigh 0."""
         return True
 
+    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
+        """Return the columns that weigh() looks at for this request, None for any."""
+        return self.reads
+
     def question(self, spec: RequestSpec) -> Hashable | None:
         """Return what of the request the weights depend on; see BaseHostFilter.question().
 
-        Here the columns are those in reads.
+        The multipliers may depend on the aggregates of a host besides.
         """
         return None
 

@@ -100,6 +100,63 @@ def test_also_where_only_the_best_are_weighed_anew(chance, multipliers, count):
     assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
 
 
+EQUAL = [(0, 6, 6)] * (2 * further.FEW + 50)
+
+
+@pytest.mark.parametrize(
+    ("figures", "memory_mb", "count"),
+    [
+        # Each of them takes one and is full, or falls behind all others.
+        (EQUAL, 6144, 600),
+        (EQUAL, 2048, 600),
+        # The last one is the best, and hardly the worst after it has taken the first.
+        ([*EQUAL, (0, 7, 6)], 4096, 4),
+    ],
+)
+def test_a_host_that_falls_behind_all_others_stays_known(figures, memory_mb, count):
+    table, plan = a_fleet(figures), Plan([RamFilter(), CoreFilter()], [RAMWeigher()])
+    spec = a_request(vcpus=1, memory_mb=memory_mb)
+    request = Request(spec, [f"u{n}" for n in range(count)])
+    assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
+
+
+class OneEach(RamFilter):
+    """Keep the hosts that no instance of the request has."""
+
+    reads = ("host",)
+
+    def question(self, spec):
+        return tuple(spec.instance_group.hosts), spec.instance_uuid
+
+    def mask(self, hosts, spec):
+        taken = spec.instance_group.hosts
+        return np.array([hosts.get(row, "host") not in taken for row in range(hosts.size)])
+
+
+class Other(RAMWeigher):
+    """Prefer the hosts with less free memory, and none of them that has none."""
+
+    sign = -1
+    multiplier = 1
+
+    def question(self, spec):
+        return ()
+
+    def weigh(self, hosts, spec):
+        with np.errstate(all="ignore"):
+            return 1 / hosts.free_ram_mb
+
+
+@pytest.mark.parametrize("plan", [Plan([OneEach()], [RAMWeigher()]), Plan([], [Other()])])
+def test_what_others_declare_counts_for_each_instance(plan):
+    table = a_fleet([(0, 1, 6), (1, 2, 6), (2, 3, 4), (2, 3, 4), (1, 1, 1)])
+    spec = a_request(memory_mb=1024, instance_group=a_group("soft-affinity"))
+    for each in (spec, a_request(memory_mb=1024)):
+        if each.instance_group or not plan.filters:
+            request = Request(each, ["a", "b", "c", "d"])
+            assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
+
+
 def test_the_shares_of_the_chosen_host_explain_its_total():
     table = a_fleet([(0, 6, 6), (1, 5, 6), (2, 6, 4)])
     decision = decide(table, Request(SPEC, ["a", "b", "c", "d"]), a_plan(SPREAD))

@@ -81,8 +81,51 @@ def test_nobody_can_change_what_is_remembered(table):
 
 
 def test_what_was_not_asked_for_longest_is_forgotten(table, monkeypatch):
-    monkeypatch.setattr(remembered, "MOST_BYTES", 3 * 64)
+    monkeypatch.setattr(remembered, "MOST_BYTES", 3 * (64 + 2048))
     work = Doubled()
     for key in ("a", "b", "c", "a", "d", "a", "b"):
         ask(table, work, key)
     assert len(work.rows) == 5
+
+
+def test_a_row_that_is_given_to_another_host_is_done_again(table):
+    named = Named()
+    table.remove(3)
+    assert recalled(table, "key", ("hypervisor_version",), named)["known"].tolist() == [True] * 8
+    table.add("new", "node")
+    recalled(table, "key", ("hypervisor_version",), named)
+    assert named.rows == [8, 1]
+
+
+class Named(Doubled):
+    def __call__(self, hosts):
+        self.rows.append(hosts.size)
+        return {"known": np.ones(hosts.size, np.bool_)}
+
+
+def test_the_copy_of_a_copy_keeps_what_that_has_changed_to_itself(table):
+    work = Doubled()
+    ask(table, work)
+    copy = table.working_copy()
+    copy.set(0, "free_ram_mb", 100)
+    assert ask(copy.working_copy(), work)[0] == 200
+    assert ask(table, work)[0] == 0
+    table.set(1, "free_ram_mb", 7)
+    assert ask(table, work)[:2] == [0, 14]
+
+
+def test_what_failed_is_asked_again(table):
+    def failing(hosts):
+        hosts.warn("it failed")
+        return {"doubled": np.zeros(hosts.size)}
+
+    assert ask(table, failing) == [0] * 8
+    table.warnings.clear()
+    assert ask(table, Doubled())[1] == 2
+
+
+def test_results_of_another_type_replace_those_that_were_there(table):
+    ask(table, Doubled())
+    table.set(0, "free_ram_mb", 3)
+    halves = recalled(table, "key", COLUMNS, lambda hosts: {"doubled": hosts.free_ram_mb / 2})
+    assert halves["doubled"][0] == 1.5
