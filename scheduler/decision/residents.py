@@ -100,31 +100,37 @@ class Residents:
         return counts[:size]
 
     def add(self, row: int, uuid: str, instance: Instance) -> None:
-        here = self.on(row)
-        if uuid in here:
-            self._recount(row, here[uuid], -1)
-        # A new dictionary, since somebody may still look at the old one.
-        self._by_row[row] = {**here, uuid: instance}
-        self._rows_of[uuid] = frozenset((*self.rows_of(uuid), row))
-        self._recount(row, instance, 1)
+        self.change(row, {uuid: instance})
 
     def discard(self, row: int, uuid: str) -> None:
-        here = self.on(row)
-        if uuid not in here:
-            return
-        self._recount(row, here[uuid], -1)
-        self._by_row[row] = {u: i for u, i in here.items() if u != uuid}
-        self._rows_of[uuid] = frozenset(other for other in self.rows_of(uuid) if other != row)
-        if self._base is None and not self._rows_of[uuid]:
-            del self._rows_of[uuid]
+        if uuid in self.on(row):
+            self.change(row, {}, [uuid])
 
     def replace(self, row: int, instances: Mapping[str, Instance]) -> None:
         """Make these the only instances of a row."""
-        for uuid in list(self.on(row)):
-            if uuid not in instances:
-                self.discard(row, uuid)
-        for uuid, instance in instances.items():
-            self.add(row, uuid, instance)
+        self.change(row, instances, [uuid for uuid in self.on(row) if uuid not in instances])
+
+    def change(self, row: int, added: Mapping[str, Instance], gone: Collection[str] = ()) -> None:
+        """Add instances to a row, and drop others that may be there, at the cost of one."""
+        # A new dictionary, since somebody may still look at the old one.
+        here = {**self.on(row)}
+        for uuid in gone:
+            if uuid in here:
+                self._recount(row, here.pop(uuid), -1)
+                self._leave(row, uuid)
+        for uuid, instance in added.items():
+            if uuid in here:
+                self._recount(row, here[uuid], -1)
+            else:
+                self._rows_of[uuid] = frozenset((*self.rows_of(uuid), row))
+            here[uuid] = instance
+            self._recount(row, instance, 1)
+        self._by_row[row] = here
+
+    def _leave(self, row: int, uuid: str) -> None:
+        self._rows_of[uuid] = frozenset(other for other in self.rows_of(uuid) if other != row)
+        if self._base is None and not self._rows_of[uuid]:
+            del self._rows_of[uuid]
 
     def _counted(self, trait: Trait, size: int) -> Counts:
         counts = np.zeros(size, np.int64)

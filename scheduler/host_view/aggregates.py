@@ -39,7 +39,7 @@ class HostAggregates:
         # What was told before the first reading is news to whoever was read.
         if self._inventory is not None:
             for aggregate in _changed(self._inventory, found):
-                self._told.forget(aggregate)
+                self._told.forget(aggregate.uuid)
         self._inventory = found
         self._settled = False
 

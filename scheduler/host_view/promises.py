@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where instances were sent that no agent has reported yet."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scheduler.objects.instance import Instance
@@ -46,10 +47,14 @@ class Promises:
         self._promises[instance.uuid] = Promise(place, now + KEPT, before, instance)
         return older.place if older else None
 
-    def get(self, uuid: str, place: Place) -> Instance | None:
-        """Return what is known of an instance that was promised to a place."""
-        promise = self._promises.get(uuid)
-        return promise.instance if promise and promise.place == place else None
+    def of(self, uuids: Iterable[str]) -> Mapping[Place, Mapping[str, Instance]]:
+        """Return what is known of those instances that were promised, by place and uuid."""
+        found: dict[Place, dict[str, Instance]] = defaultdict(dict)
+        for uuid in uuids:
+            promise = self._promises.get(uuid)
+            if promise is not None:
+                found[promise.place][uuid] = promise.instance
+        return found
 
     def kept(self, uuid: str, place: Place) -> Place | None:
         """Forget an instance that was reported; return where it was promised to, if it was.

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instances that have rows in the inventory, and which of them a host said to have lost."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from scheduler.host_view.instance_facts import instance_of
@@ -12,6 +13,8 @@ from scheduler.objects.instance import Instance
 
 # The database's clock has whole seconds, and its time is known here to about as much.
 ROUNDING = 1.0
+# Such as are looked up quickly.
+Uuids = AbstractSet[str] | Mapping[str, object]
 
 
 class ReportedInstances:
@@ -30,6 +33,11 @@ class ReportedInstances:
             return None
         return self._rows.get(place, {}).get(uuid)
 
+    def of(self, place: Place, uuids: Uuids) -> dict[str, Instance]:
+        """Return {uuid: instance} of those of some instances that are on a node."""
+        rows, denied = self._rows.get(place, {}), self._denied.get(place, {})
+        return {uuid: rows[uuid] for uuid in in_both(uuids, rows) if uuid not in denied}
+
     def on(self, place: Place) -> Collection[str]:
         """Return the uuids of those that are on a node."""
         return self.rows(place) - self._denied.get(place, {}).keys()
@@ -44,7 +52,7 @@ class ReportedInstances:
         before, instance = here.get(row.uuid), instance_of(row)
         denied = self._denied.get(place)
         if denied and denied.get(row.uuid, float("inf")) < seconds(row.updated_at):
-            self.undeny(place, row.uuid)
+            self.undeny(place, {row.uuid})
             before = None
         if instance == before:
             return None
@@ -56,7 +64,7 @@ class ReportedInstances:
         here = self._rows.get(place, {})
         if here.pop(uuid, None) is None:
             return False
-        self.undeny(place, uuid)
+        self.undeny(place, {uuid})
         if not here:
             del self._rows[place]
         return True
@@ -66,19 +74,20 @@ class ReportedInstances:
         if uuid in self._rows.get(place, ()):
             self._denied.setdefault(place, {})[uuid] = moment + ROUNDING
 
-    def undeny(self, place: Place, uuid: str) -> None:
-        """Take back that an instance was lost."""
+    def undeny(self, place: Place, uuids: Uuids) -> None:
+        """Take back that instances were lost."""
         denied = self._denied.get(place, {})
-        if denied.pop(uuid, None) is not None and not denied:
-            del self._denied[place]
+        for uuid in in_both(uuids, denied):
+            del denied[uuid]
+            if not denied:
+                del self._denied[place]
 
     def seen_again(self, place: Place, moment: float) -> list[str]:
         """Return those that were lost before a moment, when an agent looked and saw them."""
         denied = self._denied.get(place, {})
-        found = [uuid for uuid, at in denied.items() if at < moment]
-        for uuid in found:
-            self.undeny(place, uuid)
-        return found
+        found = dict.fromkeys(uuid for uuid, at in denied.items() if at < moment)
+        self.undeny(place, found)
+        return [*found]
 
     def missing(
         self, rows: Sequence[Any], places: Iterable[Place] | None
@@ -98,3 +107,12 @@ class ReportedInstances:
         for place in places:
             for uuid in self.rows(place) - live.get(place, set()):
                 yield place, uuid
+
+
+def in_both(some: Uuids, others: Uuids) -> list[str]:
+    """Return what two collections share, at the cost of the smaller one."""
+    if not some or not others:
+        return []
+    if len(others) < len(some):
+        some, others = others, some
+    return [each for each in some if each in others]

@@ -52,7 +52,7 @@ class ToldInstances:
             self._say_full()
             return None
         self._count += instance.uuid not in here
-        kept = replace(instance, host=host)
+        kept = instance if instance.host == host else replace(instance, host=host)
         self._by_host.setdefault(host, {})[instance.uuid] = kept
         self._moments.setdefault(host, {})[instance.uuid] = moment
         return kept
@@ -111,7 +111,7 @@ class ToldAggregates:
 
     def put(self, aggregate: Aggregate) -> None:
         """Remember an aggregate in the place of what was told of it before."""
-        self.forget(aggregate)
+        self._drop(aggregate)
         if len(self._told) < MOST_AGGREGATES:
             self._told.append(aggregate)
         else:
@@ -120,31 +120,36 @@ class ToldAggregates:
 
     def end(self, aggregate: Aggregate) -> None:
         """Remember that an aggregate was deleted; of one without uuid, forget what was told."""
-        self.forget(aggregate)
+        self._drop(aggregate)
         if aggregate.uuid:
             self._gone[aggregate.uuid] = None
             if len(self._gone) > MOST_AGGREGATES:
                 del self._gone[next(iter(self._gone))]
 
-    def forget(self, aggregate: Aggregate) -> None:
-        """Forget whatever was told of an aggregate."""
-        self._told = [each for each in self._told if not _same(each, aggregate)]
-        self._gone.pop(aggregate.uuid or "", None)
+    def forget(self, uuid: str | None) -> None:
+        """Forget whatever was told of the aggregate with a uuid."""
+        self._told = [each for each in self._told if not each.uuid or each.uuid != uuid]
+        self._gone.pop(uuid or "", None)
 
     def over(self, inventory: Iterable[Aggregate]) -> list[Aggregate]:
         """Return the aggregates of the inventory, those that were told in their place or added.
 
-        Those whose end was told are not among them.
+        Those whose end was told are not among them. The ids of the inventory are numbers of its
+        own, so they say nothing of those that were told.
         """
-        told = {each.uuid or each.id: each for each in self._told}
+        told = {each.uuid: each for each in self._told}
         found = [
-            told.get(each.uuid) or told.get(each.id) or each
+            told.get(each.uuid, each) if each.uuid else each
             for each in inventory
             if each.uuid not in self._gone
         ]
         replaced = {id(each) for each in found}
         more = [each for each in self._told if id(each) not in replaced]
         return found + sorted(more, key=lambda each: (each.id or 0, each.uuid or ""))
+
+    def _drop(self, aggregate: Aggregate) -> None:
+        self._told = [each for each in self._told if not _same(each, aggregate)]
+        self._gone.pop(aggregate.uuid or "", None)
 
 
 def _same(one: Aggregate, other: Aggregate) -> bool:

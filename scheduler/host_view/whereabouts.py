@@ -8,21 +8,21 @@ about it the newest holds, and what was known before where that says nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 from inventory.instance_states import released
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.changes import Changes
-from scheduler.host_view.claimed import ClaimedInstances
 from scheduler.host_view.disputes import Disputes
 from scheduler.host_view.instance_facts import instance_of, merged
-from scheduler.host_view.promises import Place, Promises
-from scheduler.host_view.reported import ROUNDING, ReportedInstances
+from scheduler.host_view.promises import Place
+from scheduler.host_view.reported import ROUNDING, Uuids, in_both
 from scheduler.host_view.rows import seconds, written
-from scheduler.host_view.tracking import ToldInstances
+from scheduler.host_view.sources import Sources
 from scheduler.objects.instance import Instance
 
 
@@ -34,10 +34,12 @@ class Whereabouts:
 
     def __init__(self, hosts: HostTable) -> None:
         self._hosts = hosts
-        self._reported = ReportedInstances()
-        self._claimed = ClaimedInstances()
-        self._promises = Promises()
-        self._told = ToldInstances()
+        self._sources = Sources(hosts)
+        self._reported = self._sources.reported
+        self._claimed = self._sources.claimed
+        self._promises = self._sources.promises
+        self._told = self._sources.told
+        self.reports = self._sources.reports
         self.disputes = Disputes()
         # When the inventory was last read.
         self._read_at = float("-inf")
@@ -50,27 +52,22 @@ class Whereabouts:
         self._read_instances(changes)
         for node in changes.nodes:
             place = (node.host, node.hypervisor_hostname)
-            for uuid in self._reported.seen_again(place, written(node)):
-                self._settle(node.host, uuid)
+            seen = self._reported.seen_again(place, written(node))
+            self._settle(node.host, dict.fromkeys(seen))
         self._read_claims(changes)
-        for uuid, (host, _) in self._promises.expired(now):
-            self._settle(host, uuid)
+        self._settle_each((host, uuid) for uuid, (host, _) in self._promises.expired(now))
         if changes.complete:
-            for host, uuid in self._told.expired(seconds(changes.now)):
-                self._settle(host, uuid)
+            self._settle_each(self._told.expired(seconds(changes.now)))
 
     def nodes_of(self, hosts: Iterable[str]) -> set[int]:
         """Return the ids of the nodes of some hosts."""
-        return {self._node_id(row) for host in hosts for row in self._hosts.rows_of_host(host)}
+        rows = (row for host in hosts for row in self._hosts.rows_of_host(host))
+        return {self._sources.node_id(row) for row in rows}
 
     def claim(self, row: int, instance: Instance) -> None:
         """Take it that a claim for an instance is on a row, until the claims there are read."""
-        self._claimed.put(self._node_id(row), instance)
-        self._settle_claim(self._place(row), instance.uuid, instance)
-
-    def reports(self, place: Place, uuid: str) -> bool:
-        """Return whether the agent of a node has reported an instance that is there still."""
-        return self._reported.get(place, uuid) is not None
+        self._claimed.put(self._sources.node_id(row), instance)
+        self._settle_claim(self._sources.place(row), instance.uuid, instance)
 
     def promise(self, row: int, uuid: str, known: Instance | None, now: float) -> None:
         """Remember that a decision sent an instance to a row, which it was written into already.
@@ -82,30 +79,25 @@ class Whereabouts:
         if known is not None:
             sent = merged(known, sent)
             residents.add(row, uuid, sent)
-        before = [self._place(each) for each in residents.rows_of(uuid)]
-        older = self._promises.add(sent, self._place(row), now, before)
+        before = [self._sources.place(each) for each in residents.rows_of(uuid)]
+        older = self._promises.add(sent, self._sources.place(row), now, before)
         if older is not None:
-            self._settle(older[0], uuid)
+            self._settle(older[0], {uuid: None})
 
     def tell(self, host: str, instances: Iterable[Instance], moment: float) -> None:
         """Take in that the compute service of a host has these instances, others perhaps too."""
-        for instance in instances:
-            for place in self._places(host):
-                self._reported.undeny(place, instance.uuid)
-            told = self._told.put(host, instance, moment)
-            self._settle(host, instance.uuid, told)
-            row = self._told_row(host, told) if told else None
-            if row is not None:
-                self._arrive(instance.uuid, self._place(row))
+        kept = self._keep(host, {each.uuid: each for each in instances}, moment)
+        self._settle(host, kept)
+        self._arrive_told(host, kept)
 
     def tell_gone(self, host: str, uuid: str, moment: float) -> None:
         """Take in that a host lost an instance, until its agent looks again and still sees it."""
         self._told.drop(host, uuid)
         self._promises.withdraw(uuid, host)
         for row in self._hosts.rows_of_host(host):
-            self._claimed.drop(self._node_id(row), uuid)
-            self._reported.deny(self._place(row), uuid, moment)
-        self._settle(host, uuid)
+            self._claimed.drop(self._sources.node_id(row), uuid)
+            self._reported.deny(self._sources.place(row), uuid, moment)
+        self._settle(host, {uuid: None})
 
     def tell_all(self, host: str, uuids: Iterable[str], moment: float) -> None:
         """Take in the uuids of all instances that a compute service has.
@@ -113,19 +105,21 @@ class Whereabouts:
         What differs from what its nodes' agents and schedulers say is disputed.
         """
         listed = dict.fromkeys(uuids)
-        for uuid in [each for each in self._told.on(host) if each not in listed]:
-            self._told.drop(host, uuid)
-            self._settle(host, uuid)
+        self._drop_told(host, [uuid for uuid in self._told.on(host) if uuid not in listed])
         self._told.renew(host, moment)
-        seen = {uuid for place in self._places(host) for uuid in self._reported.on(place)}
-        news = [uuid for uuid in listed if uuid not in seen]
-        if self._places(host):
-            odd = [uuid for uuid in news if not self._is_expected(host, uuid)]
+        places = self._sources.places(host)
+        seen = {uuid for place in places for uuid in self._reported.on(place)}
+        news = {uuid for uuid in listed if uuid not in seen}
+        if places:
+            odd = news - self._sources.expected(host, news)
             self.disputes.hear(host, odd, seen - listed.keys())
         # Where rows are in doubt they may go, and what is listed is to stay.
-        more = listed if host in self.disputes.open else news
+        more = listed if host in self.disputes.open else [uuid for uuid in listed if uuid in news]
         known = self._told.on(host)
-        self.tell(host, [Instance(uuid=uuid) for uuid in more if uuid not in known], moment)
+        told = {uuid: Instance(uuid, host) for uuid in more if uuid not in known}
+        # A uuid says less than whatever is known of the instance.
+        self._settle(host, dict.fromkeys(self._keep(host, told, moment)))
+        self._arrive_told(host, told)
 
     def forget_told(self) -> None:
         """Forget what all compute services told."""
@@ -136,35 +130,50 @@ class Whereabouts:
     def follow(self, hosts: Iterable[str]) -> None:
         """Write anew what is known of hosts whose nodes have come or gone."""
         for host in hosts:
-            places = self._places(host)
+            places = self._sources.places(host)
             if not places:
                 self._forget_told(host)
                 self.disputes.forget(host)
             uuids = {uuid for place in places for uuid in self._reported.rows(place)}
-            uuids |= {uuid for uuid, place in self._promises if place in places}
+            uuids |= {uuid for uuid, place in self._promises if place[0] == host}
             for row in self._hosts.rows_of_host(host):
-                uuids |= self._claimed.on(self._node_id(row)).keys()
-            for uuid in uuids.union(self._told.on(host)):
-                self._settle(host, uuid)
+                uuids |= self._claimed.on(self._sources.node_id(row)).keys()
+            self._settle(host, dict.fromkeys(uuids.union(self._told.on(host))))
+
+    def _keep(
+        self, host: str, told: Mapping[str, Instance], moment: float
+    ) -> dict[str, Instance | None]:
+        """Remember what a compute service told; return it as it is remembered, None if it is not.
+
+        Of two instances of the same uuid the last counts.
+        """
+        for place in self._sources.places(host):
+            self._reported.undeny(place, told)
+        return {uuid: self._told.put(host, each, moment) for uuid, each in told.items()}
 
     def _forget_told(self, host: str) -> None:
-        for uuid in list(self._told.on(host)):
-            self._told.drop(host, uuid)
-            self._settle(host, uuid)
+        self._drop_told(host, list(self._told.on(host)))
+
+    def _drop_told(self, host: str, uuids: Iterable[str]) -> None:
+        gone = [uuid for uuid in uuids if self._told.drop(host, uuid)]
+        self._settle(host, dict.fromkeys(gone))
 
     def _read_instances(self, changes: Changes) -> None:
-        live = []
+        live, ended = [], []
         for row in changes.instances:
             if row.deleted or released(row.vm_state, row.task_state):
-                self._end((row.host, row.node), row.uuid, seconds(row.updated_at))
+                if self._end((row.host, row.node), row.uuid, seconds(row.updated_at)):
+                    ended.append((row.host, row.uuid))
             else:
                 self._report((row.host, row.node), row)
                 live.append(row)
-        places = [place for host in changes.hosts for place in self._places(host)]
+        places = [place for host in changes.hosts for place in self._sources.places(host)]
         if changes.complete or places:
             # They were there when the inventory was last read.
             for place, uuid in self._reported.missing(live, None if changes.complete else places):
                 self._end(place, uuid, self._read_at)
+                ended.append((place[0], uuid))
+        self._settle_each(ended)
         if changes.now > datetime.min:
             self._read_at = seconds(changes.now)
 
@@ -184,109 +193,87 @@ class Whereabouts:
 
     def _settle_claim(self, place: Place, uuid: str, claimed: Instance | None) -> None:
         # An instance that is seen is no longer what it was to be.
-        self._settle(place[0], uuid, None if self.reports(place, uuid) else claimed)
+        self._settle(place[0], {uuid: None if self.reports(place, uuid) else claimed})
 
     def _report(self, place: Place, row: Any) -> None:
         instance = self._reported.put(place, row)
         at = self._hosts.row_of(*place)
         if at is not None:
-            self._arrive(row.uuid, place)
+            self._arrive({row.uuid: place})
         if instance is None:
             return
         residents, told = self._hosts.residents, self._told.on(place[0])
         seen = self.reports(place, row.uuid)
         if at is None or row.uuid in residents.on(at) or row.uuid in told or not seen:
-            self._settle(place[0], row.uuid, instance)
+            self._settle(place[0], {row.uuid: instance})
         else:
             # Nobody else says anything, as of most instances: there is nothing to put together.
             residents.add(at, row.uuid, instance)
 
-    def _end(self, place: Place, uuid: str, moment: float) -> None:
-        """Take in that a row ended at a moment, or later; what was told before ends with it."""
+    def _end(self, place: Place, uuid: str, moment: float) -> bool:
+        """Take in that a row ended at a moment, or later; what was told before ends with it.
+
+        Returns whether anything ended, which is to be settled.
+        """
         host, node = place
         ended = self._reported.drop(place, uuid)
         told = self._told.on(host).get(uuid)
         here = told is not None and told.node in (None, node)
         if here and self._told.was_told(host, uuid) + ROUNDING < moment:
             ended |= self._told.drop(host, uuid)
-        if ended:
-            self._settle(host, uuid)
+        return ended
 
-    def _arrive(self, uuid: str, place: Place) -> None:
-        promised = self._promises.kept(uuid, place)
-        if promised is not None and promised != place:
-            self._settle(promised[0], uuid)
+    def _arrive_told(self, host: str, told: Uuids) -> None:
+        rows = self._sources.told_rows(host, told)
+        self._arrive({uuid: self._sources.place(row) for uuid, row in rows.items()})
 
-    def _settle(self, host: str, uuid: str, newest: Instance | None = None) -> None:
-        """Write into the nodes of a host what all sources together say about an instance.
+    def _arrive(self, places: Mapping[str, Place]) -> None:
+        """Take it that instances are on nodes, and no longer where else they were sent to."""
+        promised = (
+            (uuid, place, self._promises.kept(uuid, place)) for uuid, place in places.items()
+        )
+        self._settle_each(
+            (sent[0], uuid) for uuid, place, sent in promised if sent is not None and sent != place
+        )
 
-        newest is what one of them has just said.
+    def _settle_each(self, places: Iterable[tuple[str, str]]) -> None:
+        """Settle the instances of many hosts, given as (host, uuid)."""
+        by_host: dict[str, dict[str, None]] = defaultdict(dict)
+        for host, uuid in places:
+            by_host[host][uuid] = None
+        for host, uuids in by_host.items():
+            self._settle(host, uuids)
+
+    def _settle(self, host: str, news: Mapping[str, Instance | None]) -> None:
+        """Write into the nodes of a host what all sources together say about instances.
+
+        news has what one of the sources has just said of each.
         """
+        if not news:
+            return
         residents = self._hosts.residents
-        for row in list(self._hosts.rows_of_host(host)):
-            said = list(self._sources(row, host, uuid))
-            if not said:
-                residents.discard(row, uuid)
+        for row, said in self._sources.of(host, news):
+            here = residents.on(row)
+            gone = [uuid for uuid in in_both(news, here) if uuid not in said]
+            if not said and not gone:
                 continue
-            known = residents.on(row).get(uuid)
-            if known is not None:
-                said = [known, *(each for each in said if each is newest)]
-            self._write(row, said)
+            place = self._sources.place(row)
+            found = {
+                uuid: _put_together(place, here.get(uuid), each, news[uuid])
+                for uuid, each in said.items()
+            }
+            new = {uuid: each for uuid, each in found.items() if here.get(uuid) is not each}
+            if new or gone:
+                residents.change(row, new, gone)
 
-    def _write(self, row: int, said: list[Instance]) -> None:
-        found, *newer = said
-        for each in newer:
-            found = merged(found, each)
-        place = self._place(row)
-        if (found.host, found.node) != place:
-            found = replace(found, host=place[0], node=place[1])
-        if self._hosts.residents.on(row).get(found.uuid) is not found:
-            self._hosts.residents.add(row, found.uuid, found)
 
-    def _sources(self, row: int, host: str, uuid: str) -> Iterator[Instance]:
-        """Yield what is said of an instance by those who say that it is on a row."""
-        place = self._place(row)
-        promised = self._promises.get(uuid, place)
-        if promised is not None:
-            yield promised
-        claimed = self._claimed.on(self._node_id(row)).get(uuid)
-        if claimed is not None:
-            yield claimed
-        told = self._told.on(host).get(uuid)
-        if told is not None and self._told_row(host, told) == row:
-            yield told
-        reported = self._reported.get(place, uuid)
-        if reported is not None:
-            yield reported
-
-    def _told_row(self, host: str, told: Instance) -> int | None:
-        """Return the row of an instance that a compute service told of, None for an unknown host.
-
-        A service may have several nodes. Where it does not say which, others may know.
-        """
-        named = self._hosts.row_of(host, told.node or "")
-        if named is not None:
-            return named
-        rows = list(self._hosts.rows_of_host(host))
-        for row in rows:
-            if self._expects(row, told.uuid) or self.reports(self._place(row), told.uuid):
-                return row
-        return rows[0] if rows else None
-
-    def _is_expected(self, host: str, uuid: str) -> bool:
-        return any(self._expects(row, uuid) for row in self._hosts.rows_of_host(host))
-
-    def _expects(self, row: int, uuid: str) -> bool:
-        """Return whether a scheduler has sent an instance to a row."""
-        claimed = uuid in self._claimed.on(self._node_id(row))
-        return claimed or self._promises.get(uuid, self._place(row)) is not None
-
-    def _places(self, host: str) -> list[Place]:
-        return [self._place(row) for row in self._hosts.rows_of_host(host)]
-
-    def _node_id(self, row: int) -> int:
-        found: int = self._hosts.get(row, "node_id")
-        return found
-
-    def _place(self, row: int) -> Place:
-        return self._hosts.get(row, "host"), self._hosts.get(row, "nodename")
+def _put_together(
+    place: Place, known: Instance | None, said: list[Instance], newest: Instance | None
+) -> Instance:
+    """Return what is known of an instance on a node, with what has just been said of it."""
+    if known is not None:
+        said = [known, *(each for each in said if each is newest)]
+    found = reduce(merged, said)
+    if (found.host, found.node) != place:
+        found = replace(found, host=place[0], node=place[1])
+    return found

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracking casts: what compute and API services tell every scheduler."""
 
+import re
 from typing import Any
 
 from scheduler.objects.aggregate import Aggregate
@@ -25,10 +26,20 @@ from scheduler.objects.shape import NAME_KEY, Fields, Shape, object_list
 from scheduler.rpc.codec.glance_names import FORMER_NAMES
 from scheduler.rpc.codec.image_properties import KINDS
 from scheduler.rpc.codec.refusal import refusing_malformed
-from scheduler.rpc.codec.shapes import FLAVOR, HOSTS, MOST_HOSTS
+from scheduler.rpc.codec.shapes import FLAVOR, HOSTS, MOST_INSTANCES
 
 _IMAGE = "image_"
+_CANONICAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SYSTEM_METADATA = map_of(or_none(TEXT))
+
+
+def _read_instance_uuid(value: Any) -> str:
+    """Read a uuid in the letter case in which rows and claims have it."""
+    uuid: str = UUID.read(value)
+    return uuid.lower() if _CANONICAL.fullmatch(uuid) else uuid
+
+
+_INSTANCE_UUID = Kind(_read_instance_uuid, UUID.write)
 
 
 def _read_image_properties(system_metadata: Any) -> dict[str, str]:
@@ -84,7 +95,7 @@ INSTANCE = Shape(
     Instance,
     "2.8",
     {
-        "uuid": UUID,
+        "uuid": _INSTANCE_UUID,
         "host": nullable(NAME),
         "node": nullable(NAME),
         "project_id": nullable(NAME),
@@ -108,8 +119,8 @@ INSTANCE = Shape(
     settle=_settle_instance,
 )
 _AGGREGATES = object_list("AggregateList", "1.3", AGGREGATE.kind)
-_INSTANCES = object_list("InstanceList", "2.6", INSTANCE.kind, MOST_HOSTS)
-_UUIDS = list_of(UUID, MOST_HOSTS)
+_INSTANCES = object_list("InstanceList", "2.6", INSTANCE.kind, MOST_INSTANCES)
+_UUIDS = list_of(_INSTANCE_UUID, MOST_INSTANCES)
 
 
 @refusing_malformed
@@ -141,7 +152,7 @@ def decode_instance_uuids(value: Any) -> list[str]:
 @refusing_malformed
 def decode_instance_uuid(value: Any) -> str:
     """Read ``instance_uuid`` of delete_instance_info."""
-    return str(read_under("instance_uuid", UUID.read, value))
+    return str(read_under("instance_uuid", _INSTANCE_UUID.read, value))
 
 
 @refusing_malformed

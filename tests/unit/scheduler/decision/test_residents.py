@@ -56,6 +56,13 @@ class ResidentsMachine(RuleBasedStateMachine):
         residents.replace(row, instances)
         model[row] = dict(instances)
 
+    @rule(data=st.data(), row=ROWS, added=st.dictionaries(UUIDS, INSTANCES), gone=st.lists(UUIDS))
+    def change(self, data, row, added, gone):
+        residents, model = self.one(data)
+        residents.change(row, added, gone)
+        left = {uuid: each for uuid, each in model.get(row, {}).items() if uuid not in gone}
+        model[row] = left | added
+
     @rule(data=st.data())
     def copy(self, data):
         residents, model = data.draw(st.sampled_from(self.all))

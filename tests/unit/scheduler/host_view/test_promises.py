@@ -62,9 +62,8 @@ def test_an_instance_that_was_built_on_an_alternate_has_arrived():
 def test_what_is_known_of_an_instance_is_asked_for_by_its_place():
     promises = Promises()
     promises.add(U1, A, 100.0)
-    assert promises.get("u1", A) is U1
-    assert promises.get("u1", B) is None
-    assert promises.get("u2", A) is None
+    assert promises.of(["u1", "u2"]) == {A: {"u1": U1}}
+    assert promises.of(["u2"]) == {}
 
 
 def test_a_promise_is_withdrawn_by_its_host_only():

@@ -267,6 +267,16 @@ def test_an_aggregate_that_the_inventory_gets_later_is_as_the_inventory_has_it(c
     assert everyones(view) == (["n"], [])
 
 
+def test_a_told_aggregate_without_uuid_has_nothing_to_do_with_ours_of_its_id(cloud, view):
+    ours(cloud)
+    view.update_aggregates([Aggregate(1, None, "theirs", ["h2"])])
+    assert everyones(view) == (["ours"], ["theirs"])
+    change(cloud, "UPDATE aggregates SET name = 'new' WHERE id = 1")
+    assert everyones(view) == (["new"], ["theirs"])
+    view.delete_aggregate(Aggregate(1))
+    assert everyones(view) == (["new"], [])
+
+
 def test_what_was_told_of_an_aggregate_before_the_first_reading_counts(cloud):
     uuid = ours(cloud)
     view = HostView(cloud)

@@ -137,11 +137,14 @@ def test_told_aggregates_come_in_the_place_of_those_with_their_uuid():
     assert names(told.over(inventory)) == ["one again", "two", "other"]
 
 
-def test_an_aggregate_without_uuid_is_known_by_its_id():
+def test_an_aggregate_without_uuid_is_known_by_its_id_among_those_that_were_told():
     told = ToldAggregates()
-    told.put(an_aggregate(2, "two again"))
+    told.put(an_aggregate(2, "theirs"))
+    # The numbers of the inventory are others.
     inventory = [an_aggregate(1, "one", "x1"), an_aggregate(2, "two", "x2")]
-    assert names(told.over(inventory)) == ["one", "two again"]
+    assert names(told.over(inventory)) == ["one", "two", "theirs"]
+    told.forget("x2")
+    assert names(told.over(inventory)) == ["one", "two", "theirs"]
     told.put(an_aggregate(2, "with uuid", "x3"))
     assert names(told.over(inventory)) == ["one", "two", "with uuid"]
     told.end(an_aggregate(2))
@@ -174,11 +177,11 @@ def test_an_aggregate_whose_end_was_told_is_back_when_it_is_told_again():
     assert told.over(inventory) == []
     told.put(an_aggregate(1, "one", "x1"))
     assert names(told.over(inventory)) == ["one"]
-    told.forget(an_aggregate(1, "one", "x1"))
+    told.forget("x1")
     assert told.over(inventory) == inventory
     told.end(an_aggregate(1, "one", "x1"))
-    told.forget(an_aggregate(1, "one", "x1"))
-    told.forget(an_aggregate(1))
+    told.forget("x1")
+    told.forget(None)
     assert told.over(inventory) == inventory
 
 

@@ -118,9 +118,10 @@ class Tracking(RuleBasedStateMachine):
         if self.claiming:
             claim(self.database, uuid, host)
             for other in HOSTS:
-                # A claim replaces the one that the instance had elsewhere.
-                if other != host and uuid not in self.rows[other]:
+                # A claim replaces the one that the instance had elsewhere; what was told stays.
+                if other != host and uuid in self.sure[other] - self.rows[other]:
                     self.sure[other].discard(uuid)
+                    self.maybe[other].add(uuid)
         else:
             send(self.view, uuid, host)
         self.maybe[host].add(uuid)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.decision.host_table import HostTable
@@ -531,13 +531,18 @@ class Model:
             del self.promised[uuid]
 
     def all(self, host, uuids, late):
+        seen = {uuid for place, uuid in self.reported - self.denied if place == host}
+        sent = {uuid for uuid, (place, _) in self.promised.items() if place == host}
+        expected = sent | {uuid for place, uuid in self.claimed if place == host}
+        # A host in dispute is believed in all that it lists.
+        more = uuids - seen if seen <= uuids <= seen | expected else uuids
         for place in [each for each in self.told if each[0] == host]:
             if place[1] in uuids:
                 self.told[place] = late
             else:
                 del self.told[place]
-        for uuid in uuids:
-            if (host, uuid) not in self.told.keys() | (self.reported - self.denied):
+        for uuid in more:
+            if (host, uuid) not in self.told:
                 self.tell(host, uuid, late)
 
     def promise(self, host, uuid):
@@ -546,6 +551,15 @@ class Model:
         self.promised[uuid] = (host, before - older - {host})
 
 
+SEEN = ("audit", "h2", {"u1", "u2"}, set())
+UNSEEN = ("audit", "h2", set(), set())
+
+
+# Whoever looked later is right about an instance of a host in dispute: its list, or its agent.
+@example([SEEN, ("all late", "h2", {"u1"}, None), UNSEEN])
+@example([SEEN, ("all late", "h2", {"u1"}, None), ("audit", "h2", set(), None)])
+@example([SEEN, ("all", "h2", {"u1"}, None), UNSEEN])
+@example([SEEN, ("all late", "h2", {"u1"}, None), UNSEEN, ("all", "h2", set(), None)])
 @given(STEPS)
 def test_an_instance_is_exactly_where_somebody_says(steps):
     cloud, model, reported = Cloud(("h1", "h1"), ("h2", "h2")), Model(), {"h1": set(), "h2": set()}

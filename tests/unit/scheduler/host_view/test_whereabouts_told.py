@@ -4,6 +4,8 @@
 
 import pytest
 
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.residents import Residents
 from scheduler.host_view.changes import Changes
 from scheduler.host_view.tracking import KEPT
 from scheduler.objects.instance import Instance
@@ -113,3 +115,68 @@ def test_the_rows_of_a_host_in_dispute_are_all_there_are(cloud):
     cloud.whereabouts.read(changes, NOW)
     # What the host lists stays, whoever else has it no longer.
     assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u4", "u5"], ["u3"])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_whoever_looked_later_is_right_about_a_host_in_dispute(cloud, late):
+    cloud.audit("h1", "u1", "u2", at=0)
+    cloud.tell_all("h1", ["u1"], at=60)
+    cloud.audit("h1", gone=["u1", "u2"], at=120, rows_at=30 if late else 90)
+    assert cloud.on("h1") == (["u1"] if late else [])
+    cloud.tell_all("h1", [], at=180)
+    assert cloud.on("h1") == []
+
+
+def test_a_list_takes_nothing_away_from_what_is_known(cloud):
+    cloud.audit("h1", "u1", "u2")
+    cloud.tell("h1", Instance("u1", hidden=True))
+    cloud.whereabouts.forget_told()
+    known = cloud.instance("h1", "u1")
+    cloud.tell_all("h1", ["u1"])
+    assert list(cloud.whereabouts.disputes.open) == ["h1"]
+    assert cloud.instance("h1", "u1") is known
+
+
+def test_of_an_instance_that_is_told_of_twice_at_a_time_the_last_counts(cloud):
+    cloud.tell("h1", Instance("u1", vcpus=1), Instance("u2"), Instance("u1", vcpus=2))
+    assert cloud.on("h1") == ["u1", "u2"]
+    assert cloud.instance("h1", "u1").vcpus == 2
+
+
+def counting(monkeypatch, owner, name):
+    """Return a list that grows with each call of a method."""
+    calls, method = [], getattr(owner, name)
+
+    def counted(self, *arguments):
+        calls.append(name)
+        return method(self, *arguments)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+def test_a_list_of_a_service_with_many_nodes_looks_at_each_a_few_times(monkeypatch):
+    numbers = range(40)
+    cloud = Cloud(*(("h1", f"n{number}") for number in numbers))
+    for number in numbers:
+        cloud.audit("h1", f"u{number}", node=f"n{number}")
+        cloud.promise("h1", f"v{number}", node=f"n{number}")
+    looks = counting(monkeypatch, HostTable, "get")
+    for uuids in ("u", "v", "w"):
+        cloud.tell_all("h1", ["more", *(f"{uuids}{number}" for number in numbers)])
+        assert len(looks) < 40 * len(numbers)
+        looks.clear()
+
+
+def test_a_list_of_many_instances_is_written_at_once(cloud, monkeypatch):
+    cloud.audit("h1", *(f"u{number}" for number in range(50)))
+    changes = counting(monkeypatch, Residents, "change")
+    for uuids in ("u", "v", "w"):
+        cloud.tell_all("h1", [f"{uuids}{number}" for number in range(100)])
+        # Some go and some come.
+        assert len(changes) <= 2
+        changes.clear()
+    cloud.audit("h1", gone=[f"u{number}" for number in range(50)], at=60)
+    cloud.whereabouts.forget_told()
+    assert len(changes) == 2
+    assert cloud.on("h1") == []

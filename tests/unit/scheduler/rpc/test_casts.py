@@ -4,6 +4,7 @@
 
 import pytest
 
+from scheduler.host_view.tracking import MOST_ON_A_HOST
 from scheduler.objects import Aggregate
 from scheduler.rpc import codec
 from scheduler.rpc.codec import casts
@@ -18,6 +19,7 @@ AGGREGATE = Aggregate(
     hosts=["compute1", "compute2"],
     metadata={"availability_zone": "az1", "ssd": "true"},
 )
+LETTERS = "0a1b2c3d-4e5f-6a7b-8c9d-aabbccddeeff"
 
 
 @pytest.mark.parametrize("name", wire.names("cast_*update_aggregates*"))
@@ -116,6 +118,25 @@ def test_delete_instance_info(name):
 @pytest.mark.parametrize("name", wire.names("cast_*sync_instance_info"))
 def test_sync_instance_info(name):
     assert INSTANCE in codec.decode_instance_uuids(wire.arguments(name)["instance_uuids"])
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [(LETTERS.upper(), LETTERS), (LETTERS, LETTERS), ("Any-Name", "Any-Name")],
+)
+def test_uuids_of_instances_are_read_in_lower_case(given, read):
+    assert codec.decode_instance_uuids([given]) == [codec.decode_instance_uuid(given)] == [read]
+    assert an_instance(uuid=given).uuid == read
+
+
+@pytest.mark.parametrize(
+    ("decode", "one"),
+    [(codec.decode_instance_uuids, "u"), (codec.decode_instances, {"uuid": "u"})],
+)
+def test_no_more_instances_are_read_than_are_kept_of_a_host(decode, one):
+    assert len(decode([one] * MOST_ON_A_HOST)) == MOST_ON_A_HOST
+    with pytest.raises(InvalidInput, match="10001 items are more than 10000"):
+        decode([one] * (MOST_ON_A_HOST + 1))
 
 
 @pytest.mark.parametrize(

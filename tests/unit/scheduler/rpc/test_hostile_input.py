@@ -83,6 +83,8 @@ def test_a_bad_field_is_named(path, value, reason):
         ("spec_obj", nested(), "spec_obj: a list is not an object"),
         ("spec_obj", "x" * 2**20, f"spec_obj: '{'x' * 40}...' is not an object"),
         ("instance_uuids", ["a", "a"], "instance_uuids: names an instance twice"),
+        ("instance_uuids", ["a", "A"], "instance_uuids: names an instance twice"),
+        ("instance_uuids", ["a", "b", "a "], "instance_uuids: names an instance twice"),
         ("instance_uuids", ["a", 1.0, {}], "instance_uuids[2]: a dict is not text"),
         ("instance_uuids", ["a", None], "instance_uuids[1]: null is not text"),
         ("instance_uuids", "a", "instance_uuids: 'a' is not a list"),
@@ -108,6 +110,12 @@ def test_a_spec_of_another_major_version_is_refused(version):
     arguments = wire.arguments(ORDINARY)
     arguments["spec_obj"]["nova_object.version"] = version
     assert refusal(arguments).startswith("spec_obj: RequestSpec is of version ")
+
+
+@pytest.mark.parametrize("version", [5, 1.15, ["1.15"], {}, True, "x"])
+def test_a_version_that_is_none_is_refused_without_an_envelope_too(version):
+    spec = wire.arguments(ORDINARY)["spec_obj"][DATA] | {"nova_object.version": version}
+    assert refusal({"spec_obj": spec}).startswith("spec_obj: RequestSpec is of version ")
 
 
 def test_nothing_at_all_lacks_a_flavor():
