@@ -24,7 +24,7 @@ from scheduler.decision_log import Complaints, Course
 from scheduler.drivers import BaseDriver
 from scheduler.host_view import HostView
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.requests import request_of
+from scheduler.requests import request_of, with_names
 from scheduler.rpc.codec import SelectArguments, selections_from_json, selections_to_json
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.deadlines import Deadline
@@ -58,7 +58,7 @@ class _Walk:
 
     @property
     def identity(self) -> Identity:
-        """What tells the request from all others, as far as its instances have names."""
+        """What tells the request from all others; without an id not all instances have names."""
         uuids = [uuid for uuid in self.request.instance_uuids if uuid]
         return Identity(self.request_id, self.digest, uuids, attempt_of(self.request.spec))
 
@@ -115,12 +115,14 @@ class Destinations:
         for a server group that does not exist, and for a request that came after a later attempt
         of its own, DatabaseUnavailable, and ServiceUnavailable when the deadline has passed.
         """
-        course = Course(asked.instance_uuids, time.monotonic())
+        began = time.monotonic()
         request = request_of(asked, caller, self._database, self._max_attempts)
         if self.claimer is None or request.spec.is_rebuild:
-            return self._consumed(request, course)
-        deadline = deadline or Deadline(course.began)
-        walk = _Walk(request, caller.request_id, asked.digest, course, deadline)
+            return self._consumed(request, Course(request.instance_uuids, began))
+        request_id, digest = caller.request_id, asked.digest
+        request = with_names(request, request_id, digest)
+        course = Course(request.instance_uuids, began)
+        walk = _Walk(request, request_id, digest, course, deadline or Deadline(began))
         return self._claimed(walk, self.claimer)
 
     def rehearse(

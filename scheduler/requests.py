@@ -4,6 +4,8 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID, uuid5
 
 from oslo_log import log
 
@@ -21,6 +23,8 @@ LOG = log.getLogger(__name__)
 ONLY_PLACEMENT = (
     "Resources of ports or accelerators are requested, which only placement can allocate."
 )
+# What the names that instances get here are made under; they are in claims, so it never changes.
+_NAMES = UUID("6f4a2b9e-0d53-4c0b-9a27-5b1f8e3c7d64")
 
 
 def request_of(
@@ -40,6 +44,21 @@ def request_of(
         seed(caller.request_id, asked.instance_uuids),
         caller.is_admin,
     )
+
+
+def with_names(request: Request, request_id: str | None, digest: str) -> Request:
+    """Return a request whose instances all have names: the same ones when it is sent again.
+
+    Old callers name only the first instance. Without an id the same request cannot be told, and
+    names would only mix up different ones.
+    """
+    if request_id is None or None not in request.instance_uuids:
+        return request
+    names = [
+        uuid or str(uuid5(_NAMES, f"{request_id} {digest} {index}"))
+        for index, uuid in enumerate(request.instance_uuids)
+    ]
+    return replace(request, instance_uuids=names)
 
 
 def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:

@@ -106,8 +106,8 @@ def _claim(
     hosts: HostTable, placement: Placement, answer: str, about: Mapping[str, Any], reports: Reports
 ) -> Claim:
     chosen, taken = placement.chosen, placement.taken or Taken(0, 0, 0)
-    # Old callers name the first instance only. What they do not name cannot be asked for again,
-    # nor be confirmed by its guest; the room is held all the same, for as long as the lease.
+    # Of an old caller that gave no id either. What has no name cannot be asked for again, nor be
+    # confirmed by its guest; the room is held all the same, for as long as the lease.
     uuid = placement.instance_uuid or str(uuid4())
     return Claim(
         instance_uuid=uuid,

@@ -242,9 +242,10 @@ def from_json(text: str) -> Any:
 
 
 def document(kind: Kind) -> Kind:
-    """Return the kind that may also come as JSON text."""
+    """Return the kind that may also come as JSON text, in which null is none as well."""
 
     def read(value: Any) -> Any:
-        return kind.read(from_json(value) if isinstance(value, str) else value)
+        found = from_json(value) if isinstance(value, str) else value
+        return None if found is None else kind.read(found)
 
     return replace(kind, read=read)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods that conductors, compute hosts and operators call on the topic 'scheduler'."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import oslo_messaging
 from oslo_log import log
@@ -51,7 +51,7 @@ class SchedulerEndpoint:
         """Return a destination for each instance, in the form that the caller's version knows."""
         caller = RequestContext.from_dict(context)
         caller.for_logging()
-        _refuse_unknown(arguments)
+        _refuse_unknown(arguments, _SELECT, _SELECT_ARGUMENTS)
         with _failures_named(caller):
             asked = decode_select_arguments(arguments)
         # Callers before Rocky name the user only in the context.
@@ -174,17 +174,23 @@ class BaseEndpoint:
 
     target = oslo_messaging.Target(namespace="baseapi", version="1.1")
 
-    def ping(self, context: Mapping[str, Any], /, arg: Any) -> dict[str, Any]:
+    def ping(self, context: Mapping[str, Any], /, **arguments: Any) -> dict[str, Any]:
         """Return what was sent, and by whom it was answered."""
-        return {"service": TOPIC, "arg": arg}
+        _refuse_unknown(arguments, _PING, {"arg"})
+        if "arg" not in arguments:
+            _refuse(f"{_PING} missing 1 required positional argument: 'arg'")
+        return {"service": TOPIC, "arg": arguments["arg"]}
 
-    def get_backdoor_port(self, context: Mapping[str, Any]) -> None:
+    def get_backdoor_port(self, context: Mapping[str, Any], /, **arguments: Any) -> None:
         """Return None: there is no backdoor."""
+        _refuse_unknown(arguments, _BACKDOOR_PORT, ())
 
 
-# As Python calls the method in Nova, where callers may look for the text.
-_METHOD = "SchedulerManager.select_destinations()"
-_KNOWN = frozenset(
+# As Python calls the methods in Nova, where callers may look for the text.
+_SELECT = "SchedulerManager.select_destinations()"
+_PING = "BaseRPCAPI.ping()"
+_BACKDOOR_PORT = "BaseRPCAPI.get_backdoor_port()"
+_SELECT_ARGUMENTS = frozenset(
     {
         "request_spec",
         "filter_properties",
@@ -196,14 +202,18 @@ _KNOWN = frozenset(
 )
 
 
-def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
-    """Answer an unknown keyword as Nova's server does, without a traceback in our log."""
+def _refuse_unknown(arguments: Mapping[str, Any], method: str, known: Collection[str]) -> None:
     for name in arguments:
-        if name not in _KNOWN:
-            try:
-                raise TypeError(f"{_METHOD} got an unexpected keyword argument '{name}'")
-            except TypeError:
-                raise oslo_messaging.ExpectedException() from None
+        if name not in known:
+            _refuse(f"{method} got an unexpected keyword argument '{name}'")
+
+
+def _refuse(text: str) -> NoReturn:
+    """Answer wrong keywords as Nova's server does, without a traceback in our log."""
+    try:
+        raise TypeError(text)
+    except TypeError:
+        raise oslo_messaging.ExpectedException() from None
 
 
 def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSpec:

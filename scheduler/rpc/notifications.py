@@ -17,6 +17,7 @@ from oslo_messaging.transport import NotificationTransport
 from conf.loading import ConfigError, source
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.shape import Fields
+from scheduler.rpc import outbox
 from scheduler.rpc.codec import encode_legacy
 from scheduler.rpc.codec.payloads import encode_error_payload, encode_payload
 from scheduler.rpc.context import RequestContext
@@ -41,26 +42,29 @@ class Notifications:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._outbox = Outbox(notification_transport(conf))
+        self._transport = notification_transport(conf)
+        # One for each format: what keeps one of them from being sent is no matter of the other.
+        self._outboxes: list[Outbox] = []
         _refuse_unknown_drivers(conf)
         self._formats: list[tuple[oslo_messaging.Notifier, Encode]] = []
         if not set(conf.oslo_messaging_notifications.driver) - {_NO_DRIVER}:
             return
         wanted = conf.notifications.notification_format
         if wanted != "versioned":
-            self._add(f"scheduler.{conf.host}", _legacy)
+            self._add("notifications", f"scheduler.{conf.host}", _legacy)
         if wanted != "unversioned":
             topics = conf.notifications.versioned_notifications_topics
-            self._add(f"nova-scheduler:{conf.host}", _versioned, topics)
+            publisher = f"nova-scheduler:{conf.host}"
+            self._add("versioned notifications", publisher, _versioned, topics)
 
     def start(self) -> None:
         """Begin to send; what is told before waits for that."""
-        if self._formats:
-            self._outbox.start()
+        for each in self._outboxes:
+            each.start()
 
     def stop(self) -> None:
         """Send what was told, unless that takes too long."""
-        self._outbox.stop()
+        outbox.stop(self._outboxes, self._transport)
 
     def send(
         self, phase: str, caller: RequestContext, spec: RequestSpec, reason: str | None = None
@@ -70,9 +74,12 @@ class Notifications:
             emit = notifier.error if phase == "error" else notifier.info
             emit(caller, f"scheduler.select_destinations.{phase}", encode(spec, reason))
 
-    def _add(self, publisher: str, encode: Encode, topics: list[str] | None = None) -> None:
+    def _add(
+        self, what: str, publisher: str, encode: Encode, topics: list[str] | None = None
+    ) -> None:
+        self._outboxes.append(Outbox(self._transport, what))
         notifier = oslo_messaging.Notifier(
-            NotificationTransport(self._outbox),
+            NotificationTransport(self._outboxes[-1]),
             publisher,
             serializer=_ContextSerializer(),
             topics=topics,

@@ -6,7 +6,9 @@ oslo.messaging sends in the thread that notifies. With a broker that is gone, or
 request would take a quarter of a minute longer, or never be answered.
 """
 
+import time
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any
@@ -47,14 +49,20 @@ class Outbox:
     """Stands in for the driver of a transport: takes notifications, and has it send them later.
 
     Beyond MOST_WAITING they are lost. [oslo_messaging_notifications] retry counts as ever, save
-    that for ever means as long as the process runs.
+    that for ever means as long as the process runs. What one sends waits for all that it took
+    before, and for no other one; several may have the same transport. ``what`` is how the log
+    calls what it sends.
     """
 
     def __init__(
-        self, transport: oslo_messaging.Transport, first_pause: float = FIRST_PAUSE
+        self,
+        transport: oslo_messaging.Transport,
+        what: str = "notifications",
+        first_pause: float = FIRST_PAUSE,
     ) -> None:
         self.conf = transport.conf
         self._transport = transport
+        self._what = what
         self._first_pause = self._pause = first_pause
         self._waiting: deque[_Letter] = deque()
         self._condition = Condition()
@@ -69,19 +77,19 @@ class Outbox:
         """Begin to send; returns at once."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Send what waits, unless that fails once more or takes too long."""
+    def leave(self) -> None:
+        """Begin to end: send what waits, unless that fails once more; returns at once."""
         with self._condition:
             self._stopping, self._failing = True, False
             self._condition.notify_all()
-        if not self._thread.ident:
-            return
-        self._thread.join(PATIENCE)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end, but not longer; tell whether nothing is being sent any more."""
+        if self._thread.ident:
+            self._thread.join(seconds)
         if self._waiting:
-            LOG.warning("Leaving with %s notifications that could not be sent", len(self._waiting))
-        # An attempt that takes too long is left to end with the process.
-        if not self._thread.is_alive():
-            self._transport.cleanup()
+            LOG.warning("Leaving with %s %s that could not be sent", len(self._waiting), self._what)
+        return not self._thread.is_alive()
 
     def send_notification(
         self,
@@ -132,7 +140,7 @@ class Outbox:
             self._failing, self._pause = False, self._first_pause
             # As long as others wait, more may be lost at any moment.
             if self._said and not self._waiting:
-                LOG.info("Notifications are sent again; %s were lost", self._lost)
+                LOG.info("%s are sent again; %s were lost", self._what.capitalize(), self._lost)
                 self._said.clear()
                 self._lost = 0
 
@@ -140,7 +148,7 @@ class Outbox:
         said = " ".join(str(error).split()) or repr(error)
         with self._condition:
             self._failing = True
-            self._say_once("Notifications cannot be sent: %s", said)
+            self._say_once("%s cannot be sent: %s", said)
             # What cannot be written as JSON never can.
             if not letter.waits_for_ever or isinstance(error, (TypeError, ValueError)):
                 self._waiting.popleft()
@@ -150,10 +158,21 @@ class Outbox:
 
     def _lose(self, reason: str) -> None:
         self._lost += 1
-        self._say_once("Notifications are being lost: %s", reason)
+        self._say_once("%s are being lost: %s", reason)
 
     def _say_once(self, text: str, reason: str) -> None:
         """Warn of something that has not been said since all was well."""
         if text not in self._said:
             self._said.add(text)
-            LOG.warning(text, reason)
+            LOG.warning(text, self._what.capitalize(), reason)
+
+
+def stop(outboxes: Collection[Outbox], transport: oslo_messaging.Transport) -> None:
+    """Let all of them send what waits, at the same time, and close their transport after that."""
+    for each in outboxes:
+        each.leave()
+    until = time.monotonic() + PATIENCE
+    ended = [each.wait(max(0.0, until - time.monotonic())) for each in outboxes]
+    # An attempt that takes too long is left to end with the process.
+    if all(ended):
+        transport.cleanup()

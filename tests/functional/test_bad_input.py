@@ -50,6 +50,10 @@ MALFORMED = {
         _edited("spec_obj", value={**SPEC, "nova_object.version": "9.0"}),
         "spec_obj",
     ),
+    "a version that is a number": (
+        _edited("spec_obj", value={**SPEC["nova_object.data"], "nova_object.version": 5}),
+        "spec_obj",
+    ),
     "an unknown server group": (
         _edited("spec_obj", "scheduler_hints", value={"group": ["nowhere"]}),
         "scheduler_hints.group",
@@ -90,6 +94,21 @@ def test_a_malformed_request_is_answered_with_the_name_of_the_field(
     assert len(failure["message"]) < 500
     assert _still_serves(caller)
     assert process.status is None
+    assert "Traceback" not in process.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [("ping", {}), ("ping", {"arg": 1, "other": 2}), ("get_backdoor_port", {"arg": 1})],
+)
+def test_wrong_arguments_of_what_all_services_answer_leave_no_traceback(
+    scheduler: tuple[Process, AmqpCaller], method: str, arguments: dict[str, Any]
+) -> None:
+    process, caller = scheduler
+    message = wire.sample("call_baseapi_ping")["message"]
+    failure = caller.call(message | {"method": method, "args": arguments})["failure"]
+    assert (failure["class"], failure["module"]) == ("TypeError", "builtins")
+    assert failure["message"].startswith(f"BaseRPCAPI.{method}() ")
     assert "Traceback" not in process.log.read_text()
 
 

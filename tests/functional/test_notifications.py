@@ -18,7 +18,7 @@ from tests.fixtures.captured_fleet import Replaying, replaying, with_cell
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Process, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import Deployment, Options, wait_for_log
+from tests.fixtures.deployment import Deployment, wait_for_log
 from tests.unit.scheduler.rpc import notified, wire
 
 GROUP = "oslo_messaging_notifications"
@@ -55,10 +55,11 @@ NOT_KEPT = {
 FORMER = {"tenant": "project1"}
 
 
-def sending(form: str, **more: Any) -> Options:
+def sending(form: str, **more: Any) -> dict[str, dict[str, Any]]:
     """Return the options for notifications of a format."""
     driver = {"driver": "messagingv2", **more}
-    return with_cell({GROUP: driver, "notifications": {"notification_format": form}})
+    found = with_cell({GROUP: driver, "notifications": {"notification_format": form}})
+    return {group: dict(options) for group, options in found.items()}
 
 
 class Listener:
@@ -84,9 +85,22 @@ class Listener:
             except Empty:
                 self._connection.drain_events(timeout=PATIENCE)
 
+    def by_format(self, count: int) -> list[kombu.Message]:
+        """Return so many notifications of each format: each in order, the legacy ones first.
+
+        One format does not wait for the other.
+        """
+        heard = [self.next() for _ in range(count * len(TOPICS))]
+        return sorted(heard, key=lambda each: TOPICS.index(topic_of(each)))
+
     def told(self, count: int) -> list[dict[str, Any]]:
         """Return the next notifications themselves."""
         return [content(self.next()) for _ in range(count)]
+
+
+def topic_of(message: kombu.Message) -> str:
+    """Return the topic that a notification was sent to."""
+    return str(message.delivery_info["routing_key"]).partition(".")[0]
 
 
 def content(message: kombu.Message) -> dict[str, Any]:
@@ -129,9 +143,10 @@ def test_notifications_are_those_of_nova(cloud: Replaying, listener: Listener, k
     cloud.fleet.set_zone(ZONES[kind])
     call = wire.sample(notified.CALLS[kind])
     assert cloud.caller.call(call["message"], "scheduler.scheduler1")["failure"] is None
-    for phase, form in product(notified.PHASES, notified.FORMATS):
+    told = iter(listener.by_format(len(notified.PHASES)))
+    for form, phase in product(notified.FORMATS, notified.PHASES):
         captured = wire.sample(f"notification_{form}_{phase}_{kind}")
-        message = listener.next()
+        message = next(told)
         assert envelope(message) == captured["amqp"]
         found = content(message)
         assert found.pop("payload") == notified.payload(form, phase, kind)
@@ -165,7 +180,7 @@ def test_a_cast_is_told_by_start_and_end_and_takes_its_share(
     cloud: Replaying, listener: Listener
 ) -> None:
     cast(cloud, notified.CALLS["simple"])
-    assert [each["event_type"] for each in listener.told(4)] == sorted(TOLD * 2, reverse=True)
+    assert [content(each)["event_type"] for each in listener.by_format(2)] == TOLD * 2
     # Nobody was answered: the outcome is the claim in the database.
     (claim,) = cloud.fleet.claims()
     assert claim.instance_uuid == "00000000-0000-0000-1111-000000000001"
@@ -175,7 +190,7 @@ def test_a_cast_that_finds_no_host_is_told_by_an_error(
     cloud: Replaying, listener: Listener
 ) -> None:
     cast(cloud, REFUSED)
-    started, _, legacy, versioned = (listener.next() for _ in range(4))
+    started, legacy, _, versioned = listener.by_format(2)
     assert content(started)["event_type"] == f"{EVENT}start"
     for message, form in ((legacy, "notifications"), (versioned, "versioned_notifications")):
         assert message.delivery_info["routing_key"] == f"{form}.error"
@@ -253,6 +268,33 @@ def test_a_broker_of_notifications_that_is_gone_holds_up_no_request(
         finally:
             for each in schedulers:
                 each.kill()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_topic_that_the_broker_refuses_holds_up_no_other_format(
+    cloud: Replaying, rabbitmq: RabbitMQ, listener: Listener, backend: str
+) -> None:
+    topic = f"refused-{backend}"
+    both = sending("both")
+    both["notifications"]["versioned_notifications_topics"] = topic
+    # Schedulers declare it as one that is not durable.
+    url = rabbitmq.transport_url.replace("rabbit://", "amqp://")
+    with kombu.Connection(url) as connection, connection.channel() as channel:
+        durable = kombu.Queue(f"{topic}.info", durable=True)(channel)
+        durable.declare()
+        process = cloud.deployment.scheduler(backend, both, name=topic)
+        try:
+            for _ in range(3):
+                cast(cloud, notified.CALLS["simple"], topic)
+            heard = listener.told(6)
+            assert sorted(each["event_type"] for each in heard) == sorted(TOLD * 3)
+            assert {each["publisher_id"] for each in heard} == {f"scheduler.{topic}"}
+            wait_for_log(process, "Versioned notifications cannot be sent: ")
+            assert " Notifications cannot be sent" not in process.log.read_text()
+            assert process.stop(PATIENCE) == 0
+        finally:
+            process.kill()
+            durable.delete()
 
 
 def ask_both(cloud: Replaying) -> None:

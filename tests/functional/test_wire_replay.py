@@ -67,6 +67,8 @@ FAILED_THEN = {
 ANSWERED = sorted(
     {*wire.names("call_*select_destinations*")} - {*REFUSED, *LIMITED, *FAILED_THEN, EVERYTHING}
 )
+# For two instances, of which the second has no name.
+UNNAMED = ["call_newton_select_destinations_4.3_two_instances", "call_select_destinations_4.0"]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,17 @@ def test_a_captured_request_is_answered_as_it_was(cloud: Replaying, name: str) -
     assert reply["failure"] is None
     assert reply["result"] == _expected(name)
     cloud.fleet.check(wire.arguments(name), reply["result"])
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_a_request_for_instances_without_a_name_may_be_repeated(
+    cloud: Replaying, name: str
+) -> None:
+    replies = [_replayed(cloud.caller, wire.sample(name)) for _ in range(3)]
+    assert [each["failure"] for each in replies] == [None] * 3
+    assert [each["result"] for each in replies] == [_expected(name)] * 3
+    cloud.fleet.check(wire.arguments(name), replies[0]["result"])
+    assert len(cloud.fleet.claims()) == 2
 
 
 @pytest.mark.parametrize("name", sorted(FAILED_THEN))

@@ -90,7 +90,8 @@ def decode_request_spec(primitive: Any) -> RequestSpec:
 def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str | None]:
     uuids = arguments.get("instance_uuids")
     uuids = [] if uuids is None else read_under("instance_uuids", _UUIDS.read, uuids)
-    if len(set(uuids)) < len(uuids):
+    # As databases compare them.
+    if len({uuid.strip().lower() for uuid in uuids}) < len(uuids):
         raise Malformed("names an instance twice").under("instance_uuids")
     # Stored specs keep the number of the first boot: it only counts where there are no uuids.
     return uuids or [spec.instance_uuid] + [None] * (spec.num_instances - 1)
@@ -121,8 +122,10 @@ def _minor_version(primitive: Mapping[str, Any]) -> tuple[int, int] | None:
     version = primitive.get(VERSION_KEY)
     if version is None:
         return None
-    major, _, minor = version.partition(".")
-    try:
-        return int(major), int(minor.partition(".")[0])
-    except ValueError:
-        raise Malformed(f"RequestSpec is of version {shown(version)}").under("spec_obj") from None
+    if isinstance(version, str):
+        major, _, minor = version.partition(".")
+        try:
+            return int(major), int(minor.partition(".")[0])
+        except ValueError:
+            pass
+    raise Malformed(f"RequestSpec is of version {shown(version)}").under("spec_obj")

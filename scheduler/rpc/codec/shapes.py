@@ -54,7 +54,7 @@ MOST_HOSTS = 100_000
 HOSTS = list_of(NAME, MOST_HOSTS)
 # A limit may be a fraction or, with a ratio of inf, no number that JSON has.
 LIMIT = Kind(SIZE.read, lambda value: int(min(value, INT64)))
-MOMENT = Kind(lambda value: f"{TEXT.read(value)[:19]}Z", unchanged)
+MOMENT = Kind(lambda value: f"{TEXT.read(value)[:19].removesuffix('Z')}Z", unchanged)
 
 _HINT = list_of(TEXT)
 _HINTS = map_of(Kind(lambda value: _HINT.read(value if is_list(value) else [value]), _HINT.write))

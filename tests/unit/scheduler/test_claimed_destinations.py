@@ -180,6 +180,30 @@ def test_the_same_request_gets_its_answer_also_where_nothing_is_left(cloud):
         ask(scheduler, U[10], request_id="req-10")
 
 
+def test_instances_without_a_name_are_not_claimed_again(cloud):
+    first, other = a_scheduler(cloud), a_scheduler(cloud, plan=Plan(FILTERS))
+    answer = ask(first, U[0], None, None)
+    assert answer == ["h1", "h1", "h2"]
+    before = claimed(cloud)
+    assert [ask(each, U[0], None, None) for each in (other, first)] == [answer] * 2
+    assert claimed(cloud) == before
+    assert used(cloud) == [4096, 4096, 4096]
+    # Without an id it is another request, and only the instance with a name is not.
+    assert len(ask(first, U[0], None, request_id=None)) == 2
+    assert len(claimed(cloud)) == 4
+
+
+def test_instances_without_a_name_get_their_answer_where_nothing_is_left(cloud):
+    scheduler = a_scheduler(cloud)
+    answer = ask(scheduler, U[0], *[None] * 8)
+    assert ask(scheduler, U[0], *[None] * 8) == answer
+    # One of them has lost its claim: it is placed anew, and the others stay where they are.
+    gone = min(uuid for uuid, host in claimed(cloud).items() if uuid != U[0] and host == "h2")
+    scheduler.claimer.release([gone])
+    assert ask(scheduler, U[0], *[None] * 8) == answer
+    assert gone in claimed(cloud)
+
+
 def test_an_answer_is_repeated_with_all_that_it_said(cloud):
     asked = SelectArguments(a_request(), [U[0]], True, True)
     context = RequestContext(request_id="req-1")

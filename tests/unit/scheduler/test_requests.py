@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
+from scheduler.decision.pipeline import Request
 from scheduler.objects import RequestGroup
-from scheduler.requests import request_of
+from scheduler.requests import request_of, with_names
 from scheduler.rpc.codec import SelectArguments, decode_select_arguments
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import NoValidHost
@@ -56,3 +57,22 @@ def test_a_rebuild_keeps_what_was_allocated(database, caplog):
 def test_alternates_are_for_those_who_can_read_them(database, objects, alternates, expected):
     asked = SelectArguments(a_request(), [INSTANCE], objects, alternates)
     assert request_of(asked, RequestContext(), database, 3).alternates == expected
+
+
+def named(uuids, request_id="req-1", digest="digest"):
+    return with_names(Request(a_request(), uuids), request_id, digest).instance_uuids
+
+
+def test_an_instance_without_a_name_gets_the_same_one_each_time():
+    first, second, third = named([None, INSTANCE, None])
+    assert second == INSTANCE
+    assert len({first, second, third}) == 3
+    assert [len(each) for each in (first, third)] == [36, 36]
+    assert named([None, INSTANCE, None]) == [first, second, third]
+    others = named([None], digest="other") + named([None], request_id="req-2")
+    assert {first, third}.isdisjoint(others)
+    assert len({*others}) == 2
+
+
+def test_there_are_no_names_where_the_same_request_cannot_be_told():
+    assert named([INSTANCE, None], request_id=None) == [INSTANCE, None]

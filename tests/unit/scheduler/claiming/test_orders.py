@@ -85,7 +85,7 @@ def test_an_instance_that_was_seen_there_stays_in_its_place():
     assert claim.in_place
 
 
-def test_an_instance_without_a_name_gets_one_of_its_own():
+def test_an_instance_of_a_request_without_an_id_gets_a_name_of_its_own():
     first, second = ordered(hosts("h1"), a_request(), uuids=("u1", None)).claims
     assert first.instance_uuid == "u1"
     assert len(second.instance_uuid) == 36

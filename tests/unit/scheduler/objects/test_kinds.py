@@ -37,6 +37,7 @@ from scheduler.objects.kinds import Malformed
         (kinds.map_of(kinds.COUNT), OrderedDict(a="1"), {"a": 1}),
         (kinds.document(kinds.list_of(kinds.COUNT)), "[1, 2]", [1, 2]),
         (kinds.document(kinds.list_of(kinds.COUNT)), [1, 2], [1, 2]),
+        (kinds.document(kinds.list_of(kinds.COUNT)), "null", None),
     ],
 )
 def test_accepted(kind, given, value):

@@ -23,6 +23,7 @@ from scheduler.rpc.codec import (
     decode_select_arguments,
     encode_select_arguments,
 )
+from scheduler.rpc.codec.shapes import MOMENT
 from tests.builders import GROUP, IMAGE, INSTANCE, a_request
 from tests.unit.scheduler.rpc import wire
 
@@ -249,6 +250,28 @@ def test_an_unversioned_spec_is_taken_for_the_oldest():
     spec = {"flavor": {"vcpus": 1, "memory_mb": 2, "root_gb": 3}, "instance_uuid": INSTANCE}
     asked = decode_select_arguments({"spec_obj": spec})
     assert (asked.spec.memory_mb, asked.spec_version) == (2, None)
+
+
+@pytest.mark.parametrize("field", ["numa_topology", "pci_requests"])
+def test_null_as_json_text_is_null_as_well(field):
+    arguments = wire.arguments("call_select_destinations_4.5_full_spec")
+    arguments["spec_obj"]["nova_object.data"][field] = "null"
+    assert getattr(decode_select_arguments(arguments).spec, field) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00.000000", "2026-01-01T00:00:00Z"),
+        ("x", "xZ"),
+        ("", "Z"),
+        ("2026-01-01T00:00:0ZZ", "2026-01-01T00:00:0Z"),
+    ],
+)
+def test_a_moment_that_was_read_is_read_as_it_is(given, read):
+    assert MOMENT.read(given) == read
+    assert MOMENT.read(read) == read
 
 
 @pytest.mark.parametrize("uuids", [[INSTANCE], ["a", "b"], [None, None]])

@@ -10,6 +10,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 from oslo_config import cfg
+from oslo_messaging._drivers.impl_fake import FakeDriver
 
 from conf import opts
 from conf.loading import ConfigError
@@ -193,3 +194,23 @@ def test_a_url_of_no_use(conf: cfg.ConfigOpts, told: Told) -> None:
     conf.set_override("transport_url", "rabit://u:secret@host/", GROUP)
     with pytest.raises(UnusableTransport, match=r"^option \[oslo_messaging_notifications\] tran"):
         told()
+
+
+def test_a_format_that_cannot_be_sent_does_not_hold_up_the_other(
+    monkeypatch: pytest.MonkeyPatch, listen: Callable[[str], Consumer], told: Told
+) -> None:
+    send = FakeDriver.send_notification
+
+    def refusing(
+        driver: FakeDriver, target: oslo_messaging.Target, *letter: Any, **how: Any
+    ) -> None:
+        if target.topic.startswith("versioned"):
+            raise oslo_messaging.MessageDeliveryFailure("the queue is of another kind")
+        send(driver, target, *letter, **how)
+
+    monkeypatch.setattr(FakeDriver, "send_notification", refusing)
+    legacy = listen("notifications")
+    telling = told(notification_format="both")
+    for _ in range(3):
+        telling.send("start", RequestContext(), SPEC)
+    assert [legacy.next()[2] for _ in range(3)] == [START] * 3

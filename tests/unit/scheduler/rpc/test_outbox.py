@@ -36,7 +36,7 @@ class Broker:
         self.failure: Exception = oslo_messaging.MessageDeliveryFailure("the broker\nis gone")
         self.answers = Event()
         self.answers.set()
-        self.closed = False
+        self.closures = 0
 
     def send_notification(
         self,
@@ -59,7 +59,11 @@ class Broker:
         self.taken.append(message["number"])
 
     def cleanup(self) -> None:
-        self.closed = True
+        self.closures += 1
+
+    @property
+    def closed(self) -> bool:
+        return self.closures > 0
 
 
 @pytest.fixture
@@ -75,7 +79,12 @@ def box(broker: Broker, caplog: pytest.LogCaptureFixture) -> Iterator[Outbox]:
     found = Outbox(NotificationTransport(broker), first_pause=0.01)
     yield found
     broker.answers.set()
-    found.stop()
+    stop(found)
+
+
+def stop(box: Outbox) -> None:
+    """Stop the only one that a transport has."""
+    outbox.stop([box], box._transport)
 
 
 def put(box: Outbox, *numbers: int, retry: int | None = -1) -> None:
@@ -169,7 +178,7 @@ def test_pauses_grow_up_to_a_bound(
 def test_stop_sends_the_rest(box: Outbox, broker: Broker) -> None:
     put(box, *range(100))
     box.start()
-    box.stop()
+    stop(box)
     assert broker.taken == [*range(100)]
     assert broker.closed
 
@@ -183,7 +192,7 @@ def test_stop_does_not_wait_for_a_broker_that_is_gone(
     put(box, 1, 2)
     assert wait_until(lambda: broker.retries, SOON)
     began = time.monotonic()
-    box.stop()
+    stop(box)
     assert time.monotonic() - began < SOON / 2
     assert caplog.messages[-1] == "Leaving with 2 notifications that could not be sent"
     assert broker.closed
@@ -195,7 +204,7 @@ def test_stop_tries_once_more(broker: Broker) -> None:
     box.start()
     put(box, 1, 2)
     assert wait_until(lambda: not broker.failing, SOON)
-    box.stop()
+    stop(box)
     assert broker.taken == [1, 2]
 
 
@@ -207,12 +216,35 @@ def test_stop_waits_only_so_long_for_a_broker_that_hangs(
     box.start()
     put(box, 1)
     assert wait_until(lambda: broker.retries, SOON)
-    box.stop()
+    stop(box)
     # What is in use is not closed.
     assert not broker.closed
     assert not broker.taken
 
 
 def test_stop_of_what_was_never_started(box: Outbox, broker: Broker) -> None:
-    box.stop()
-    assert not broker.closed
+    stop(box)
+    assert broker.closed
+
+
+def test_stop_waits_for_all_at_the_same_time_and_closes_the_transport_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outbox, "PATIENCE", 0.2)
+    transport = NotificationTransport(broker)
+    boxes = [Outbox(transport, what) for what in ("notifications", "versioned notifications")]
+    broker.answers.clear()
+    for each in boxes:
+        each.start()
+        put(each, 1)
+    assert wait_until(lambda: len(broker.retries) == 2, SOON)
+    outbox.stop(boxes, transport)
+    assert broker.closures == 0
+    assert caplog.messages == [
+        "Leaving with 1 notifications that could not be sent",
+        "Leaving with 1 versioned notifications that could not be sent",
+    ]
+    broker.answers.set()
+    assert wait_until(lambda: broker.taken == [1, 1], SOON)
+    outbox.stop(boxes, transport)
+    assert broker.closures == 1
