@@ -79,11 +79,12 @@ unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 functional: venv peer ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
 
-bench: ## what plug-ins, messages, audits, pushes and claims cost, and how well fleets are packed
+bench: ## what decisions, messages, audits, pushes and claims cost, and how well fleets are packed
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer
 	$(BIN)/python -m benchmarks.plugins
+	$(BIN)/python -m benchmarks.decisions
 	$(BIN)/python -m benchmarks.wire
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.agent

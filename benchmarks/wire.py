@@ -9,17 +9,14 @@ its own environment, by turns with ours and on the same processor.
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.nova import ROOT, Peer, a_peer, one_processor, refuse_absence
 from benchmarks.peer.timing import microseconds
 from scheduler.rpc.codec import (
     SelectArguments,
@@ -29,8 +26,6 @@ from scheduler.rpc.codec import (
 )
 from scheduler.rpc.context import RequestContext
 
-ROOT = Path(__file__).parents[1]
-NOVA = ROOT / ".venv-nova"
 CAPTURED = ROOT / "tests" / "fixtures" / "wire"
 # A Selection with two alternates, once more for each instance that a call is about.
 ANSWER = "reply_select_destinations_4.5_objects_alternates"
@@ -120,56 +115,23 @@ class Call:
         return RequestContext.from_dict(self._context).for_logging()
 
 
-class Peer:
-    """Nova's object layer in its own process; ended by the end of its input."""
-
-    def __init__(self, process: "subprocess.Popen[str]", calls: Sequence[Call]) -> None:
-        self._process = process
-        self._send([each.captured for each in calls])
-
-    def microseconds(self, number: int, work: str, times: int) -> float:
-        """Return what a kind of work costs Nova; raises Refused."""
-        self._send([number, work, times])
-        assert self._process.stdout is not None
-        answer = json.loads(self._process.stdout.readline())
-        if isinstance(answer, str):
-            raise Refused(answer)
-        return float(answer)
-
-    def _send(self, words: Sequence[Any]) -> None:
-        assert self._process.stdin is not None
-        print(json.dumps(words), file=self._process.stdin, flush=True)
-
-
-@contextmanager
-def one_processor() -> Iterator[None]:
-    """Keep to one of the processors: they are not all in the same mood."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-@contextmanager
-def a_peer(calls: Sequence[Call]) -> Iterator[Peer]:
-    """Yield the process of Nova."""
-    command = [str(NOVA / "bin" / "python"), "-W", "ignore", "-m", "benchmarks.peer.objects"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Peer(process, calls)
+def _by_nova(peer: Peer, number: int, work: str, times: int) -> float:
+    """Return what a kind of work costs Nova for the call of that number; raises Refused."""
+    answer = peer.ask(number, work, times)
+    if isinstance(answer, str):
+        raise Refused(answer)
+    return float(answer)
 
 
 def costs(turns: int, times: int) -> Iterator[Cost]:
     """Yield what every kind of work costs for every captured call."""
     names = sorted(path.stem for path in CAPTURED.glob("call_*select_destinations*.json"))
     calls = [Call(name) for name in names]
-    with one_processor(), a_peer(calls) as peer:
+    with one_processor(), a_peer("benchmarks.peer.objects") as peer:
+        peer.tell([each.captured for each in calls])
         for number, call in enumerate(calls):
             for work in WORKS:
-                yield _cost(call, work, turns, times, partial(peer.microseconds, number, work))
+                yield _cost(call, work, turns, times, partial(_by_nova, peer, number, work))
 
 
 def _cost(call: Call, work: str, turns: int, times: int, by_nova: Callable[[int], float]) -> Cost:
@@ -227,8 +189,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=50, metavar="N", help="Calls in a turn.")
     parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
     asked = parser.parse_args()
-    if not (NOVA / ".installed").exists():
-        sys.exit("There is no .venv-nova to compare with: run make peer")
+    refuse_absence()
     found = list(costs(asked.turns, asked.calls))
     print(report(found))
     if asked.json:

@@ -46,13 +46,6 @@ def test_each_captured_call_is_measured(monkeypatch, tmp_path, capsys):
     assert os.sched_getaffinity(0) == processors
 
 
-def test_without_nova_it_is_said_what_brings_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(wire, "NOVA", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["wire"])
-    with pytest.raises(SystemExit, match="run make peer"):
-        wire.main()
-
-
 @pytest.mark.parametrize("name", CALLS)
 def test_the_answer_is_what_its_caller_asks_for(name):
     call = wire.Call(name)
