@@ -51,10 +51,8 @@ class Forecast:
         self._filters = filters
         self._weighers = weighers
         self._taken = taken
-        self._columns: set[str] = set()
-        read = [each.columns_read(spec) for each in filters]
-        for columns in [*read, *(each.columns_read(spec) for each in weighers)]:
-            self._columns.update(columns or ())
+        plugins: list[Filter | Weigher] = [*filters, *weighers]
+        self._columns = {name for each in plugins for name in each.columns_read(spec) or ()}
         self._ahead: dict[int, deque[Prospect]] = {}
         self._asked: dict[int, int] = {}
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from scheduler.decision.asking import declared, raw_weights
 from scheduler.decision.forecast import Forecast
-from scheduler.decision.host_state import BARE_METAL, HostState
+from scheduler.decision.host_state import BARE_METAL, HostState, candidate
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
-from scheduler.decision.outcome import Candidate, Placement, Step, WeighedHost
+from scheduler.decision.outcome import Placement, Step, WeighedHost
 from scheduler.decision.picker import Choice
 from scheduler.decision.standings import FEW, Scale, Standings
+from scheduler.decision.weighing import counting
 from scheduler.objects.request_spec import RequestSpec
 
 # The uuid of an instance that is none of the request.
@@ -82,16 +83,9 @@ def _tells(plugin: Filter | Weigher, spec: RequestSpec) -> bool:
 def _scales(hosts: HostTable, first: First) -> list[Scale] | None:
     """Return the weighers that count, None where any of them cannot be followed."""
     found = []
-    for weigher in first.weighers:
-        if not weigher.applies(first.spec):
-            continue
-        multipliers = weigher.multipliers(hosts, first.rows)
-        if not np.any(multipliers):
-            continue
+    for weigher, multipliers in counting(hosts, first.spec, first.weighers, first.rows):
         if not _tells(weigher, first.spec):
             return None
-        if not np.ndim(multipliers):
-            multipliers = float(multipliers)
         raw = raw_weights(hosts, weigher, first.spec)[first.rows]
         if not np.isfinite(raw).all():
             return None
@@ -144,12 +138,12 @@ class Further:
         choice = self._choice
         at = standings.best() if choice.takes_best else choice.among(standings.totals)
         row, total, steps = int(standings.rows[at]), float(standings.totals[at]), self._steps
-        host, node, uuid, cell = (hosts.get(row, name) for name in _IDENTITY)
         limits = hosts.limits.on(row) | self._limits.get(row, {})
         limits = {name: each for name, each in limits.items() if each == each}
-        chosen = Candidate(row, host, node, uuid, cell, limits, total)
-        weighed = (WeighedHost(host, node, total, standings.shares(at)),)
-        taken = HostState.of(hosts, row).consume_from_request(spec)
+        state = HostState.of(hosts, row)
+        chosen = candidate(state, limits, total)
+        weighed = (WeighedHost(chosen.host, chosen.nodename, total, standings.shares(at)),)
+        taken = state.consume_from_request(spec)
         self._follow(at, row)
         return Placement(spec.instance_uuid, chosen, steps, weighed, taken=taken)
 
@@ -182,6 +176,3 @@ class Further:
             before, left = left, left - (rule is refusing)
             steps.append(Step(rule.name, before, left))
         return tuple(steps)
-
-
-_IDENTITY = ("host", "nodename", "uuid", "cell_uuid")

@@ -9,7 +9,7 @@ from scheduler.decision.cells_and_devices import taken
 from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import HostLimits
-from scheduler.decision.outcome import Taken
+from scheduler.decision.outcome import Candidate, Taken
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
@@ -127,6 +127,13 @@ class HostState:
 
 
 _DERIVED = frozenset({"limits", "instances", "service"})
+
+
+def candidate(state: HostState, limits: Mapping[str, Any], weight: float) -> Candidate:
+    """Return a host as decisions name it, with these limits."""
+    return Candidate(
+        state.row, state.host, state.nodename, state.uuid, state.cell_uuid, limits, weight
+    )
 
 
 def promised_instance(spec: RequestSpec, uuid: str, host: str, node: str) -> Instance:

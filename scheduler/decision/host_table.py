@@ -134,8 +134,8 @@ class HostTable:
         The function is asked once per distinct value (None included, it must not raise), and not
         again by later requests as long as the value is there.
         """
-        column = self._objects[name]
-        return column.derived(key, function, dtype)[column.codes[: self.size]]
+        values = self.derived_values(name, key, function, dtype)
+        return values[self._objects[name].codes[: self.size]]
 
     def derived_values(
         self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type

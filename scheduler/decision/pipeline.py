@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.decision import picker
 from scheduler.decision.asking import passing
 from scheduler.decision.further import First, Further, following
-from scheduler.decision.host_state import HostState
+from scheduler.decision.host_state import HostState, candidate
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
 from scheduler.decision.narrowing import narrowed, no_such_host
@@ -270,15 +270,7 @@ def _decision(
 
 
 def _candidate(state: HostState, weight: float) -> Candidate:
-    return Candidate(
-        state.row,
-        state.host,
-        state.nodename,
-        state.uuid,
-        state.cell_uuid,
-        dict(state.limits),
-        weight,
-    )
+    return candidate(state, state.table.limits.on(state.row), weight)
 
 
 def _explained(hosts: HostTable, ranking: _Ranking) -> tuple[WeighedHost, ...]:

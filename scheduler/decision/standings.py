@@ -84,8 +84,8 @@ class Standings:
     """Totals of the hosts of some rows, as weighed() gives them, with every change of one host.
 
     few is how many are weighed anew each time; None for all of them. The host of the row also is
-    looked at in any case, until all are weighed again. The attributes rows, totals
-    and shares are those of the hosts that are looked at, in the order of the table.
+    looked at in any case, until all are weighed again. rows and totals are those of the hosts that
+    are looked at, in the order of the table; indices are places among them.
     """
 
     rows: Rows

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights from several weighers, added up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,12 +26,7 @@ def weighed(
         return totals, shares
     hosts.candidates = np.zeros(hosts.size, np.bool_)
     hosts.candidates[rows] = True
-    for weigher in weighers:
-        if not weigher.applies(spec):
-            continue
-        multipliers = weigher.multipliers(hosts, rows)
-        if not (multipliers if isinstance(multipliers, float) else np.any(multipliers)):
-            continue
+    for weigher, multipliers in counting(hosts, spec, weighers, rows):
         raw = raw_weights(hosts, weigher, spec)
         share = _share(weigher, raw if len(rows) == len(raw) else raw[rows], multipliers)
         shares[weigher.name] = share
@@ -39,11 +34,24 @@ def weighed(
     return totals, shares
 
 
+def counting(
+    hosts: HostTable, spec: RequestSpec, weighers: Iterable[Weigher], rows: Rows
+) -> Iterator[tuple[Weigher, float | Weights]]:
+    """Yield the weighers that make a difference among these rows, with their multipliers."""
+    for weigher in weighers:
+        if weigher.applies(spec):
+            multipliers = weigher.multipliers(hosts, rows)
+            if not np.ndim(multipliers):
+                multipliers = float(multipliers)
+            if multipliers if isinstance(multipliers, float) else multipliers.any():
+                yield weigher, multipliers
+
+
 def _share(weigher: Weigher, raw: Weights, multipliers: float | Weights) -> Weights:
     """Return the multiplied weights; a host whose weight is no number gets the least there is."""
+    known = np.isfinite(raw)
     weights = scaled(raw, weigher.minval, weigher.maxval) if weigher.scales else raw
     share = np.asarray(multipliers * weights)
-    known = np.isfinite(raw)
     if known.all():
         return share
     if weigher.scales:

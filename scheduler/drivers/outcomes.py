@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.decision.host_state import HostState
+from scheduler.decision.host_state import HostState, candidate
 from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.outcome import Candidate, Decision, Placement, Shortage, Step
+from scheduler.decision.outcome import Decision, Placement, Shortage, Step
 from scheduler.decision.pipeline import Request
 from scheduler.objects.request_spec import RequestSpec
 
@@ -29,11 +29,9 @@ def placement(
     limits: Mapping[str, Any] | None = None,
 ) -> Placement:
     """Let an instance go to the host of a row, within limits if there are any; consume it there."""
-    host, nodename, node_uuid, cell_uuid = (
-        hosts.get(row, name) for name in ("host", "nodename", "uuid", "cell_uuid")
-    )
-    chosen = Candidate(row, host, nodename, node_uuid, cell_uuid, dict(limits or {}), weight)
-    taken = HostState.of(hosts, row).consume_from_request(spec)
+    state = HostState.of(hosts, row)
+    chosen = candidate(state, dict(limits or {}), weight)
+    taken = state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, tuple(steps), (), taken=taken)
 
 
