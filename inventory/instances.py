@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.chunks import chunks
 from inventory.instance_states import released
 from inventory.tables import instances as table
 from inventory.tables import utc_now
@@ -103,6 +104,15 @@ def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, st
 def all_live(connection: sa.Connection) -> Sequence[sa.Row[Any]]:
     """Return all live rows."""
     return connection.execute(sa.select(table).where(table.c.deleted == 0)).all()
+
+
+def of_hosts(connection: sa.Connection, hosts: Iterable[str]) -> list[sa.Row[Any]]:
+    """Return the live rows of some hosts."""
+    found: list[sa.Row[Any]] = []
+    for some in chunks(sorted(hosts)):
+        here = sa.and_(table.c.host.in_(some), table.c.deleted == 0)
+        found += connection.execute(sa.select(table).where(here))
+    return found
 
 
 def written_since(connection: sa.Connection, moment: datetime) -> Sequence[sa.Row[Any]]:

@@ -11,8 +11,6 @@ import sqlalchemy as sa
 
 from inventory import aggregates, allocations, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
-from inventory.chunks import chunks
-from inventory.tables import instances as instances_table
 from inventory.tables import utc_moment
 from scheduler.host_view.rows import seconds, written
 
@@ -101,22 +99,13 @@ def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
     found.hosts = wanted.hosts
     found.instances = [
         *instances.written_since(connection, moment),
-        *_instances_of(connection, wanted.hosts),
+        *instances.of_hosts(connection, wanted.hosts),
     ]
     if wanted.heartbeats or _moved(found, last, revisions.SERVICES):
         found.services = _services(connection)
     if _moved(found, last, revisions.AGGREGATES):
         found.aggregates = aggregates.everything(connection)
     return found
-
-
-def _instances_of(connection: sa.Connection, hosts: Collection[str]) -> list[Any]:
-    """Return the live rows of some hosts."""
-    table, rows = instances_table, list[Any]()
-    for some in chunks(sorted(hosts)):
-        here = sa.and_(table.c.host.in_(some), table.c.deleted == 0)
-        rows += connection.execute(sa.select(table).where(here))
-    return rows
 
 
 def _moved(found: Changes, last: Changes, name: str) -> bool:

@@ -45,15 +45,9 @@ class Nodes:
         return [
             node
             for node in nodes
-            if self._is_newer(node) or (node.id in doubtful and self.is_as_new(node))
+            if self._is_newer(node)
+            or (node.id in doubtful and node.generation == self.generations[node.id])
         ]
-
-    def is_as_new(self, node: Any) -> bool:
-        """Return whether a row is as new as what is known of its node, and of use here."""
-        known = self.generations.get(node.id)
-        if known is None:
-            return node.host in self._services
-        return bool(node.generation >= known)
 
     def news(self, nodes: Iterable[Any], last: Changes, now: float) -> list[Any]:
         """Return the rows that were pushed and are newer than what is known, and can be true.

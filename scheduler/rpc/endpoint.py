@@ -218,6 +218,8 @@ def _refuse(text: str) -> NoReturn:
 
 def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSpec:
     """Return the request with the hosts that its group has by now."""
+    if spec.instance_group is None:
+        return spec
     return spec.for_instance(spec.instance_uuid, [first.service_host for first, *_ in destinations])
 
 
