@@ -9,7 +9,7 @@ import pytest
 
 from inventory import migrations
 from inventory.engine import Database
-from tests.databases import empty, open_at
+from tests.databases import a_node, empty, open_at, save
 
 BACKENDS = ["sqlite", pytest.param("mariadb", marks=pytest.mark.daemons)]
 NewDatabase = Callable[[], str]
@@ -53,3 +53,11 @@ def database(url: str) -> Iterator[Database]:
     yield database
     empty(database)
     database.close()
+
+
+@pytest.fixture
+def cloud(database: Database) -> Database:
+    """Return a database with three empty nodes of 16 CPUs, 64 GB and 1000 GB."""
+    unused = {"memory_mb_used": 0, "free_ram_mb": 65536}
+    save(database, *(a_node(f"h{number}", id=number, **unused) for number in (1, 2, 3)))
+    return database

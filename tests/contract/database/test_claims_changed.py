@@ -24,18 +24,10 @@ from tests.contract.database.test_claims_together import (
     claiming,
     together,
 )
-from tests.databases import a_node, a_uuid, an_instance, open_at, save
+from tests.databases import a_uuid, an_instance, open_at
 
 U1, U2, U3 = (a_uuid(f"instance {number}") for number in (1, 2, 3))
 GROUP = "group"
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with three empty nodes of 16 CPUs, 64 GB and 1000 GB."""
-    empty = {"memory_mb_used": 0, "free_ram_mb": 65536}
-    save(database, *(a_node(f"h{number}", id=number, **empty) for number in NODES))
-    return database
 
 
 @contextmanager

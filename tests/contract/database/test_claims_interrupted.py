@@ -18,7 +18,6 @@ from inventory.engine import DatabaseUnavailable
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from tests.contract.database.test_claims_together import (
-    NODES,
     a_claim,
     an_order,
     assert_sums_are_right,
@@ -28,7 +27,7 @@ from tests.contract.database.test_claims_together import (
     together,
     until_claimed,
 )
-from tests.databases import a_node, a_uuid, open_at, save
+from tests.databases import a_uuid, open_at
 from tests.fixtures import agent
 from tests.fixtures.daemons.process import wait_until
 
@@ -44,14 +43,6 @@ CONFLICTS = (
 pytestmark = pytest.mark.parametrize(
     "url", [pytest.param("mariadb", marks=pytest.mark.daemons)], indirect=True
 )
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with three empty nodes of 16 CPUs, 64 GB and 1000 GB."""
-    empty = {"memory_mb_used": 0, "free_ram_mb": 65536}
-    save(database, *(a_node(f"h{number}", id=number, **empty) for number in NODES))
-    return database
 
 
 @contextmanager

@@ -14,18 +14,10 @@ from inventory.claims import ClaimLost
 from inventory.orders import CONFIRMED, Claim, Order
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
-from tests.databases import a_node, a_uuid, open_at, save
+from tests.databases import a_uuid, open_at
 
 NODES = (1, 2, 3)
 VCPUS = 4
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with three empty nodes of 16 CPUs, 64 GB and 1000 GB."""
-    empty = {"memory_mb_used": 0, "free_ram_mb": 65536}
-    save(database, *(a_node(f"h{number}", id=number, **empty) for number in NODES))
-    return database
 
 
 def a_claim(uuid, node, **changes):

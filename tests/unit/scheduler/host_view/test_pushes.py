@@ -10,26 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory import aggregates
-from inventory.engine import Database
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_view import HostView
 from scheduler.rpc.changes_endpoint import ChangesEndpoint
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, empty, execute, save, serve
+from tests.unit.scheduler.host_view.interrupted import Interrupted
 from tests.unit.scheduler.host_view.pushing import delete, deliver, seen, write
-
-
-class Interrupted(Database):
-    """A database that lets something happen between a reading and its end."""
-
-    def __init__(self, engine):
-        super().__init__(engine)
-        self.meanwhile = lambda: None
-
-    def read(self, work):
-        found = super().read(work)
-        self.meanwhile()
-        return found
 
 
 @pytest.fixture

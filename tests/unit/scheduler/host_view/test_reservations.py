@@ -8,34 +8,18 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import claims, compute_nodes, instances
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.engine import DatabaseUnavailable
 from inventory.orders import Claim, Order
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_view import HostView
 from scheduler.host_view.changes import of_nodes
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
+from tests.unit.scheduler.host_view.interrupted import Interrupted
 from tests.unit.scheduler.host_view.pushing import deliver, seen, sent, write
 
 FREE = 65024
 LONG_AGO = "strftime('%Y-%m-%d %H:%M:%f000', updated_at, '-60 seconds')"
-
-
-class Interrupted(Database):
-    """A database that lets something happen between a reading and its end, or is gone."""
-
-    def __init__(self, engine):
-        super().__init__(engine)
-        self.gone = False
-        self.meanwhile = lambda: None
-
-    def read(self, work):
-        if self.gone:
-            raise DatabaseUnavailable("gone")
-        found = super().read(work)
-        act, self.meanwhile = self.meanwhile, lambda: None
-        act()
-        return found
 
 
 @pytest.fixture

@@ -10,36 +10,29 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes, instances
-from inventory.engine import Database, DatabaseUnavailable
 from scheduler.host_view import HostView
 from scheduler.host_view import view as views
 from scheduler.objects.instance import Instance
 from tests.databases import a_node, an_instance, execute, save, serve
+from tests.unit.scheduler.host_view.interrupted import Interrupted
 from tests.unit.scheduler.host_view.pushing import deliver, seen, write
 
 LONG_AGO = "'2001-01-01 00:00:00.000000'"
 
 
-class Watched(Database):
-    """A database that counts its readings, lets something happen in them, and may not answer."""
+class Watched(Interrupted):
+    """A database that counts its readings, and may not answer."""
 
     def __init__(self, engine):
         super().__init__(engine)
         self.readings = 0
-        self.gone = False
-        self.meanwhile = lambda: None
         self.go = Event()
         self.go.set()
 
     def read(self, work):
         self.readings += 1
         assert self.go.wait(30)
-        if self.gone:
-            raise DatabaseUnavailable("gone")
-        found = super().read(work)
-        act, self.meanwhile = self.meanwhile, lambda: None
-        act()
-        return found
+        return super().read(work)
 
 
 @pytest.fixture(autouse=True)
