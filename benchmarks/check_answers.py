@@ -40,6 +40,8 @@ def _of_answers(request: Request, calm: bool) -> Iterator[str]:
         yield f"unanswered: {request.name} after {request.attempts} attempts"
     if calm and request.attempts > 1:
         yield f"asked again: {request.name} {request.attempts} times although nothing was broken"
+    if calm and len(request.answers) > request.attempts:
+        yield f"answered again: {request.name} although nothing was broken"
     expected = {PLACED, REFUSED} if calm else {PLACED, REFUSED, UNAVAILABLE}
     for answer in request.answers:
         if answer.outcome not in expected and not _is_late(request, answer):

@@ -154,9 +154,10 @@ def _strange_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
         if not asked:
             yield f"claimed for nobody: {_claim(claim)}"
         # A reschedule that is refused gives back what the build before it has claimed. An attempt
-        # that nobody waited for any more may have claimed since: an orphan until its lease ends.
+        # that nobody waited for any more, or its second delivery, may have claimed since: an orphan
+        # until its lease ends.
         elif (last := max(asked, key=lambda each: each.build)).ended and not (
-            last.placed or any(each.given_up for each in asked)
+            last.placed or any(each.doubled for each in asked)
         ):
             yield f"claimed and refused: {_claim(claim)}, but {last.name} was refused"
 

@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for an attempt; heard by the caller unless it had asked anew before."""
+    """What came back for an attempt; heard by the caller unless it waited no more for that."""
 
     at: float
     attempt: int
@@ -117,6 +117,11 @@ class Request:
     def name(self) -> str:
         """What it is called in reports."""
         return f"request {self.id} build {self.build}" if self.build > 1 else f"request {self.id}"
+
+    @property
+    def doubled(self) -> bool:
+        """Tell whether there was an attempt that nobody waited for, or one delivered twice."""
+        return self.given_up > 0 or any(not each.heard for each in self.answers)
 
     @property
     def rescheduled(self) -> bool:
@@ -169,7 +174,9 @@ def collected(events: Iterable[Mapping[str, Any]]) -> list[Request]:
             found[key].given_up = event["attempt"]
         elif event["event"] == "answered":
             request = found[key]
-            heard = not request.rescheduled and event["attempt"] > request.given_up
+            # What the broker delivers again, after a connection was cut, is answered again.
+            waits = not request.rescheduled and request.ended is None
+            heard = waits and event["attempt"] > request.given_up
             request.answers.append(_answer(event, heard))
     return list(found.values())
 

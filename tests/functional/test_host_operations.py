@@ -92,7 +92,7 @@ def reports(database: Database, host: str) -> bool:
 
 
 def ready(process: Process, database: Database) -> Process:
-    """Wait until an agent has reported and listens."""
+    """Wait until an agent, the first in its database, has reported and listens."""
     wait_for_log(process, "Listening as compute.berthmaster-agent")
     assert wait_until(lambda: database.read(compute_nodes.all_live), PATIENCE), log_of(process)
     return process
@@ -180,8 +180,8 @@ def test_one_agent_of_many_hosts_is_reached_by_its_own_name(
 def test_no_instances_come_during_maintenance_and_the_agent_goes_on(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
-    a_fleet(database, ["compute2"])
     ready(deployment.agent(backend, FAKE, name="compute1"), database)
+    a_fleet(database, ["compute2"])
     assert reports(database, "compute1")
     deployment.scheduler(backend)
 

@@ -47,9 +47,6 @@ def test_late_attempts_of_a_build_that_was_given_up(
     forger.placed("r1", "i1", "beta", build=2)
     forger.answered("r1", outcome, reason=reason)
     assert check() == []
-    # The same of the build that the caller waits for is none that it can do anything with.
-    forger.answered("r1", outcome, reason=reason, build=2)
-    assert any(each.startswith("two answers: request r1 build 2 got ") for each in check())
 
 
 @pytest.mark.parametrize("late", [("placed", "beta"), ("InvalidInput",), ("KeyError",)])
@@ -60,6 +57,36 @@ def test_late_attempts_that_are_answered_wrongly(
     forger.answered("r1", "placed", "alpha")
     forger.placed("r1", "i1", "beta", build=2)
     forger.answered("r1", *late)
+    assert any(each.startswith("two answers: request r1 got ") for each in check())
+
+
+def test_what_was_delivered_twice(forger: Forger, check: Any) -> None:
+    forger.placed("r1", "i1", "alpha")
+    forger.answered("r1", "placed", "alpha")
+    assert check() == []
+    assert check("--calm") == ["answered again: request r1 although nothing was broken"]
+    # One delivery may find no room where the other did, and the other way round.
+    forger.answered("r1", "NoValidHost")
+    forger.asked("r2", "i2")
+    forger.answered("r2", "NoValidHost")
+    forger.answered("r2", "placed", "beta")
+    forger.claimed("r2", "i2", "beta")
+    assert check() == []
+    assert check("--after-leases") != []
+
+
+@pytest.mark.parametrize(
+    "again", [("placed", "beta"), ("InvalidInput", f"Invalid: {history.OUTDATED} of i1")]
+)
+def test_what_was_delivered_twice_and_answered_wrongly(
+    forger: Forger, check: Any, again: tuple[str, ...]
+) -> None:
+    outcome, told = again
+    forger.placed("r1", "i1", "alpha")
+    if outcome == "placed":
+        forger.answered("r1", outcome, told)
+    else:
+        forger.answered("r1", outcome, reason=told)
     assert any(each.startswith("two answers: request r1 got ") for each in check())
 
 
