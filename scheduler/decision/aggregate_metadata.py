@@ -78,7 +78,8 @@ def column(
 
     question = ("smallest", key, cast)
     # As a rule nobody has thought of the key, and there are far fewer values than rows.
-    if np.isnan(hosts.derived_values("aggregates", question, of_host, float)).all():
+    values = hosts.derived_values("aggregates", question, of_host, float)
+    if not np.count_nonzero(values == values):
         return None
     found = hosts.derived("aggregates", question, of_host, float)
     none = np.isnan(found)

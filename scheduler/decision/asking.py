@@ -17,8 +17,10 @@ from scheduler.decision.reuse import recalled
 from scheduler.decision.scaling import Weights
 from scheduler.objects.request_spec import RequestSpec
 
-# What plug-ins may look at that is no column.
+# What plug-ins may look at that is no column: the instances of a host, and how many of them are
+# members of the server group that the request is about, which is followed but not remembered.
 INSTANCES = "instances"
+MEMBERS = "members"
 # The longest question that is remembered: tenants may write as much as they like into an image.
 _LONGEST = 1000
 # The names of results; those of limits are their own.
@@ -27,7 +29,7 @@ _PASSES, _RAW = "passes", "raw"
 
 def passing(hosts: HostTable, rule: Filter, spec: RequestSpec) -> Mask:
     """Return for each row whether its host passes a filter, and set the limits of the filter."""
-    asked = declared(rule, spec)
+    asked = _remembered(rule, spec)
     if asked is None:
         return rule.mask(hosts, spec)
     question, columns = asked
@@ -46,7 +48,7 @@ def verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, R
 
 def raw_weights(hosts: HostTable, weigher: Weigher, spec: RequestSpec) -> Weights:
     """Return the raw weight of each row."""
-    asked = declared(weigher, spec)
+    asked = _remembered(weigher, spec)
     if asked is None:
         return weigher.weigh(hosts, spec)
     question, columns = asked
@@ -66,6 +68,13 @@ def declared(
     if question is None or not columns or INSTANCES in columns or not _is_key(question):
         return None
     return question, columns
+
+
+def _remembered(
+    plugin: Filter | Weigher, spec: RequestSpec
+) -> tuple[Hashable, tuple[str, ...]] | None:
+    asked = declared(plugin, spec)
+    return None if asked is None or MEMBERS in asked[1] else asked
 
 
 def _is_key(value: object) -> bool:

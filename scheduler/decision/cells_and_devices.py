@@ -39,7 +39,7 @@ def needs_of(spec: RequestSpec) -> GuestNeeds:
     """Return what a request needs of a host."""
     return GuestNeeds(
         spec.numa_topology,
-        spec.pci_requests.requests if spec.pci_requests else (),
+        spec.devices,
         spec.network_metadata,
         _wants(spec, "cpu_policy", "dedicated") and _wants(spec, "cpu_thread_policy", "require"),
     )
@@ -92,7 +92,7 @@ def taken(hosts: HostTable, row: int, spec: RequestSpec) -> CellsAndDevices:
     Cells are taken only where host and guest have some. What does not fit, since no filter was
     asked, is not taken and leaves a warning with the table.
     """
-    if not spec.numa_topology and not spec.pci_requests:
+    if not spec.numa_topology and not spec.devices:
         return _NOTHING
     room, needs = room_of(hosts, row), needs_of(spec)
     columns: dict[str, Any] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.decision.asking import verdicts
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.interfaces import Filter, Rows, Weigher
-from scheduler.decision.outcome import Taken
+from scheduler.decision.outcome import Placement
 from scheduler.objects.request_spec import RequestSpec
 
 # How many instances more are looked at for a host that takes one after the other, at most.
@@ -35,7 +35,8 @@ class Prospect(NamedTuple):
 class Forecast:
     """Prospects by row of a table, for instances that take all the same.
 
-    All filters and weighers must declare what they depend on; see asking.
+    All filters and weighers must declare what they depend on; see asking. The table stays as it is:
+    one instance has been taken by a row already, and none by others.
     """
 
     def __init__(
@@ -44,20 +45,23 @@ class Forecast:
         spec: RequestSpec,
         filters: Sequence[Filter],
         weighers: Sequence[Weigher],
-        taken: Taken,
+        first: Placement,
     ) -> None:
         self._hosts = hosts
-        self._spec = spec
+        # For an instance that is nowhere yet.
+        self._spec = spec.for_instance(None)
         self._filters = filters
         self._weighers = weighers
-        self._taken = taken
+        self._changes = first.taken.changes if first.taken else {}
         plugins: list[Filter | Weigher] = [*filters, *weighers]
         self._columns = {name for each in plugins for name in each.columns_read(spec) or ()}
         self._ahead: dict[int, deque[Prospect]] = {}
+        # After how many instances more than in the table each row has been looked at, at most.
+        self._known = {first.chosen.row: -1}
         self._asked: dict[int, int] = {}
 
     def after(self, row: int, likely: Callable[[], Iterable[int]]) -> Prospect:
-        """Return what a row is now that it has taken one instance more.
+        """Return what a row is after one instance more.
 
         likely returns rows that may be next to take one: they are looked at in the same go.
         """
@@ -70,9 +74,11 @@ class Forecast:
     def _look(self, row: int, others: list[int]) -> deque[Prospect]:
         count = min(2 ** self._asked.get(row, 0), _MOST_AHEAD)
         self._asked[row] = self._asked.get(row, 0) + 1
-        # The row has taken the instance already, the others would have taken it then.
-        times = [*range(count), *(1 for _ in others)]
         rows = [row] * count + others
+        times = []
+        for each in rows:
+            self._known[each] = self._known.get(each, 0) + 1
+            times.append(self._known[each])
         found = self._prospects(np.array(rows, np.int64), np.array(times, np.int64))
         for other, prospect in zip(others, found[count:], strict=True):
             self._ahead[other] = deque([prospect])
@@ -80,7 +86,7 @@ class Forecast:
         return self._ahead[row]
 
     def _prospects(self, rows: Rows, times: Rows) -> list[Prospect]:
-        part = self._hosts.part(rows, self._columns, self._taken.changes, times)
+        part = self._hosts.part(rows, self._columns, self._changes, times)
         refused: list[Filter | None] = [None] * len(rows)
         limits: dict[str, list[float]] = {}
         for rule in self._filters:

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.decision.asking import declared, raw_weights
+from scheduler.decision.asking import declared
 from scheduler.decision.forecast import Forecast
-from scheduler.decision.host_state import BARE_METAL, HostState, candidate
+from scheduler.decision.host_state import BARE_METAL, candidate, promised_instance
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
-from scheduler.decision.outcome import Placement, Step, WeighedHost
+from scheduler.decision.outcome import Candidate, Placement, Step, WeighedHost
 from scheduler.decision.picker import Choice
-from scheduler.decision.standings import FEW, Scale, Standings
-from scheduler.decision.weighing import counting
+from scheduler.decision.standings import FEW, Standings
+from scheduler.decision.weighing import Weighed
 from scheduler.objects.request_spec import RequestSpec
 
-# The uuid of an instance that is none of the request.
+# The uuid of an instance that is none of the request, and the name of the host it is on.
 _ANOTHER = "another"
 # How many hosts that may be next are asked about together with the one that took an instance.
 _OTHERS = 64
@@ -33,32 +33,33 @@ _OTHERS = 64
 class First:
     """The first instance of a request, and what it leaves to those that follow.
 
-    rules are the filters that are asked for each of them, rows the hosts that were left, narrowing
-    the steps before the filters.
+    rules are the filters that are asked for each of them, rows the hosts that were left with their
+    weights, narrowing the steps before the filters.
     """
 
     placement: Placement
     spec: RequestSpec
     rules: Sequence[Filter]
-    weighers: Sequence[Weigher]
     rows: Rows
+    weighed: Weighed
     narrowing: tuple[Step, ...] = ()
 
 
 def following(hosts: HostTable, first: First, choice: Choice) -> "Further | None":
     """Return what places further instances, None where more can change than one host at a time."""
-    taken, spec = first.placement.taken, first.spec
+    spec, scales = first.spec, first.weighed.scales
     filters = [each for each in first.rules if each.applies(spec)]
-    if taken is None or not _is_plain(hosts, spec):
+    weighers = [each.weigher for each in scales]
+    if first.placement.taken is None or not _is_plain(hosts, spec):
         return None
-    if not all(_tells(each, spec) for each in filters):
+    plugins: list[Filter | Weigher] = [*filters, *weighers]
+    if not all(_tells(each, spec) for each in plugins):
         return None
-    scales = _scales(hosts, first)
-    if scales is None:
+    if not all(each.is_known for each in scales):
         return None
-    forecast = Forecast(hosts, spec, filters, [each.weigher for each in scales], taken)
+    forecast = Forecast(hosts, spec, filters, weighers, first.placement)
     row = first.placement.chosen.row
-    standings = Standings(first.rows, scales, FEW if choice.takes_best else None, row)
+    standings = Standings(first.rows, first.weighed, FEW if choice.takes_best else None, row)
     further = Further(hosts, first, forecast, standings, choice)
     further.follow(row)
     return further
@@ -67,9 +68,11 @@ def following(hosts: HostTable, first: First, choice: Choice) -> "Further | None
 def _is_plain(hosts: HostTable, spec: RequestSpec) -> bool:
     """Return whether an instance takes nothing but numbers, and the same everywhere.
 
-    The members of a group that are placed already count for the next one as well.
+    A host counts as one that has a member of the group with all of its nodes.
     """
-    if spec.is_rebuild or spec.numa_topology or spec.pci_requests or spec.instance_group:
+    if spec.is_rebuild or spec.numa_topology or spec.devices:
+        return False
+    if spec.instance_group and not hosts.names.are_single:
         return False
     return BARE_METAL not in hosts.distinct("hypervisor_type")
 
@@ -77,26 +80,13 @@ def _is_plain(hosts: HostTable, spec: RequestSpec) -> bool:
 def _tells(plugin: Filter | Weigher, spec: RequestSpec) -> bool:
     """Return whether a plug-in says on what it depends, and asks the same for any instance."""
     asked = declared(plugin, spec)
-    return asked is not None and asked == declared(plugin, spec.for_instance(_ANOTHER))
-
-
-def _scales(hosts: HostTable, first: First) -> list[Scale] | None:
-    """Return the weighers that count, None where any of them cannot be followed."""
-    found = []
-    for weigher, multipliers in counting(hosts, first.spec, first.weighers, first.rows):
-        if not _tells(weigher, first.spec):
-            return None
-        raw = raw_weights(hosts, weigher, first.spec)[first.rows]
-        if not np.isfinite(raw).all():
-            return None
-        found.append(Scale(weigher, multipliers, raw))
-    return found
+    return asked is not None and asked == declared(plugin, spec.for_instance(_ANOTHER, [_ANOTHER]))
 
 
 class Further:
     """Places one instance after the other; the host that took one is looked at again, no other.
 
-    hosts is consumed.
+    hosts stays as it is until finish() consumes what was taken.
     """
 
     def __init__(
@@ -113,15 +103,26 @@ class Further:
         self._standings = standings
         self._choice = choice
         self._limits: dict[int, dict[str, float]] = {}
+        self._placed: dict[int, list[str | None]] = {}
         self._refused: list[int] = []
         # Whether a host has a weight that is no number, which only all of them together can show.
         self._lost = False
         self._steps = self._steps_without(None)
 
-    @property
-    def candidates(self) -> Mask:
-        """The rows of the hosts to ask about for the next instance."""
-        mask = np.zeros(self._hosts.size, np.bool_)
+    def finish(self) -> Mask:
+        """Consume what the instances take; return the hosts to ask about for the next one."""
+        hosts, taken = self._hosts, self._first.placement.taken
+        rows = list(self._placed)
+        times = np.array([len(uuids) for uuids in self._placed.values()], np.int64)
+        for name, change in (taken.changes if taken else {}).items():
+            hosts.write(rows, name, (getattr(hosts, name)[rows] + change * times).tolist())
+        if hosts.membership is not None:
+            hosts.membership.add(rows, times)
+        for row, uuids in self._placed.items():
+            where = hosts.get(row, "host"), hosts.get(row, "nodename")
+            promised = (promised_instance(self._first.spec, each, *where) for each in uuids if each)
+            hosts.residents.change(row, {each.uuid: each for each in promised})
+        mask = np.zeros(hosts.size, np.bool_)
         mask[self._standings.left()] = True
         mask[self._refused] = True
         return mask
@@ -130,26 +131,35 @@ class Further:
         """Take in that the host of a row, one of those looked at, has taken an instance."""
         self._follow(int(np.searchsorted(self._standings.rows, row)), row)
 
-    def place(self, spec: RequestSpec) -> Placement | None:
-        """Place one instance; None where no host is left."""
-        standings, hosts = self._standings, self._hosts
-        if self._lost or not len(standings):
+    def place(self, uuid: str | None) -> Placement | None:
+        """Place one instance; None where none is left, or all that are have to be asked."""
+        standings, choice = self._standings, self._choice
+        if self._lost or not len(standings) or self._is_there(uuid):
             return None
-        choice = self._choice
         at = standings.best() if choice.takes_best else choice.among(standings.totals)
         row, total, steps = int(standings.rows[at]), float(standings.totals[at]), self._steps
-        limits = hosts.limits.on(row) | self._limits.get(row, {})
-        limits = {name: each for name, each in limits.items() if each == each}
-        state = HostState.of(hosts, row)
-        chosen = candidate(state, limits, total)
+        chosen = self._candidate(row, total)
         weighed = (WeighedHost(chosen.host, chosen.nodename, total, standings.shares(at)),)
-        taken = state.consume_from_request(spec)
+        self._placed.setdefault(row, []).append(uuid)
         self._follow(at, row)
-        return Placement(spec.instance_uuid, chosen, steps, weighed, taken=taken)
+        return Placement(uuid, chosen, steps, weighed, taken=self._first.placement.taken)
+
+    def _is_there(self, uuid: str | None) -> bool:
+        """Return whether an instance is on some host already, which its group does not forbid."""
+        if self._hosts.membership is None or uuid is None:
+            return False
+        return bool(self._hosts.residents.rows_of(uuid))
+
+    def _candidate(self, row: int, total: float) -> Candidate:
+        limits = self._hosts.limits.on(row)
+        if row in self._limits:
+            limits |= self._limits[row]
+            limits = {name: each for name, each in limits.items() if each == each}
+        return candidate(self._hosts, row, limits, total)
 
     def _follow(self, at: int, row: int) -> None:
         now = self._forecast.after(row, self._likely)
-        self._lost = not all(map(math.isfinite, now.raw))
+        self._lost = not math.isfinite(sum(now.raw))
         # The same for all instances between two refusals.
         if now.refused_by is not None or self._refused:
             self._steps = self._steps_without(now.refused_by)

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The members of a server group, and how many of them are on each host."""
 
-from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.decision.host_table import HostTable
+from scheduler.decision.membership import Counts, Membership
 from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
 
@@ -18,17 +18,27 @@ def group_with(policy: str, spec: RequestSpec) -> InstanceGroup | None:
     return group if group is not None and group.policy == policy else None
 
 
-def members(hosts: HostTable, group: InstanceGroup) -> npt.NDArray[np.int64]:
-    """Return for each row how many members of a group it has.
+def members(hosts: HostTable, group: InstanceGroup) -> Counts:
+    """Return for each row how many members of a group it has."""
+    return membership(hosts, group).members
+
+
+def membership(hosts: HostTable, group: InstanceGroup) -> Membership:
+    """Return the members of a group by row, as a decision that is being made has counted them."""
+    return counted(hosts, group) if hosts.membership is None else hosts.membership
+
+
+def counted(hosts: HostTable, group: InstanceGroup) -> Membership:
+    """Count the members of a group on each row.
 
     A host that the group's own list names has at least as many as the list says, also when no
-    agent has reported them yet: it is named once for each instance of this request that was placed
-    there, and callers up to Newton send nothing else.
+    agent has reported them yet: callers up to Newton send nothing else.
     """
-    there = [row for uuid in set(group.members) for row in hosts.residents.rows_of(uuid)]
-    count = np.bincount(np.array(there, np.int64), minlength=hosts.size)
-    named = Counter(group.hosts).items()
-    least = {row: times for host, times in named for row in hosts.rows_of_host(host)}
-    rows = list(least)
-    count[rows] = np.maximum(count[rows], list(least.values()))
-    return count
+    there = hosts.residents.rows_of_each({*group.members})
+    named = np.bincount(_array(hosts.names.rows_of_each(group.hosts)), minlength=hosts.size)
+    count = np.bincount(_array(there), minlength=hosts.size)
+    return Membership(np.maximum(count, named), named)
+
+
+def _array(rows: Sequence[int]) -> Counts:
+    return np.array(rows, np.int64)

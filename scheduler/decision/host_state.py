@@ -102,6 +102,8 @@ class HostState:
             table.set(row, name, value)
         amounts = Taken(vcpus, memory_mb, disk_mb, found.cells, found.devices)
         self.take(amounts)
+        if table.membership is not None and spec_obj.instance_uuid not in self.instances:
+            table.membership.add([*table.rows_of_host(self.host)])
         if spec_obj.instance_uuid:
             resident = promised_instance(spec_obj, spec_obj.instance_uuid, self.host, self.nodename)
             table.residents.add(row, spec_obj.instance_uuid, resident)
@@ -129,10 +131,17 @@ class HostState:
 _DERIVED = frozenset({"limits", "instances", "service"})
 
 
-def candidate(state: HostState, limits: Mapping[str, Any], weight: float) -> Candidate:
+def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: float) -> Candidate:
     """Return a host as decisions name it, with these limits."""
+    get = hosts.get
     return Candidate(
-        state.row, state.host, state.nodename, state.uuid, state.cell_uuid, limits, weight
+        row,
+        get(row, "host"),
+        get(row, "nodename"),
+        get(row, "uuid"),
+        get(row, "cell_uuid"),
+        limits,
+        weight,
     )
 
 

@@ -2,21 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hosts of a decision: one numpy column per number, one interned column per object."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.decision.columns import DTYPES, NUMBERS, OBJECTS, unset
-from scheduler.decision.interned import Interned
+from scheduler.decision.columns import NUMBERS, OBJECTS
+from scheduler.decision.host_names import HostNames
+from scheduler.decision.interned import Interned, key_of
 from scheduler.decision.journal import Journal
 from scheduler.decision.limits import Limits
+from scheduler.decision.membership import Membership
+from scheduler.decision.numbers import Numbers
 from scheduler.decision.remembered import Remembered
 from scheduler.decision.residents import Residents
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
+Make = Callable[[Any], Any]
 
 
 class HostTable:
@@ -35,13 +39,12 @@ class HostTable:
         self.residents = Residents()
         self.candidates: Mask = np.zeros(0, np.bool_)
         self.warnings: dict[str, None] = {}
-        self._numbers: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(0, dtype) for name, dtype in DTYPES.items()
-        }
+        # Of the group of the request that is being decided.
+        self.membership: Membership | None = None
+        self._numbers = Numbers()
         self._objects = {name: Interned(0) for name in OBJECTS}
         self._present: Mask = np.zeros(0, np.bool_)
-        self._row_of: dict[tuple[str, str], int] = {}
-        self._rows_of_host: dict[str, tuple[int, ...]] = {}
+        self.names = HostNames()
         self._holes: list[int] = []
         self._borrowed: set[str] = set()
         self._journals = {name: Journal() for name in (*NUMBERS, *OBJECTS)}
@@ -49,12 +52,12 @@ class HostTable:
 
     def __len__(self) -> int:
         """Return the number of hosts."""
-        return len(self._row_of)
+        return len(self.names)
 
     def __getattr__(self, name: str) -> npt.NDArray[Any]:
         if name not in NUMBERS:
             raise AttributeError(f"the table has no column of numbers called {name}")
-        column = self._numbers[name][: self.size]
+        column = self._numbers.column(name)[: self.size]
         column.flags.writeable = False
         return column
 
@@ -70,46 +73,47 @@ class HostTable:
 
     def rows(self) -> Iterable[int]:
         """Return the rows of all hosts, in no order to rely on."""
-        return self._row_of.values()
+        return self.names.rows()
 
     def row_of(self, host: str, nodename: str) -> int | None:
         """Return the row of a node, letter case respected."""
-        return self._row_of.get((host, nodename))
+        return self.names.row_of(host, nodename)
 
-    def rows_of_host(self, host: str, any_case: bool = False) -> Iterator[int]:
-        """Yield the rows of all nodes of a host."""
-        names = self._objects["host"]
-        for row in self._rows_of_host.get(host.casefold(), ()):
-            if any_case or names[row] == host:
-                yield row
+    def rows_of_host(self, host: str, any_case: bool = False) -> tuple[int, ...]:
+        """Return the rows of all nodes of a host."""
+        return self.names.rows_of(host, any_case)
 
     def get(self, row: int, name: str) -> Any:
         """Return one element: a plain number (None for NaN), flag or object."""
         if name in self._objects:
             return self._objects[name][row]
-        value = self._numbers[name][row].item()
-        return None if value != value else value
+        return self._numbers.get(row, name)
 
     def set(self, row: int, name: str, value: Any, key: Hashable = None) -> None:
         """Write one element; of objects, equal keys share one value (see Interned.set)."""
         if name in self._objects:
             self._own_object(name).set(row, value, key)
         else:
-            self._own_number(name)[row] = unset(name) if value is None else value
-        self._journals[name].note(row)
+            self._numbers.set(row, name, value)
+        self._journal(name).note(row)
 
-    def share(self, row: int, name: str, key: Hashable) -> bool:
-        """Give a row the object that another row has under this key; False when none has."""
-        if not self._objects[name].knows(key):
-            return False
-        self._own_object(name).share(row, key)
-        self._journals[name].note(row)
-        return True
+    def write(self, rows: Sequence[int], name: str, values: Iterable[Any]) -> None:
+        """Write an element of each of these rows; where it is the same already nothing happens."""
+        if name in self._objects:
+            by_key = [(key_of(value), value) for value in values]
+            return self.share(rows, name, [key for key, _ in by_key], dict(by_key).get)
+        changed = self._numbers.write(rows, name, values)
+        self._journal(name).note_each(changed)
+
+    def share(self, rows: Sequence[int], name: str, keys: Iterable[Hashable], make: Make) -> None:
+        """Give each of these rows the object of its key: make(key), unless a row has it already."""
+        changed = self._own_object(name).write(rows, keys, make)
+        self._journal(name).note_each(changed)
 
     def fill(self, name: str, column: npt.NDArray[Any]) -> None:
         """Write a whole column of numbers, one element for each row."""
-        self._own_number(name)[: self.size] = column
-        self._journals[name].note_all()
+        self._numbers.own(name)[: self.size] = column
+        self._journal(name).note_all()
 
     def codes(self, name: str) -> Codes:
         """Return integers that are equal exactly where rows have the same value of a column."""
@@ -162,7 +166,7 @@ class HostTable:
 
     def owns(self, columns: Iterable[str]) -> bool:
         """Return whether this is a copy that has changed one of these columns itself."""
-        return any(name not in self._borrowed for name in columns)
+        return not self._borrowed.issuperset(columns)
 
     def part(
         self,
@@ -179,17 +183,14 @@ class HostTable:
         other.__dict__.update(self.__dict__)
         other.size = len(rows)
         wanted = {*columns, "host", "nodename"}
-        other._numbers = {
-            name: each[rows] for name, each in self._numbers.items() if name in wanted
-        }
+        other._numbers = self._numbers.part(rows, wanted, changes or {}, times)
         other._objects = {
             name: each.part(rows) for name, each in self._objects.items() if name in wanted
         }
-        for name, change in (changes or {}).items():
-            if name in wanted:
-                other._numbers[name] += change * times
         other._present = other.candidates = self._present[rows]
         other.limits = Limits(len(rows))
+        if self.membership is not None:
+            other.membership = self.membership.part(rows, times)
         return other
 
     def warn(self, text: str) -> None:
@@ -198,35 +199,24 @@ class HostTable:
 
     def add(self, host: str, nodename: str) -> int:
         """Return the row of a new node."""
-        if self._holes:
-            row = self._holes.pop()
-        else:
-            row = self.size
-            if row == len(self._present):
-                self._grow(max(16, row + row // 2) if row else 1)
-            self.size += 1
-        self._present[row] = True
+        return self.add_each([(host, nodename)])[0]
+
+    def add_each(self, names: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the rows of new nodes, given as (host, nodename)."""
+        rows = [self._new_row() for _ in names]
         for journal in self._journals.values():
-            journal.note(row)
-        self._row_of[host, nodename] = row
-        folded = host.casefold()
-        self._rows_of_host[folded] = (*self._rows_of_host.get(folded, ()), row)
-        self.set(row, "host", host)
-        self.set(row, "nodename", nodename)
+            journal.note_each(rows)
+        for row, (host, nodename) in zip(rows, names, strict=True):
+            self.names.add(row, host, nodename)
+        self.write(rows, "host", [host for host, _ in names])
+        self.write(rows, "nodename", [nodename for _, nodename in names])
         self.limits = Limits(self.size)
         self.candidates = self.present
-        return row
+        return rows
 
     def remove(self, row: int) -> None:
         """Forget the node of a row; the row is used again for another one."""
-        host, nodename = self.get(row, "host"), self.get(row, "nodename")
-        del self._row_of[host, nodename]
-        folded = host.casefold()
-        left = tuple(other for other in self._rows_of_host[folded] if other != row)
-        if left:
-            self._rows_of_host[folded] = left
-        else:
-            del self._rows_of_host[folded]
+        self.names.remove(self.get(row, "host"), self.get(row, "nodename"))
         for name in (*NUMBERS, *OBJECTS):
             self.set(row, name, None)
         self.residents.replace(row, {})
@@ -247,32 +237,39 @@ class HostTable:
         other.limits = Limits(self.size)
         other.candidates = self.present
         other.warnings = {}
+        other.membership = None
         other._journals = self._journals.copy()
         # What a copy has changed is its own, and none of the table that it was made from.
         changed = bool(self._borrowed) and self.owns(self._journals)
         other.remembered = Remembered() if changed else self.remembered.copy()
         return other
 
-    def _own_number(self, name: str) -> npt.NDArray[Any]:
-        if name in self._borrowed:
-            self._numbers[name] = self._numbers[name].copy()
-            self._disown(name)
-        return self._numbers[name]
+    def _new_row(self) -> int:
+        if self._holes:
+            row = self._holes.pop()
+        else:
+            row = self.size
+            if row == len(self._present):
+                self._grow(max(16, row + row // 2) if row else 1)
+            self.size += 1
+        self._present[row] = True
+        return row
 
     def _own_object(self, name: str) -> Interned:
         if name in self._borrowed:
             self._objects[name] = self._objects[name].copy()
-            self._disown(name)
+            self._journal(name)
         return self._objects[name]
 
-    def _disown(self, name: str) -> None:
-        self._journals[name] = Journal(self._journals[name].position)
-        self._borrowed.discard(name)
+    def _journal(self, name: str) -> Journal:
+        """Return the journal of a column that is this table's own from now on."""
+        if name in self._borrowed:
+            self._journals[name] = Journal(self._journals[name].position)
+            self._borrowed.discard(name)
+        return self._journals[name]
 
     def _grow(self, capacity: int) -> None:
-        for name, column in self._numbers.items():
-            more = np.full(capacity - len(column), unset(name), column.dtype)
-            self._numbers[name] = np.concatenate([column, more])
+        self._numbers.grow(capacity)
         for objects in self._objects.values():
             objects.grow(capacity)
         self._present = np.concatenate(

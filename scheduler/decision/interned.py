@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of objects of which many rows share a few: each distinct value is kept once."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,18 +38,29 @@ class Interned:
 
     def set(self, row: int, value: Any, key: Hashable = None) -> None:
         """Give a row a value; equal keys share one value, by default equal values do."""
-        code = self._code(value, _key(value) if key is None else key)
+        code = self._code(value, key_of(value) if key is None else key)
         self._uses[code] += 1
         self._release(int(self.codes[row]))
         self.codes[row] = code
 
-    def knows(self, key: Hashable) -> bool:
-        """Return whether some row has the value of this key, so that it need not be made again."""
-        return key in self._code_of
+    def write(
+        self, rows: Sequence[int], keys: Iterable[Hashable], make: Callable[[Any], Any]
+    ) -> list[int]:
+        """Give each of these rows the value of its key; return the rows that had another one.
 
-    def share(self, row: int, key: Hashable) -> None:
-        """Give a row the value that another one has under this key."""
-        self.set(row, self._values[self._code_of[key]], key)
+        make(key) is asked for the values that no row has.
+        """
+        changed = []
+        for row, before, key in zip(rows, self.codes[rows].tolist(), keys, strict=True):
+            code = self._code_of.get(key)
+            if code is None:
+                code = self._code(make(key), key)
+            if code != before:
+                self._uses[code] += 1
+                self._release(before)
+                self.codes[row] = code
+                changed.append(row)
+        return changed
 
     def values(self) -> list[Any]:
         """Return the values by code; those of unused codes are None."""
@@ -63,6 +74,9 @@ class Interned:
         key stands for the function, which must depend on the value alone and take None.
         """
         known, since = self._derived.pop(key, (np.zeros(0, dtype), 0))
+        if len(known) >= len(self._values) and since == len(self._written):
+            self._derived[key] = known, since
+            return known
         results = known
         if len(known) < len(self._values):
             results = np.zeros(len(self._values) + len(self._values) // 8, dtype)
@@ -135,7 +149,8 @@ class Interned:
             self._free.append(code)
 
 
-def _key(value: Any) -> Hashable:
+def key_of(value: Any) -> Hashable:
+    """Return what tells a value from others unless something else is given as its key."""
     if value is None:
         return None
     try:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which rows of a column were written, so that what was made of it can follow."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 # So many writes are kept at least; who has seen none of them looks at all rows again.
 MOST = 4096
@@ -24,10 +24,15 @@ class Journal:
 
     def note(self, row: int) -> None:
         """Count the write of a row."""
-        self._rows.append(row)
+        self.note_each((row,))
+
+    def note_each(self, rows: Collection[int]) -> None:
+        """Count the writes of some rows."""
+        self._rows += rows
         if len(self._rows) >= 2 * MOST:
-            del self._rows[:MOST]
-            self._first += MOST
+            forgotten = len(self._rows) - MOST
+            del self._rows[:forgotten]
+            self._first += forgotten
 
     def note_all(self) -> None:
         """Count a write of all rows."""

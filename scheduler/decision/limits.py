@@ -64,10 +64,12 @@ class Limits:
 
     def on(self, row: int) -> dict[str, Any]:
         """Return the limits of one host by themselves."""
-        if self._others or self._made:
+        if self._others:
             return dict(self.of(row))
         found = {name: float(column[row]) for name, column in self._columns.items()}
-        return {name: each for name, each in found.items() if each == each}
+        found = {name: each for name, each in found.items() if each == each}
+        made = {name: value(row) for name, (where, value) in self._made.items() if where[row]}
+        return found | made if made else found
 
     def _column(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self._columns:

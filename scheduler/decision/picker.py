@@ -37,14 +37,19 @@ class Choice:
 
 def best_first(totals: Weights, count: int) -> list[int]:
     """Return the positions of the count highest totals; of equal ones the earlier comes first."""
+    count = min(count, len(totals))
     if count > _FEW:
-        return [int(position) for position in np.argsort(-totals, kind="stable")[:count]]
-    left = totals.copy()
-    order = []
-    for _ in range(min(count, len(totals))):
-        position = int(np.argmax(left))
-        order.append(position)
-        left[position] = -np.inf
+        least = np.partition(totals, len(totals) - count)[len(totals) - count]
+        good = np.flatnonzero(totals >= least)
+        return list(good[np.argsort(-totals[good], kind="stable")][:count].tolist())
+    order: list[int] = []
+    found: list[float] = []
+    for _ in range(count):
+        order.append(int(totals.argmax()))
+        found.append(float(totals[order[-1]]))
+        totals[order[-1]] = -np.inf
+    # In place and back, since a copy costs more than the search.
+    totals[order] = found
     return order
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.decision import picker
-from scheduler.decision.asking import passing
+from scheduler.decision.filtering import asked_for, asked_in_turn, filtered
 from scheduler.decision.further import First, Further, following
+from scheduler.decision.group_members import counted
 from scheduler.decision.host_state import HostState, candidate
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
@@ -30,7 +31,7 @@ from scheduler.decision.outcome import (
 )
 from scheduler.decision.picker import Choice
 from scheduler.decision.scaling import Weights
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import Weighed, weighed
 from scheduler.objects.request_spec import RequestSpec
 
 # Nova's words. They reach tenants and stay as vague as they are there.
@@ -75,12 +76,15 @@ class Request:
 
 
 class _Ranking(NamedTuple):
-    """The hosts that are left: their rows with the total weight of each and the shares in it."""
+    """The hosts that are left: their rows with the weights of each."""
 
     candidates: Mask
     rows: Rows
-    totals: Weights
-    shares: dict[str, Weights]
+    weighed: Weighed
+
+    @property
+    def totals(self) -> Weights:
+        return self.weighed.totals
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
@@ -89,19 +93,20 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     hosts is consumed: pass a working copy. A host refused for one instance is not asked again for
     the next ones, since it can only have become fuller.
     """
-    chance = Random(request.seed)
-    choice = Choice(chance, plan.host_subset_size, plan.shuffle_best, request.choices)
+    choice = _choice(request, plan)
+    group = request.spec.instance_group
+    hosts.membership = counted(hosts, group) if group else None
     candidates, narrowing = allowed(hosts, request.spec, plan)
     placements: list[Placement] = []
     ranking: _Ranking | None = None
     further: Further | None = None
     for index, uuid in enumerate(request.instance_uuids):
         if further is not None:
-            placement = further.place(request.spec.for_instance(uuid))
+            placement = further.place(uuid)
             if placement is not None:
                 placements.append(placement)
                 continue
-            candidates, further = further.candidates, None
+            candidates, further = further.finish(), None
         spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
         candidates, steps = filtered(hosts, spec, plan.filters, candidates, index)
         steps = (*narrowing, *steps)
@@ -111,13 +116,27 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
         ranking = _ranked(hosts, spec, plan, candidates)
         position = choice.among(ranking.totals)
         placements.append(_placed(hosts, spec, ranking, position, steps))
-        rules = asked_for(plan.filters, spec, 1)
-        if index == 0 and rules == asked_for(plan.filters, spec, len(request.instance_uuids) - 1):
-            first = First(placements[0], spec, rules, plan.weighers, ranking.rows, narrowing)
+        rules = _rules_after(index, request, plan)
+        if rules is not None:
+            first = First(placements[-1], spec, rules, ranking.rows, ranking.weighed, narrowing)
             further = following(hosts, first, choice)
     if further is not None and ranking is not None:
-        ranking = ranking._replace(candidates=further.candidates)
+        ranking = ranking._replace(candidates=further.finish())
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, ranking))
+
+
+def _choice(request: Request, plan: Plan) -> Choice:
+    chance = Random(request.seed)
+    return Choice(chance, plan.host_subset_size, plan.shuffle_best, request.choices)
+
+
+def _rules_after(index: int, request: Request, plan: Plan) -> list[Filter] | None:
+    """Return the filters of all instances after this one, None where they differ or none is."""
+    last = len(request.instance_uuids) - 1
+    if index == last:
+        return None
+    rules = asked_for(plan.filters, request.spec, index + 1)
+    return rules if rules == asked_for(plan.filters, request.spec, last) else None
 
 
 def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tuple[Step, ...]]:
@@ -128,7 +147,7 @@ def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tupl
     candidates, narrowing = narrowed(hosts, spec)
     if spec.is_rebuild:
         return candidates, tuple(narrowing)
-    candidates, steps = _asked(hosts, spec, plan.request_filters, candidates)
+    candidates, steps = asked_in_turn(hosts, spec, plan.request_filters, candidates)
     # One that every host passes says nothing, and there are several of them in each decision.
     told = (step for step in steps if step.after < step.before)
     return candidates, (*narrowing, *told)
@@ -136,7 +155,7 @@ def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tupl
 
 def _ranked(hosts: HostTable, spec: RequestSpec, plan: Plan, candidates: Mask) -> _Ranking:
     rows = np.flatnonzero(candidates)
-    return _Ranking(candidates, rows, *weighed(hosts, spec, plan.weighers, rows))
+    return _Ranking(candidates, rows, weighed(hosts, spec, plan.weighers, rows))
 
 
 def _placed(
@@ -147,51 +166,11 @@ def _placed(
     steps: tuple[Step, ...],
 ) -> Placement:
     """Take what the instance needs from the host that was picked."""
-    state = HostState.of(hosts, int(ranking.rows[position]))
-    chosen = _candidate(state, float(ranking.totals[position]))
+    chosen = _candidate(hosts, ranking, position)
+    state = HostState.of(hosts, chosen.row)
     explained = _explained(hosts, ranking)
     taken = None if spec.is_rebuild else state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, steps, explained, taken=taken)
-
-
-def filtered(
-    hosts: HostTable,
-    spec: RequestSpec,
-    filters: Sequence[Filter],
-    candidates: Mask,
-    index: int = 0,
-) -> tuple[Mask, tuple[Step, ...]]:
-    """Return the candidates that pass all filters, and a step per filter that was asked.
-
-    A forced host is not asked any filter, and a rebuild only those that concern the image.
-    """
-    return _asked(hosts, spec, asked_for(filters, spec, index), candidates)
-
-
-def asked_for(filters: Sequence[Filter], spec: RequestSpec, index: int) -> list[Filter]:
-    """Return the filters that are asked for the instance at this place of a request."""
-    if spec.is_rebuild:
-        filters = [each for each in filters if each.RUN_ON_REBUILD]
-    elif spec.has_forced_target:
-        filters = ()
-    return [each for each in filters if each.run_filter_for_index(index)]
-
-
-def _asked(
-    hosts: HostTable, spec: RequestSpec, filters: Sequence[Filter], candidates: Mask
-) -> tuple[Mask, tuple[Step, ...]]:
-    steps: list[Step] = []
-    left = int(np.count_nonzero(candidates))
-    for each in filters:
-        before = left
-        if each.applies(spec):
-            hosts.candidates = candidates
-            candidates = candidates & passing(hosts, each, spec)
-            left = int(np.count_nonzero(candidates))
-        steps.append(Step(each.name, before, left))
-        if not left:
-            break
-    return candidates, tuple(steps)
 
 
 def explain(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int) -> list[Refusal]:
@@ -252,12 +231,7 @@ def _best_of_cell(
     spare[chosen] = False
     positions = np.flatnonzero(spare[ranking.rows])
     best = positions[picker.best_first(ranking.totals[positions], count)]
-    return tuple(
-        _candidate(
-            HostState.of(hosts, int(ranking.rows[position])), float(ranking.totals[position])
-        )
-        for position in best
-    )
+    return tuple(_candidate(hosts, ranking, int(position)) for position in best)
 
 
 def _decision(
@@ -269,17 +243,22 @@ def _decision(
     return Decision(placements, shortage, tuple(hosts.warnings), request.seed, len(hosts))
 
 
-def _candidate(state: HostState, weight: float) -> Candidate:
-    return candidate(state, state.table.limits.on(state.row), weight)
+def _candidate(hosts: HostTable, ranking: _Ranking, position: int) -> Candidate:
+    row = int(ranking.rows[position])
+    return candidate(hosts, row, hosts.limits.on(row), float(ranking.totals[position]))
 
 
 def _explained(hosts: HostTable, ranking: _Ranking) -> tuple[WeighedHost, ...]:
+    best = np.array(picker.best_first(ranking.totals, EXPLAINED), np.int64)
+    shares = {name: each.tolist() for name, each in ranking.weighed.shares(best).items()}
     return tuple(
         WeighedHost(
-            hosts.get(int(ranking.rows[position]), "host"),
-            hosts.get(int(ranking.rows[position]), "nodename"),
-            float(ranking.totals[position]),
-            {name: float(share[position]) for name, share in ranking.shares.items()},
+            hosts.get(row, "host"),
+            hosts.get(row, "nodename"),
+            total,
+            {name: each[place] for name, each in shares.items()},
         )
-        for position in picker.best_first(ranking.totals, EXPLAINED)
+        for place, (row, total) in enumerate(
+            zip(ranking.rows[best].tolist(), ranking.totals[best].tolist(), strict=True)
+        )
     )

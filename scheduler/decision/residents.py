@@ -78,6 +78,13 @@ class Residents:
             return () if self._base is None else self._base.rows_of(uuid)
         return rows
 
+    def rows_of_each(self, uuids: Collection[str]) -> list[int]:
+        """Return the rows on which these instances live, one for each of them that is there."""
+        if self._base is not None and not self._rows_of:
+            return self._base.rows_of_each(uuids)
+        known = self._rows_of.get if self._base is None else self.rows_of
+        return [row for uuid in uuids for row in known(uuid) or ()]
+
     def occupied(self) -> Iterator[int]:
         """Yield the rows that have any instance."""
         yield from (row for row, instances in self._by_row.items() if instances)

@@ -36,10 +36,18 @@ def between(raw: Weights, low: float, high: float) -> Weights:
     if not math.isfinite(high - low):
         # The difference of two huge numbers; that of their halves is one.
         raw, low, high = raw / 2, low / 2, high / 2
-    # In place, since getting memory for results costs more than the arithmetic.
-    result = np.subtract(raw, low)
-    result /= high - low
-    return result
+    # Most ranges begin at 0, and a step less is a sixth of the cost.
+    return (raw - low if low else raw) / (high - low)
+
+
+def place_between(value: float, low: float, high: float) -> float:
+    """Return between() of a single number, clamped to the range first, to the very bit."""
+    if high <= low:
+        return 0.0
+    value = min(max(value, low), high)
+    if not math.isfinite(high - low):
+        value, low, high = value / 2, low / 2, high / 2
+    return (value - low) / (high - low)
 
 
 def _scaled_odd(raw: Weights, minval: float | None, maxval: float | None) -> Weights:

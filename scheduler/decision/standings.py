@@ -8,76 +8,21 @@ others can have become better: how much their totals may have grown follows from
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.decision.interfaces import Rows, Weigher
-from scheduler.decision.scaling import Weights, between
+from scheduler.decision.interfaces import Rows
+from scheduler.decision.scale import added_up
+from scheduler.decision.scaling import Weights
+from scheduler.decision.weighing import Weighed
 
 # How many of the best are weighed anew each time.
 FEW = 256
-_NOBODY = (np.inf, -np.inf)
 # What rounding may make of a total, as a part of all that it is added up from.
 _ROUNDING = 1e-12
-
-
-@dataclass(slots=True)
-class Scale:
-    """The raw weights of one weigher and the range to which they are scaled.
-
-    raw and multipliers have an element for each host. outside are the least and the highest raw
-    weight of those that are not looked at; spread is the highest multiplier, sign aside.
-    """
-
-    weigher: Weigher
-    multipliers: float | Weights
-    raw: Weights
-    spread: float = 0.0
-    outside: tuple[float, float] = _NOBODY
-    range: tuple[float, float] = (0.0, 0.0)
-    first: tuple[float, float] = (0.0, 0.0)
-
-    def __post_init__(self) -> None:
-        self.spread = float(np.max(np.abs(self.multipliers)))
-
-    def measure(self, raw: Weights, outside: tuple[float, float]) -> tuple[float, float]:
-        """Return the range for these raw weights and those that lie outside."""
-        low, high = self.weigher.minval, self.weigher.maxval
-        if low is None:
-            low = min(float(raw.min()), outside[0])
-        if high is None:
-            high = max(float(raw.max()), outside[1])
-        return low, high
-
-    def shares(self, raw: Weights, multipliers: float | Weights) -> Weights:
-        """Return the shares of these raw weights in the totals."""
-        if not self.weigher.scales:
-            return np.asarray(multipliers * raw)
-        low, high = self.range
-        if self.weigher.minval is not None or self.weigher.maxval is not None:
-            raw = np.minimum(np.maximum(raw, low), high)
-        return np.asarray(multipliers * between(raw, low, high))
-
-    def multiplied(self, positions: Rows) -> float | Weights:
-        """Return the multipliers of some hosts, or the one of all."""
-        if isinstance(self.multipliers, float):
-            return self.multipliers
-        return self.multipliers[positions]
-
-    def note_outside(self, raw: Weights) -> None:
-        """Take these for the raw weights of the hosts that are not looked at from now on."""
-        self.outside = (float(raw.min()), float(raw.max())) if len(raw) else _NOBODY
-        self.first = self.range
-
-    def drift(self) -> float:
-        """Return by how much the share of a host outside may have grown since the first range."""
-        if self.range == self.first or not self.weigher.scales or self.outside == _NOBODY:
-            return 0.0
-        ends = np.array(self.outside)
-        before, now = (between(np.clip(ends, *each), *each) for each in (self.first, self.range))
-        return self.spread * float(np.abs(now - before).max())
 
 
 class Standings:
@@ -95,14 +40,14 @@ class Standings:
     _shares: Weights
 
     def __init__(
-        self, rows: Rows, scales: Sequence[Scale], few: int | None = FEW, also: int | None = None
+        self, rows: Rows, first: Weighed, few: int | None = FEW, also: int | None = None
     ) -> None:
         self._all_rows = rows
-        self._scales = scales
+        self._scales = first.scales
         self._few = few
         self._left = np.ones(len(rows), np.bool_)
         self._count = len(rows)
-        self._rank(None if also is None else int(np.searchsorted(rows, also)))
+        self._look(first.totals, None if also is None else int(np.searchsorted(rows, also)))
 
     def __len__(self) -> int:
         """Return how many hosts are left."""
@@ -116,87 +61,114 @@ class Standings:
         """Return the index of the best host, the first of equal ones."""
         at = int(self.totals.argmax())
         if not self._is_best(at):
-            self._rank()
+            self._weigh_all()
             at = int(self.totals.argmax())
         return at
 
     def shares(self, at: int) -> dict[str, float]:
         """Return the share of each weigher in the total of a host."""
-        if not len(self._shares):
-            return {}
-        column = self._shares[:, at].tolist()
-        return {each.weigher.name: share for each, share in zip(self._scales, column, strict=True)}
+        return dict(zip(self._names, self._shares[:, at].tolist(), strict=True))
 
     def change(self, at: int, raw: Sequence[float]) -> None:
-        """Give a host other raw weights."""
-        position = self._positions[at]
-        for index, (scale, value) in enumerate(zip(self._scales, raw, strict=True)):
-            scale.raw[position] = value
-            if not len(self._shares) or self._raw[index, at] == value:
+        """Give a host other raw weights; those of a single one do not count."""
+        if not self._scales:
+            return
+        moved, position = False, int(self._positions[at])
+        before = self._raw[:, at].tolist()
+        for index, scale in enumerate(self._scales):
+            if before[index] == raw[index]:
                 continue
-            self._raw[index, at] = value
-            self._measure(index, scale)
-        if len(self._shares):
-            self.totals = self._shares.sum(axis=0)
-
-    def _measure(self, index: int, scale: Scale) -> None:
-        """Weigh the hosts that are looked at anew by one weigher."""
-        scale.range = scale.measure(self._raw[index], scale.outside)
-        self._shares[index] = scale.shares(self._raw[index], scale.multiplied(self._positions))
+            self._raw[index, at] = raw[index]
+            if scale.holds(before[index], raw[index]) or not self._measure(index):
+                self._shares[index, at] = scale.share_of(raw[index], position)
+            else:
+                moved = True
+        if moved:
+            self._add_up()
+        else:
+            self.totals[at] = reduce(add, self._shares[:, at].tolist(), 0.0)
 
     def drop(self, at: int) -> None:
         """Leave out a host."""
         self._left[self._positions[at]] = False
         self._count -= 1
         if self._count < 2 or len(self.rows) == 1:
-            if self._count:
-                self._rank()
+            self._weigh_all()
             return
+        gone = self._raw[:, at].tolist()
         others = np.arange(len(self.rows)) != at
         self._positions, self.rows = self._positions[others], self.rows[others]
-        self._raw = np.ascontiguousarray(self._raw[:, others])
-        self._shares = np.ascontiguousarray(self._shares[:, others])
-        for index, scale in enumerate(self._scales):
-            # The host that is gone may have been an end of the range.
-            if scale.measure(self._raw[index], scale.outside) != scale.range:
-                self._measure(index, scale)
-        self.totals = self._shares.sum(axis=0)
+        self._raw, self._shares = self._raw[:, others], self._shares[:, others]
+        self.totals = self.totals[others]
+        # The host that is gone may have been an end of the range.
+        moved = [
+            self._measure(index)
+            for index, scale in enumerate(self._scales)
+            if not scale.holds(gone[index], gone[index])
+        ]
+        if any(moved):
+            self._add_up()
 
-    def _rank(self, also: int | None = None) -> None:
+    def _measure(self, index: int) -> bool:
+        """Weigh the hosts that are looked at anew by one weigher if its range has changed."""
+        scale = self._scales[index]
+        before = scale.range
+        scale.measure(self._raw[index])
+        if scale.range == before:
+            return False
+        self._shares[index] = scale.shares_of(self._raw[index], self._positions)
+        return True
+
+    def _add_up(self) -> None:
+        # In this order sums are made weigher by weigher, as those of all hosts are.
+        self.totals = np.add.reduce(np.ascontiguousarray(self._shares), axis=0, initial=0.0)
+
+    def _weigh_all(self) -> None:
         """Weigh all that are left, and find the best of them."""
-        left = np.flatnonzero(self._left)
-        # A single host is not weighed at all.
-        scales = self._scales if len(left) > 1 else ()
-        raw = np.array([each.raw[left] for each in scales]).reshape(len(scales), len(left))
-        shares = np.empty_like(raw)
-        for index, scale in enumerate(scales):
-            scale.range = scale.measure(raw[index], _NOBODY)
-            shares[index] = scale.shares(raw[index], scale.multiplied(left))
-        totals = shares.sum(axis=0)
+        for scale, raw in zip(self._scales, self._raw, strict=True):
+            scale.change(self._positions, raw)
+        if self._count < len(self._all_rows):
+            left = np.flatnonzero(self._left)
+            self._all_rows, self._left = self._all_rows[left], self._left[left]
+            for scale in self._scales:
+                scale.keep(left)
+        if self._count < 2:
+            # A single host is not weighed at all.
+            self._scales = ()
+        for scale in self._scales:
+            scale.take_in()
+            scale.measure(scale.raw)
+        self._look(added_up(self._scales, self._count))
+
+    def _look(self, totals: Weights, also: int | None = None) -> None:
+        """Look at the best by these totals of all from now on."""
         looked_at = _highest(totals, self._few)
         if also is not None:
             looked_at[also] = True
-        outside = ~looked_at
-        self._positions = left[looked_at]
-        self.rows, self.totals = self._all_rows[self._positions], totals[looked_at]
-        # In this order sums are made weigher by weigher, as those of all hosts are.
-        self._raw = np.ascontiguousarray(raw[:, looked_at])
-        self._shares = np.ascontiguousarray(shares[:, looked_at])
+        self._positions, outside = np.flatnonzero(looked_at), np.flatnonzero(~looked_at)
+        self.rows, self.totals = self._all_rows[self._positions], totals[self._positions]
+        shape = len(self._scales), len(self._positions)
+        raw = [each.raw[self._positions] for each in self._scales]
+        shares = [each.shares(self._positions) for each in self._scales]
+        self._raw, self._shares = np.reshape(raw, shape), np.reshape(shares, shape)
+        for scale in self._scales:
+            scale.leave_out(scale.raw[outside])
         self._most_outside, self._first_outside = -np.inf, len(self._all_rows)
-        for index, scale in enumerate(scales):
-            scale.note_outside(raw[index][outside])
-        if outside.any():
-            self._most_outside = float(totals[outside].max())
-            self._first_outside = int(left[outside][totals[outside].argmax()])
-        self._size = float(np.abs(shares).max(axis=1).sum()) if len(scales) else 0.0
+        if len(outside):
+            best = int(totals[outside].argmax())
+            self._most_outside = float(totals[outside[best]])
+            self._first_outside = int(outside[best])
+        self._names = [each.weigher.name for each in self._scales]
+        self._rounding = _ROUNDING * sum(each.most for each in self._scales)
 
     def _is_best(self, at: int) -> bool:
         """Return whether no host that is not looked at can be better, or as good and earlier."""
         most, total = self._most_outside, float(self.totals[at])
-        if total > most + sum(each.drift() for each in self._scales) + _ROUNDING * self._size:
+        drift = sum(each.drift for each in self._scales)
+        if total > most + drift + self._rounding:
             return True
-        unmoved = all(each.range == each.first for each in self._scales)
-        return unmoved and total == most and int(self._positions[at]) < self._first_outside
+        earlier = int(self._positions[at]) < self._first_outside
+        return total == most and earlier and all(each.is_as_it_was for each in self._scales)
 
 
 def _highest(totals: Weights, few: int | None) -> npt.NDArray[np.bool_]:

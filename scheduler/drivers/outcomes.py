@@ -30,7 +30,7 @@ def placement(
 ) -> Placement:
     """Let an instance go to the host of a row, within limits if there are any; consume it there."""
     state = HostState.of(hosts, row)
-    chosen = candidate(state, dict(limits or {}), weight)
+    chosen = candidate(hosts, row, dict(limits or {}), weight)
     taken = state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, tuple(steps), (), taken=taken)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.decision import pipeline
+from scheduler.decision.filtering import filtered
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.narrowing import narrowed, no_such_host
 from scheduler.decision.outcome import Decision, Step
@@ -100,7 +101,7 @@ class SimpleScheduler(BaseDriver):
         if spec.has_forced_target:
             alive = candidates & self._compute.alive(hosts)
             return alive, [*steps, step("alive", candidates, alive)]
-        left, more = pipeline.filtered(hosts, spec, self.plan.filters, candidates)
+        left, more = filtered(hosts, spec, self.plan.filters, candidates)
         return left, [*steps, *more]
 
     def _is_bounded(self, spec: RequestSpec) -> bool:

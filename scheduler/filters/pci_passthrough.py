@@ -6,7 +6,6 @@ from inventory.pci_pools import PciPools
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
-from scheduler.objects.pci import InstancePCIRequest
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -17,10 +16,10 @@ class PciPassthroughFilter(BaseHostFilter):
     """
 
     def applies(self, spec: RequestSpec) -> bool:
-        return bool(_requests(spec))
+        return bool(spec.devices)
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        requests = _requests(spec)
+        requests = spec.devices
 
         def passes(pools: PciPools | None) -> bool:
             return pools is not None and pools.support_requests(requests)
@@ -30,11 +29,7 @@ class PciPassthroughFilter(BaseHostFilter):
         return hosts.derived("pci_stats", (self.name, asked), passes, bool)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        requests = _requests(spec_obj)
+        requests = spec_obj.devices
         if host_state.pci_stats is None:
             return f"{PciPools().refusal(requests)}: never reported"
         return str(host_state.pci_stats.refusal(requests))
-
-
-def _requests(spec: RequestSpec) -> list[InstancePCIRequest]:
-    return spec.pci_requests.requests if spec.pci_requests else []

@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members belong together."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
+from scheduler.decision.asking import MEMBERS
+from scheduler.decision.group_members import membership
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.limits import GROUP, GroupLimit
@@ -14,15 +18,21 @@ from scheduler.objects.request_spec import RequestSpec
 class ServerGroupAffinityFilter(BaseHostFilter):
     """Keep the hosts that members of the instance's affinity group are on; any for the first."""
 
+    reads = (MEMBERS,)
+
     def applies(self, spec: RequestSpec) -> bool:
         group = spec.instance_group
         return group is not None and "affinity" in group.policies
 
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        # Where the first one goes decides about all others.
+        return "named" if spec.instance_group and spec.instance_group.hosts else None
+
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        names = set(spec.instance_group.hosts) if spec.instance_group else ()
-        mask = np.zeros(hosts.size, np.bool_) if names else hosts.present
-        for host in names:
-            mask[list(hosts.rows_of_host(host))] = True
+        group = spec.instance_group
+        mask = hosts.present
+        if group is not None and group.hosts:
+            mask = np.asarray(membership(hosts, group).named > 0, np.bool_)
         # Also for the first member: two of them may look for a host at the same time.
         hosts.limits.make(GROUP, mask, lambda _: GroupLimit())
         return mask

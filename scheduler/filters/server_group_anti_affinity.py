@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members must not share a host."""
 
+from collections.abc import Hashable
+
+from scheduler.decision.asking import MEMBERS
 from scheduler.decision.group_members import members
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
@@ -18,9 +21,14 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     reported it yet. The host on which the instance is already passes, so that it may stay there.
     """
 
+    reads = (MEMBERS,)
+
     def applies(self, spec: RequestSpec) -> bool:
         group = spec.instance_group
         return group is not None and "anti-affinity" in group.policies
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        return None if spec.instance_group is None else self._most(spec.instance_group)
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         group = spec.instance_group

@@ -14,7 +14,7 @@ from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.limits import SchedulerLimits
 from scheduler.objects.network import NetworkMetadata, NetworkRequest, SecurityGroup
 from scheduler.objects.numa import InstanceNUMATopology
-from scheduler.objects.pci import InstancePCIRequests
+from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
 from scheduler.objects.presence import FieldPresence
 from scheduler.objects.request_group import RequestGroup, RequestLevelParams
 from scheduler.objects.retries import SchedulerRetries
@@ -85,6 +85,11 @@ class RequestSpec(FieldPresence):
         """Local disk of one instance, in MB: root (unless a volume serves), ephemeral and swap."""
         root_gb = 0 if self.is_bfv else self.root_gb
         return 1024 * (root_gb + self.ephemeral_gb) + self.swap
+
+    @property
+    def devices(self) -> list[InstancePCIRequest]:
+        """The PCI devices that one instance is to have; callers send the list also when empty."""
+        return self.pci_requests.requests if self.pci_requests else []
 
     @property
     def is_rebuild(self) -> bool:

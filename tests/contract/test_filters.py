@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
 from scheduler.decision.columns import NUMBERS, OBJECTS
+from scheduler.decision.filtering import filtered
 from scheduler.decision.host_state import HostState
-from scheduler.decision.pipeline import Plan, explain, filtered
+from scheduler.decision.pipeline import Plan, explain
 from scheduler.filters import BaseHostFilter
 from scheduler.plugins import FILTERS
 from tests.builders import IMAGE

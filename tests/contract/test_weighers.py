@@ -50,7 +50,8 @@ EXAMPLES = 80
 
 
 def totals(table, spec, weighers):
-    return weighed(table, spec, weighers, np.flatnonzero(table.present))
+    found = weighed(table, spec, weighers, np.flatnonzero(table.present))
+    return found.totals, found.shares()
 
 
 def by_the_book(raw, minval, maxval):

@@ -7,20 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import further
+from scheduler.decision import further, pipeline
+from scheduler.decision.further import following
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.num_instances import NumInstancesFilter
 from scheduler.filters.ram import RamFilter
+from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
+from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from scheduler.objects.instance import Instance
 from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from scheduler.objects.pci import InstancePCIRequests
 from scheduler.weighers.build_failure import BuildFailureWeigher
 from scheduler.weighers.cpu import CPUWeigher
 from scheduler.weighers.disk import DiskWeigher
 from scheduler.weighers.fill_first_cost import FillFirstCostWeigher
 from scheduler.weighers.io_ops import IoOpsWeigher
 from scheduler.weighers.ram import RAMWeigher
+from scheduler.weighers.soft_affinity import ServerGroupSoftAffinityWeigher
+from scheduler.weighers.soft_anti_affinity import ServerGroupSoftAntiAffinityWeigher
 from tests.builders import a_group, a_request
 from tests.contract.test_reuse import forgetful, outcome
 from tests.hosts import a_host, a_table
@@ -155,6 +162,99 @@ def test_what_others_declare_counts_for_each_instance(plan):
         if each.instance_group or not plan.filters:
             request = Request(each, ["a", "b", "c", "d"])
             assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
+
+
+POLICIES = ("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity")
+GROUP_RULES = [ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter()]
+SOFT = [ServerGroupSoftAntiAffinityWeigher(), ServerGroupSoftAffinityWeigher()]
+
+
+@st.composite
+def groups(draw):
+    """Draw a group whose lists need not agree, nor know all that is there."""
+    names = st.lists(st.sampled_from([f"h{n}" for n in range(9)]), max_size=3)
+    uuids = st.lists(st.sampled_from([*"abc", "u0", "u1", "u2"]), max_size=4)
+    rules = st.sampled_from([{}, {"max_server_per_host": 2}, {"max_server_per_host": 3}])
+    policy = draw(st.sampled_from(POLICIES))
+    return a_group(policy, members=draw(uuids), hosts=draw(names), rules=draw(rules))
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(SMALL, SMALL, SMALL), min_size=1, max_size=9),
+    groups(),
+    st.dictionaries(st.sampled_from([*"abc", "u1", "u3"]), st.integers(0, 8)),
+    st.integers(1, 12),
+    st.sampled_from([1, 3]),
+)
+def test_members_of_a_group_are_followed_as_well(figures, group, living, count, choices):
+    few = a_plan(SPREAD)
+    plan = Plan([*few.filters, *GROUP_RULES], [*few.weighers, *SOFT])
+    table = a_fleet(figures)
+    for uuid, row in living.items():
+        if row < table.size:
+            table.residents.add(row, uuid, Instance(uuid))
+    spec = a_request(vcpus=1, memory_mb=1024, root_gb=1, instance_group=group)
+    request = Request(spec, [f"u{n}" for n in range(count)], 2, seed=count, choices=choices)
+    assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
+
+
+def test_an_instance_may_stay_on_its_host_also_as_a_later_one_of_its_request():
+    # The list of the group does not have it yet, so the first one goes there as well.
+    best = a_host("best", instances=["u1"], free_ram_mb=8192)
+    table = a_table(best, a_host("other", free_ram_mb=2048))
+    spec = a_request(memory_mb=1024, instance_group=a_group("anti-affinity"))
+    plan = Plan([RamFilter(), *GROUP_RULES], [RAMWeigher()])
+    for second, host in (("u1", "best"), ("u2", "other")):
+        request = Request(spec, ["u0", second])
+        found = decide(table.working_copy(), request, plan)
+        assert [each.chosen.host for each in found.placements] == ["best", host]
+        assert outcome(found) == placed(table, request, without_shortcuts(plan))
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """What the short way was, each time that it was sought; None where there was none."""
+    found = []
+
+    def noted(*args):
+        found.append(following(*args))
+        return found[-1]
+
+    monkeypatch.setattr(pipeline, "following", noted)
+    return found
+
+
+@pytest.mark.parametrize(("policy", "several"), [*((each, 1) for each in POLICIES), (None, 2)])
+def test_groups_take_the_short_way_unless_hosts_have_several_nodes(policy, several, ways):
+    table = a_table(*(a_host(f"h{n // several}", f"n{n}", free_ram_mb=8192) for n in range(6)))
+    spec = a_request(memory_mb=1024, instance_group=a_group(policy or "anti-affinity"))
+    request = Request(spec, [f"u{n}" for n in range(3)])
+    assert len(decide(table, request, Plan([RamFilter(), *GROUP_RULES], SOFT)).placements) == 3
+    # Where the first member of an affinity group goes decides about the others.
+    expected = [False, True] if policy == "affinity" else [True]
+    assert [each is not None for each in ways] == (expected if policy else [False, False])
+
+
+def test_a_list_of_no_devices_is_nothing_that_an_instance_takes(ways):
+    # As Nova's conductor sends it with every plain request.
+    spec = a_request(memory_mb=1024, root_gb=1, pci_requests=InstancePCIRequests("u1"))
+    decide(a_fleet([(0, 6, 6), (1, 5, 6)]), Request(spec, ["u1", "u2"]), a_plan(SPREAD))
+    assert [each is not None for each in ways] == [True]
+
+
+def test_the_table_has_in_the_end_what_all_instances_took():
+    plan = a_plan(SPREAD)
+    request = Request(SPEC, ["a", None, "c", "d"])
+    table = a_fleet([(0, 6, 6), (1, 5, 6), (2, 6, 4)])
+    one, other = table.working_copy(), table.working_copy()
+    rows = [each.chosen.row for each in decide(one, request, plan).placements]
+    decide(other, request, without_shortcuts(plan))
+    for name in ("free_ram_mb", "vcpus_used", "free_disk_mb", "num_instances", "num_io_ops"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist() != []
+    assert [dict(one.residents.on(row)) for row in rows] == [
+        dict(other.residents.on(row)) for row in rows
+    ]
 
 
 def test_the_shares_of_the_chosen_host_explain_its_total():

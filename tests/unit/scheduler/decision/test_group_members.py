@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.group_members import group_with, members
+from scheduler.decision.group_members import counted, group_with, members
+from scheduler.decision.host_state import HostState
 from tests.builders import a_group, a_request
 from tests.hosts import a_host, a_table
 
@@ -49,6 +50,20 @@ def test_an_instance_that_moves_is_on_both_hosts_and_a_named_host_counts_with_al
     )
     assert members(table, a_group(members=["a"])).tolist() == [1, 0, 1]
     assert members(table, a_group(hosts=["h1"])).tolist() == [1, 1, 0]
+
+
+def test_an_instance_that_is_placed_is_one_member_more_on_all_nodes_of_its_host():
+    table = a_table(a_host("h1", "n1", instances=["a", "x"]), a_host("h1", "n2"), a_host("h2"))
+    group = a_group(members=["a"])
+    table.membership = counted(table, group)
+    HostState.of(table, 0).consume_from_request(a_request(instance_uuid="new"))
+    # It is there already, and in the list.
+    HostState.of(table, 0).consume_from_request(a_request(instance_uuid="a"))
+    assert members(table, group).tolist() == [2, 1, 0]
+    assert table.membership.named.tolist() == [1, 1, 0]
+    part = table.part(np.array([1, 2]), (), {}, np.array([0, 3]))
+    assert members(part, group).tolist() == [1, 3]
+    assert members(table.working_copy(), group).tolist() == [1, 0, 0]
 
 
 @given(

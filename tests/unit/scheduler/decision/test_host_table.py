@@ -204,14 +204,63 @@ def test_limits_and_warnings_of_a_copy_are_its_own():
 
 def test_sharing_a_value_by_its_key():
     table = a_table(a_host("h1"), a_host("h2"))
-    value = {"gpu": "2"}
-    assert not table.share(1, "stats", "text")
-    table.set(0, "stats", value, "text")
-    assert table.share(1, "stats", "text")
-    assert table.get(1, "stats") is value
-    table.set(0, "stats", None)
-    table.set(1, "stats", None)
-    assert not table.share(1, "stats", "text")
+    made = []
+
+    def make(text):
+        made.append(text)
+        return [text]
+
+    table.share([0, 1], "stats", ["text", "text"], make)
+    assert table.get(0, "stats") is table.get(1, "stats")
+    table.share([1], "stats", ["other"], make)
+    table.share([0], "stats", ["other"], make)
+    assert table.get(0, "stats") is table.get(1, "stats")
+    # No row had it any more.
+    table.share([0], "stats", ["text"], make)
+    assert made == ["text", "other", "text"]
+
+
+def test_writing_rows_at_once_is_writing_one_by_one():
+    at_once, one_by_one = (a_table(*(a_host(f"h{i}") for i in range(4))) for _ in range(2))
+    columns = {
+        "free_ram_mb": [1, None, -3],
+        "cpu_allocation_ratio": [1.5, None, 0.0],
+        "forced_down": [True, None, False],
+        "host_ip": ["a", None, "a"],
+        "metrics": [[1], None, [1]],
+    }
+    rows = [3, 0, 1]
+    for name, values in columns.items():
+        at_once.write(rows, name, values)
+        for row, value in zip(rows, values, strict=True):
+            one_by_one.set(row, name, value)
+    for name in columns:
+        found = [[table.get(row, name) for row in range(4)] for table in (at_once, one_by_one)]
+        assert found[0] == found[1]
+    assert at_once.codes("host_ip").tolist() == one_by_one.codes("host_ip").tolist()
+
+
+def test_only_what_differs_is_written():
+    table = a_table(*(a_host(f"h{i}", free_ram_mb=i, host_ip=f"{i}") for i in range(3)))
+    names = ("free_ram_mb", "host_ip")
+    before = table.positions(names)
+    table.write([0, 1, 2], "free_ram_mb", [0, 1, 5])
+    table.write([0, 1, 2], "host_ip", ["0", "7", "2"])
+    assert table.written_since(names, before).tolist() == [1, 2]
+    assert table.written_since(names, table.positions(names)).tolist() == []
+
+
+def test_rows_are_added_together():
+    table = a_table(a_host("h1"), a_host("h2"), a_host("h3"))
+    table.remove(1)
+    before = table.positions(["free_ram_mb"])
+    rows = table.add_each([("h4", "n1"), ("h4", "n2")])
+    assert sorted(rows) == [1, 3]
+    assert [table.row_of("h4", name) for name in ("n1", "n2")] == rows
+    assert sorted(table.rows_of_host("h4")) == [1, 3]
+    assert table.written_since(["free_ram_mb"], before).tolist() == [1, 3]
+    assert table.present.all()
+    assert len(table) == 4
 
 
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 5]), st.sampled_from(["a", "b", None]))))

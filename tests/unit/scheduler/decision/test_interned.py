@@ -80,8 +80,7 @@ def test_a_key_stands_for_its_value():
     column = Interned(3)
     value = [1, 2]
     column.set(0, value, "the text")
-    assert column.knows("the text")
-    column.share(1, "the text")
+    assert column.write([0, 1], ["the text", "the text"], list) == [1]
     assert column[1] is value
     assert column.codes[0] == column.codes[1] != column.codes[2]
 
@@ -89,11 +88,12 @@ def test_a_key_stands_for_its_value():
 def test_a_key_is_forgotten_with_the_last_row_that_uses_it():
     column = Interned(2)
     column.set(0, [1], "key")
-    column.share(1, "key")
+    column.write([1], ["key"], list)
     column.set(0, None)
-    assert column.knows("key")
+    assert column[1] == [1]
     column.set(1, "other")
-    assert not column.knows("key")
+    column.write([1], ["key"], list)
+    assert column[1] == ["k", "e", "y"]
 
 
 def test_codes_are_used_again():

@@ -25,6 +25,16 @@ def test_a_write_of_all_rows_may_be_any():
     assert journal.position > seen
 
 
+def test_writes_may_be_counted_together():
+    journal = Journal()
+    journal.note_each([3, 5])
+    assert journal.since(0) == [3, 5]
+    journal.note_each(range(5 * MOST))
+    assert journal.position == 5 * MOST + 2
+    assert journal.since(0) is None
+    assert journal.since(4 * MOST + 2) == [*range(4 * MOST, 5 * MOST)]
+
+
 def test_the_oldest_writes_are_forgotten():
     journal = Journal()
     for row in range(3 * MOST):

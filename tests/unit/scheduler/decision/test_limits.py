@@ -56,7 +56,7 @@ class LimitsMachine(RuleBasedStateMachine):
     @invariant()
     def same(self):
         for row, model in enumerate(getattr(self, "model", [])):
-            assert dict(self.limits.of(row)) == model
+            assert dict(self.limits.of(row)) == self.limits.on(row) == model
             assert len(self.limits.of(row)) == len(model)
 
 
@@ -106,8 +106,8 @@ def test_a_limit_that_is_no_number_is_made_when_it_is_asked_for():
 
     limits.make("numa_topology", where, made)
     assert asked == []
-    assert dict(limits.of(0)) == {"numa_topology": "limit of 0"}
-    assert dict(limits.of(2)) == {}
+    assert dict(limits.of(0)) == limits.on(0) == {"numa_topology": "limit of 0"}
+    assert dict(limits.of(2)) == limits.on(2) == {}
     del limits.of(0)["numa_topology"]
     assert dict(limits.of(0)) == {}
     assert where.tolist() == [True, True, False]

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler.decision import remembered
+from scheduler.decision.asking import declared
 from scheduler.decision.reuse import recalled
+from scheduler.filters.ram import RamFilter
+from tests.builders import a_request
 from tests.hosts import hosts_with
 
 COLUMNS = ("free_ram_mb",)
@@ -112,6 +115,32 @@ def test_the_copy_of_a_copy_keeps_what_that_has_changed_to_itself(table):
     assert ask(table, work)[0] == 0
     table.set(1, "free_ram_mb", 7)
     assert ask(table, work)[:2] == [0, 14]
+
+
+def test_what_cannot_be_asked_about_a_changed_row_is_forgotten(table):
+    def failing(hosts):
+        hosts.warn("it failed")
+        return {"doubled": np.zeros(hosts.size)}
+
+    work = Doubled()
+    ask(table, work)
+    table.set(0, "free_ram_mb", 1)
+    # By whom it was learnt does not matter.
+    assert ask(table.working_copy(), failing)[0] == 0
+    assert ask(table, work)[0] == 2
+    assert work.rows == [8, 8]
+
+
+class Listing(RamFilter):
+    """Has a question that nothing can be remembered by."""
+
+    def question(self, spec):
+        return [spec.memory_mb]
+
+
+def test_a_question_that_is_no_key_is_none():
+    assert declared(Listing(), a_request()) is None
+    assert declared(RamFilter(), a_request()) == (2048, RamFilter.reads)
 
 
 def test_what_failed_is_asked_again(table):

@@ -4,13 +4,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.decision.scaling import scaled
+from scheduler.decision.scaling import between, place_between, scaled
 
 NUMBERS = st.floats(-1e12, 1e12)
 ENDS = st.none() | NUMBERS
+HUGE = st.floats(-1.7e308, 1.7e308)
 NAN, INF = float("nan"), float("inf")
 
 
@@ -58,6 +59,13 @@ def test_equals_the_formula_of_the_reference(raw, minval, maxval):
         minval, maxval = maxval, minval
     found = scaled(np.array(raw), minval, maxval)
     assert found.tolist() == pytest.approx(by_the_book(raw, minval, maxval), rel=1e-9, abs=1e-9)
+
+
+@given(HUGE, HUGE, HUGE)
+@example(1.0, -1.7e308, 1.7e308)
+def test_a_single_number_is_placed_as_many_are(raw, low, high):
+    clipped = np.minimum(np.maximum(np.array([raw]), low), high)
+    assert place_between(raw, low, high) == between(clipped, low, high)[0]
 
 
 @given(st.lists(NUMBERS, min_size=1))

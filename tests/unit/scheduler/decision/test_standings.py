@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision.standings import Scale, Standings
+from scheduler.decision.scale import Scale, added_up
+from scheduler.decision.standings import Standings
+from scheduler.decision.weighing import Weighed
 from scheduler.weighers.build_failure import BuildFailureWeigher
 from scheduler.weighers.fill_first_cost import FillFirstCostWeigher
 from scheduler.weighers.ram import RAMWeigher
@@ -36,7 +38,8 @@ def scales(draw, size):
 
 def standings(made, size, few):
     rows = np.arange(size) * 2
-    return Standings(rows, [Scale(w, m, np.array(raw)) for w, m, raw in made], few)
+    scales = [Scale(w, m, np.array(raw)) for w, m, raw in made] if size > 1 else []
+    return Standings(rows, Weighed(added_up(scales, size), scales), few)
 
 
 @settings(max_examples=300)

@@ -67,4 +67,4 @@ def test_a_host_of_unknown_weight_gets_the_worst_under_its_own_multiplier():
 
 def test_what_does_not_apply_has_no_share():
     hosts = hosts_with("free_ram_mb", {"a": 1, "b": 6, "c": 4})
-    assert weighed(hosts, a_request(), [Unconcerned()], ROWS)[1] == {}
+    assert weighed(hosts, a_request(), [Unconcerned()], ROWS).shares() == {}

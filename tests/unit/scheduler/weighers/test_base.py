@@ -19,8 +19,8 @@ FLOATS = st.floats(-1e6, 1e6)
 
 def weigh(table, *weighers, rows=None):
     rows = np.arange(table.size) if rows is None else np.array(rows)
-    totals, shares = weighed(table, a_request(), weighers, rows)
-    return totals.tolist(), {name: share.tolist() for name, share in shares.items()}
+    found = weighed(table, a_request(), weighers, rows)
+    return found.totals.tolist(), {name: each.tolist() for name, each in found.shares().items()}
 
 
 def ram_hosts(*multipliers):

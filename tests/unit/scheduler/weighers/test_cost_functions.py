@@ -14,8 +14,8 @@ from tests.hosts import hosts_with
 
 def totals(*weighers):
     table = hosts_with("free_ram_mb", {"h1": 2048, "h2": 8192, "h3": 4096})
-    found, shares = weighed(table, a_request(), weighers, np.arange(3))
-    return found.tolist(), {name: share.tolist() for name, share in shares.items()}
+    found = weighed(table, a_request(), weighers, np.arange(3))
+    return found.totals.tolist(), {name: each.tolist() for name, each in found.shares().items()}
 
 
 @pytest.mark.parametrize(
