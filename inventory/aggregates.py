@@ -49,13 +49,18 @@ def create(
 
 
 def everything(connection: sa.Connection) -> list[AggregateRecord]:
-    """Return all aggregates in the order of their ids."""
+    """Return all aggregates in the order of their ids.
+
+    SQLite keeps hosts and metadata of those that somebody has deleted by hand: they count no more.
+    """
     found = {
         row.id: AggregateRecord(row.id, row.uuid, row.name)
         for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id))
     }
     for row in connection.execute(sa.select(aggregate_hosts)):
-        found[row.aggregate_id].hosts.append(row.host)
+        if row.aggregate_id in found:
+            found[row.aggregate_id].hosts.append(row.host)
     for row in connection.execute(sa.select(aggregate_metadata)):
-        found[row.aggregate_id].metadata[row.key] = row.value
+        if row.aggregate_id in found:
+            found[row.aggregate_id].metadata[row.key] = row.value
     return list(found.values())

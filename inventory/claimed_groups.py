@@ -5,6 +5,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
@@ -13,6 +15,25 @@ from inventory.chunks import chunks
 from inventory.engine import Database
 from inventory.instance_states import released
 from inventory.tables import allocations, claimed_groups, instances
+
+# Made once: making a statement costs more than to run it.
+_VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
+_LOCK = (
+    sa.update(claimed_groups)
+    .where(claimed_groups.c.uuid == sa.bindparam("group_uuid"))
+    .values(claims=claimed_groups.c.claims + 1)
+)
+_SEEN = sa.select(
+    instances.c.uuid, instances.c.host, instances.c.vm_state, instances.c.task_state
+).where(instances.c.uuid.in_(_VALUES), instances.c.deleted == 0)
+
+
+@cache
+def _claimed(column: str, alternates: bool) -> sa.Select[tuple[str, str]]:
+    """Return a query for the claims with some values in a column."""
+    c = allocations.c
+    query = sa.select(c.instance_uuid, c.host).where(c[column].in_(_VALUES))
+    return query if alternates else query.where(c.state != "alternate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +70,28 @@ def ensure(database: Database, uuid: str) -> None:
             return
 
 
+def prune(database: Database) -> int:
+    """Delete the rows of groups for whose members nothing is claimed; return how many.
+
+    A row only serves as a lock, so that none is missed: it goes when nobody holds it, and who waits
+    for it finds it gone and makes it again.
+    """
+    needed = sa.select(allocations.c.id).where(allocations.c.group_uuid == claimed_groups.c.uuid)
+    query = sa.select(claimed_groups.c.uuid).where(~needed.exists())
+    idle = database.read(lambda connection: connection.scalars(query).all())
+    for some in chunks(sorted(idle)):
+        statement = sa.delete(claimed_groups).where(claimed_groups.c.uuid.in_(some))
+        database.write(partial(sa.Connection.execute, statement=statement))
+    return len(idle)
+
+
 def lock(connection: sa.Connection, uuid: str) -> bool:
     """Let nobody else claim for a group until the transaction ends; False if it has no row.
 
     What is read after it is what the last one has left. The row is written, since a cluster of
     databases sees no other locks of its members than those.
     """
-    locked = connection.execute(
-        sa.update(claimed_groups)
-        .where(claimed_groups.c.uuid == uuid)
-        .values(claims=claimed_groups.c.claims + 1)
-    )
-    return locked.rowcount == 1
+    return connection.execute(_LOCK, {"group_uuid": uuid}).rowcount == 1
 
 
 def members(
@@ -71,15 +102,12 @@ def members(
     alternates tells whether to count the hosts to which they may have to go: to keep apart from
     those is wise, to join them is not.
     """
-    c = allocations.c
-    claims = sa.select(c.instance_uuid, c.host)
-    if not alternates:
-        claims = claims.where(c.state != "alternate")
     found: dict[str, set[str]] = {}
-    for row in connection.execute(claims.where(c.group_uuid == uuid)):
+    for row in connection.execute(_claimed("group_uuid", alternates), {"values": [uuid]}):
         found.setdefault(row.instance_uuid, set()).add(row.host)
     for some in chunks(sorted({*known, *found})):
-        for row in connection.execute(claims.where(c.instance_uuid.in_(some))):
+        query = _claimed("instance_uuid", alternates)
+        for row in connection.execute(query, {"values": some}):
             found.setdefault(row.instance_uuid, set()).add(row.host)
         for instance, host in _seen(connection, some):
             found.setdefault(instance, set()).add(host)
@@ -97,9 +125,7 @@ def places(connection: sa.Connection, uuids: Sequence[str]) -> set[tuple[str, st
 
 
 def _seen(connection: sa.Connection, uuids: Collection[str]) -> Iterator[tuple[str, str]]:
-    i = instances.c
-    query = sa.select(i.uuid, i.host, i.vm_state, i.task_state)
-    for row in connection.execute(query.where(i.uuid.in_(uuids), i.deleted == 0)):
+    for row in connection.execute(_SEEN, {"values": uuids}):
         if not released(row.vm_state, row.task_state):
             yield row.uuid, row.host
 

@@ -7,6 +7,7 @@ who claim or audit do, so that none waits for one that waits for it: the row of 
 rows of nodes by their ids, rows of claims. Source: design, section 5.
 """
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,13 +16,16 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import claimed_groups, claimed_nodes, compute_nodes, group_claims
+from inventory import claimed_groups, claimed_nodes, compute_nodes, group_claims, standing_claims
 from inventory.chunks import chunks
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NoRoom
 from inventory.orders import ALTERNATE, CONFIRMED, PENDING, Claim, Claimed, Identity, Order
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
+
+# Made once: making a statement costs more than to run it.
+_INSERT = sa.insert(table)
 
 
 class ClaimLost(Exception):
@@ -65,8 +69,9 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     """
     if order.group and not claimed_groups.lock(connection, order.group.uuid):
         raise GroupUnlisted(order.group.uuid)
-    standing = _standing(connection, order.identity.uuids)
-    repeated = _repeated(connection, standing, order.identity, order.lease)
+    identity = order.identity
+    standing, zero = standing_claims.of(connection, identity.uuids)
+    repeated = _repeated(connection, standing, identity, order.lease)
     if repeated is not None:
         return repeated
     if order.group:
@@ -74,7 +79,8 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     old = [row for row in standing if row.state != CONFIRMED]
     kept = [_in_place(each, standing) for each in _write_usage(connection, order, old)]
     _check_unchanged(connection, old)
-    _replace(connection, old, _rows(connection, order, kept))
+    moment = zero + timedelta(seconds=time.monotonic())
+    _replace(connection, old, _rows(order, kept, moment))
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 
@@ -85,7 +91,7 @@ def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Cla
     That is what is pending for its instances, which a new request takes the place of anyway. None
     where there was nothing of either. Raises ClaimLost, Outdated and PartlyAnswered.
     """
-    standing = _standing(connection, identity.uuids)
+    standing, _ = standing_claims.of(connection, identity.uuids)
     repeated = _repeated(connection, standing, identity, lease)
     if repeated is not None:
         return repeated
@@ -137,7 +143,7 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
     Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
     ClaimLost when somebody else is at it.
     """
-    standing = _standing(connection, uuids)
+    standing, _ = standing_claims.of(connection, uuids)
     return _give_back(connection, [row for row in standing if host in (None, row.host)])
 
 
@@ -150,31 +156,12 @@ def _give_back(connection: sa.Connection, standing: Iterable[sa.Row[Any]]) -> se
     return set(changes)
 
 
-def _standing(connection: sa.Connection, uuids: Collection[str]) -> list[sa.Row[Any]]:
-    return _where(connection, table.c.instance_uuid, uuids)
-
-
-def _where(
-    connection: sa.Connection, column: sa.Column[Any], values: Iterable[Any]
-) -> list[sa.Row[Any]]:
-    names = (
-        "id instance_uuid state compute_node_id host request_id digest attempt answer"
-        " vcpus memory_mb disk_mb numa pci"
-    )
-    columns = [table.c[name] for name in names.split()]
-    rows: list[sa.Row[Any]] = []
-    for some in chunks(list(values)):
-        query = sa.select(*columns).where(column.in_(some))
-        rows += connection.execute(query)
-    return rows
-
-
 def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:
     """Raise ClaimLost unless claims still are what they were; called with their nodes locked.
 
     Whoever changes a claim has locked its node, so from now on nobody does.
     """
-    if old and {*_where(connection, table.c.id, (row.id for row in old))} != {*old}:
+    if old and {*standing_claims.again(connection, old)} != {*old}:
         raise ClaimLost((), "an older claim has changed or ended")
 
 
@@ -218,7 +205,8 @@ def _replace(
     new = [row for row in rows if not _is_over(row, pending)]
     try:
         if new:
-            connection.execute(sa.insert(table), new)
+            # A list of one would be taken for many, which costs more.
+            connection.execute(_INSERT, new if len(new) > 1 else new[0])
     except DBDuplicateEntry:
         raise ClaimLost((), "the same instance was claimed for at the same time") from None
 
@@ -248,9 +236,8 @@ def _now(connection: sa.Connection) -> datetime:
     return moment
 
 
-def _rows(connection: sa.Connection, order: Order, claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def _rows(order: Order, claims: Sequence[Claim], moment: datetime) -> list[dict[str, Any]]:
     """Return the rows of claims. Those of all claims of an order have the same columns."""
-    moment = _now(connection)
     lease = {False: timedelta(seconds=order.lease), True: timedelta(seconds=order.alternates_lease)}
     return [
         {

@@ -13,6 +13,8 @@ from oslo_db import api, exception
 from oslo_db.sqlalchemy import enginefacade
 from pymysql.constants import ER
 
+from inventory import connections
+
 T = TypeVar("T")
 
 # How often one transaction is tried while the database reports a deadlock, a certification failure
@@ -120,11 +122,14 @@ def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
         " max_retries retry_interval"
     )
     options = {name: conf.database[name] for name in names.split() if name in conf.database}
+    # It would let green threads go on, which they do whenever one waits for the server.
+    options["thread_checkin"] = False
     url = _url(conf)
-    if url.get_backend_name() in ("mysql", "mariadb") and not options["connection_parameters"]:
+    if url.get_backend_name() in ("mysql", "mariadb"):
         # What the URL says itself must not be said twice.
         ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
-        options["connection_parameters"] = urlencode(ours)
+        parameters = options["connection_parameters"] or urlencode(ours)
+        options["connection_parameters"] = f"{parameters}&plugin={connections.PLUGIN}"
     return options
 
 

@@ -11,7 +11,7 @@ from oslo_service import service as oslo_service
 
 from conf.scheduler import view_max_age
 from conf.systemd import Notifier
-from inventory import heartbeat, migrations, services
+from inventory import claimed_groups, heartbeat, migrations, services
 from inventory.engine import Database, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
@@ -113,6 +113,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _warn_of_old_agents(self._database)
+            claimed_groups.prune(self._database)
         self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(
             self._database, [conf.host], services.SCHEDULER, conf.report_interval

@@ -5,8 +5,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
-from threading import Thread
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -16,6 +14,7 @@ from inventory.claims import ClaimLost, GroupUnlisted
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.orders import Claimed, Identity, Order
 from scheduler.claiming.orders import Terms
+from scheduler.claiming.threads import KeptThreads
 from scheduler.claiming.width import Width
 
 T = TypeVar("T")
@@ -25,14 +24,6 @@ Left = Callable[[], float]
 def forever() -> float:
     """Return how long somebody waits who has not said."""
     return math.inf
-
-
-def _run(future: "Future[T]", database: Database, work: Callable[[sa.Connection], T]) -> None:
-    try:
-        future.set_result(database.write(work))
-    # Whatever it is, it is raised again where the result is waited for.
-    except BaseException as error:
-        future.set_exception(error)
 
 
 class TooLate(Exception):
@@ -54,6 +45,7 @@ class Claimer:
         self.terms = terms
         self.width = Width()
         self._database = database
+        self._threads = KeptThreads()
         self._tell = tell
 
     def claim(self, order: Order, left: Left = forever) -> Claimed:
@@ -63,11 +55,13 @@ class Claimer:
         nobody is to find a claim that is made after all. Raises ClaimLost, Outdated,
         PartlyAnswered, TooLate and DatabaseUnavailable.
         """
-        try:
-            claimed = self._claim(order, left)
-        except GroupUnlisted as error:
-            claimed_groups.ensure(self._database, error.uuid)
-            claimed = self._claim(order, left)
+        claimed = None
+        while claimed is None:
+            try:
+                claimed = self._claim(order, left)
+            # It may be gone once more: see claimed_groups.prune().
+            except GroupUnlisted as error:
+                claimed_groups.ensure(self._database, error.uuid)
         if not claimed.repeated:
             self.width.won()
             self._tell({each.node_id for each in order.claims} | set(claimed.left))
@@ -107,8 +101,7 @@ class Claimer:
         seconds = left()
         if seconds == math.inf:
             return self._database.write(in_time)
-        future: Future[T] = Future()
-        Thread(target=_run, args=(future, self._database, in_time), daemon=True).start()
+        future = self._threads.run(lambda: self._database.write(in_time))
         try:
             return future.result(max(0.0, seconds))
         except TimeoutError:
