@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What oslo.messaging leaves open: messages of no form, and signs of life of what is over."""
+"""What oslo.messaging leaves open or does at a price: messages of no form, signs of life, polls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,24 +10,27 @@ from oslo_log import log
 
 from scheduler.objects.kinds import shown
 from scheduler.rpc.failures import InvalidInput
+from scheduler.rpc.signs_of_life import SignsOfLife
 
 LOG = log.getLogger(__name__)
 Dispatch = Callable[[Any], Any]
+# Seconds between two looks of a server whether it is to stop, while no message comes.
+POLL = 0.25
 REFUSALS = (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion, InvalidInput)
 
 
 def mend(dispatcher: oslo_messaging.RPCDispatcher) -> None:
-    """Refuse what cannot be dispatched with one line of the log, and end signs of life with a call.
+    """Refuse what cannot be dispatched with one line of the log, and give signs of life cheaply.
 
     It is the caller's mistake, or its curiosity, and no failure of this service.
     """
-    _end_signs_of_life(dispatcher)
-    dispatch = dispatcher.dispatch
+    dispatch, signs = dispatcher.dispatch, SignsOfLife()
 
     def refusing(incoming: Any) -> Any:
         try:
             _check_form(incoming.message)
-            return dispatch(incoming)
+            with signs.given(incoming):
+                return dispatch(incoming)
         except REFUSALS as error:
             reason = str(error)
             # It takes the error that is being handled, which the caller gets to see.
@@ -48,6 +51,20 @@ def drop_unreadable(server: Any) -> None:
     # Transports without consumers are in this process.
     for consumer in getattr(getattr(listener, "conn", None), "_consumers", ()):
         consumer.callback = _dropping(consumer.callback)
+
+
+def poll_calmly(server: Any) -> None:
+    """Let a server that waits for messages do just that. For one that has started.
+
+    oslo.messaging looks for acknowledgements to send after 1 ms, 2 ms, 4 ms and so on, which
+    messages of RPC have not: while a request is handled it costs about as much as decoding it.
+    After a long silence it looks every 5 seconds, and a stop waits for that.
+    """
+    connection = getattr(getattr(server.listener, "_poll_style_listener", None), "conn", None)
+    if connection is None:
+        return
+    consume = connection.consume
+    connection.consume = lambda timeout=None: consume(timeout=POLL)
 
 
 def _dropping(take: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -79,33 +96,3 @@ def _is_version(value: Any) -> bool:
         return True
     parts = value.split(".") if isinstance(value, str) else ()
     return 2 <= len(parts) <= 3 and all(each.isdecimal() and len(each) < 10 for each in parts)
-
-
-def _end_signs_of_life(dispatcher: Any) -> None:
-    """Let the thread that tells a caller "still at it" end with the call, whatever its end.
-
-    oslo.messaging begins one before it looks for the method, and ends it after the method only: for
-    one that there is not, it would go on as long as the caller has its queue.
-    """
-    dispatch, watch = dispatcher.dispatch, dispatcher._watchdog
-
-    def dispatching(incoming: Any) -> Any:
-        try:
-            return dispatch(incoming)
-        finally:
-            incoming.is_over = True
-            watched = getattr(incoming, "watched", None)
-            if watched is not None:
-                watched.set()
-
-    def watching(over: Any, incoming: Any) -> None:
-        incoming.watched = over
-        # Whichever of the two comes first, the other one sees it.
-        if getattr(incoming, "is_over", False):
-            over.set()
-        try:
-            watch(over, incoming)
-        except (TypeError, OverflowError) as error:
-            LOG.debug("No signs of life for a caller: %s", error)
-
-    dispatcher.dispatch, dispatcher._watchdog = dispatching, watching

@@ -63,6 +63,7 @@ class RpcServer:
         except oslo_messaging.MessageDeliveryFailure as error:
             raise (mismatch(error, exchange) or error) from None
         dispatching.drop_unreadable(self._server)
+        dispatching.poll_calmly(self._server)
 
     def alive(self) -> bool:
         """Tell whether the thread that takes requests still runs."""
