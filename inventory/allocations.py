@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of allocations as audits and schedulers read them, and what an audit makes of them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.chunks import chunks
+from inventory.named_rows import named
 from inventory.orders import CONFIRMED
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
@@ -100,18 +101,18 @@ def forget(connection: sa.Connection, ids: Collection[int]) -> None:
         connection.execute(sa.delete(table).where(table.c.compute_node_id.in_(some)))
 
 
-def counted(connection: sa.Connection, ids: Collection[int] | None = None) -> Sequence[sa.Row[Any]]:
+def counted(connection: sa.Connection, ids: Collection[int] | None = None) -> list[Any]:
     """Return the claims that count, on some nodes or all, with the columns of instances.
 
     So many as a node's column claims says; they stand for instances that are being built.
     """
     counts = table.c.state != CONFIRMED
     if ids is None:
-        return connection.execute(_as_instances().where(counts)).all()
-    rows: list[sa.Row[Any]] = []
+        return named(connection.execute(_as_instances().where(counts)))
+    rows: list[Any] = []
     for some in chunks(sorted(ids)):
         here = table.c.compute_node_id.in_(some)
-        rows += connection.execute(_as_instances().where(here, counts))
+        rows += named(connection.execute(_as_instances().where(here, counts)))
     return rows
 
 

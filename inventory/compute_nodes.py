@@ -10,7 +10,9 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from inventory import named_rows
 from inventory.chunks import chunks
+from inventory.named_rows import columns, named
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment, utc_now
 
@@ -141,24 +143,25 @@ def with_uuids(connection: sa.Connection, uuids: Iterable[str]) -> list[sa.Row[A
     return rows
 
 
-def all_live(connection: sa.Connection) -> list[sa.Row[Any]]:
-    """Return all whole live rows in the order of their ids."""
-    query = sa.select(table).where(table.c.deleted == 0).order_by(table.c.id)
-    return list(connection.execute(query))
+def all_live(connection: sa.Connection, names: Sequence[str] = ()) -> list[Any]:
+    """Return all live rows in the order of their ids: these columns of them, or whole ones."""
+    query = sa.select(*columns(table, names)).where(table.c.deleted == 0).order_by(table.c.id)
+    return named(connection.execute(query))
 
 
-def by_ids(connection: sa.Connection, ids: Iterable[int]) -> list[sa.Row[Any]]:
-    """Return the whole rows with these ids, dead ones included."""
-    rows: list[sa.Row[Any]] = []
+def by_ids(connection: sa.Connection, ids: Iterable[int], names: Sequence[str] = ()) -> list[Any]:
+    """Return the rows with these ids, dead ones included: these columns of them, or whole ones."""
+    rows: list[Any] = []
     for some in chunks(sorted(ids)):
-        rows += connection.execute(sa.select(table).where(table.c.id.in_(some)))
+        query = sa.select(*columns(table, names)).where(table.c.id.in_(some))
+        rows += named(connection.execute(query))
     return rows
 
 
-def written_since(connection: sa.Connection, moment: datetime) -> list[sa.Row[Any]]:
+def written_since(connection: sa.Connection, moment: datetime) -> list[Any]:
     """Return (id, generation) of the rows, dead ones included, that were written since moment."""
-    query = sa.select(table.c.id, table.c.generation).where(table.c.updated_at >= moment)
-    return list(connection.execute(query))
+    query = named_rows.written_since(table, ("id", "generation"))
+    return named(connection.execute(query, {"moment": moment}))
 
 
 def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:

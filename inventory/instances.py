@@ -12,8 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory import named_rows
 from inventory.chunks import chunks
 from inventory.instance_states import released
+from inventory.named_rows import columns, named
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 
@@ -101,23 +103,29 @@ def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, st
     return {(row.host, row.node) for row in connection.execute(query.distinct())}
 
 
-def all_live(connection: sa.Connection) -> Sequence[sa.Row[Any]]:
-    """Return all live rows."""
-    return connection.execute(sa.select(table).where(table.c.deleted == 0)).all()
+def all_live(connection: sa.Connection, names: Sequence[str] = ()) -> list[Any]:
+    """Return all live rows: these columns of them, or whole ones."""
+    query = sa.select(*columns(table, names)).where(table.c.deleted == 0)
+    return named(connection.execute(query))
 
 
-def of_hosts(connection: sa.Connection, hosts: Iterable[str]) -> list[sa.Row[Any]]:
-    """Return the live rows of some hosts."""
-    found: list[sa.Row[Any]] = []
+def of_hosts(
+    connection: sa.Connection, hosts: Iterable[str], names: Sequence[str] = ()
+) -> list[Any]:
+    """Return the live rows of some hosts: these columns of them, or whole ones."""
+    found: list[Any] = []
     for some in chunks(sorted(hosts)):
         here = sa.and_(table.c.host.in_(some), table.c.deleted == 0)
-        found += connection.execute(sa.select(table).where(here))
+        found += named(connection.execute(sa.select(*columns(table, names)).where(here)))
     return found
 
 
-def written_since(connection: sa.Connection, moment: datetime) -> Sequence[sa.Row[Any]]:
-    """Return the rows, dead ones included, that were written since moment."""
-    return connection.execute(sa.select(table).where(table.c.updated_at >= moment)).all()
+def written_since(
+    connection: sa.Connection, moment: datetime, names: Sequence[str] = ()
+) -> list[Any]:
+    """Return the rows, dead ones included, that were written since moment; see all_live()."""
+    query = named_rows.written_since(table, tuple(names))
+    return named(connection.execute(query, {"moment": moment}))
 
 
 def _is_kept(row: sa.Row[Any]) -> bool:

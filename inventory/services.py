@@ -9,6 +9,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import aggregates, revisions
+from inventory.named_rows import columns, named
 from inventory.tables import services as table
 from inventory.tables import utc_now
 
@@ -113,12 +114,17 @@ def older_than(connection: sa.Connection, binary: str, version: int) -> list[str
     return list(connection.scalars(query.order_by(table.c.host)))
 
 
-def all_live(connection: sa.Connection, binary: str | None = None) -> Sequence[sa.Row[Any]]:
-    """Return the live rows, of one binary or of all, each with the database's time as now."""
-    query = _query()
+def all_live(
+    connection: sa.Connection, binary: str | None = None, names: Sequence[str] = ()
+) -> list[Any]:
+    """Return the live rows, of one binary or of all, each with the database's time as now.
+
+    These columns of them, or whole ones.
+    """
+    query = _query(names)
     if binary:
         query = query.where(table.c.binary == binary)
-    return connection.execute(query.order_by(table.c.id)).all()
+    return named(connection.execute(query.order_by(table.c.id)))
 
 
 def listed(
@@ -196,8 +202,8 @@ def status_and_state(row: sa.Row[Any], limit: float) -> tuple[str, str]:
     return "disabled" if switched_off(row)[0] else "enabled", "up" if is_up(row, limit) else "down"
 
 
-def _query() -> sa.Select[Any]:
-    return sa.select(table, utc_now().label("now")).where(table.c.deleted == 0)
+def _query(names: Sequence[str] = ()) -> sa.Select[Any]:
+    return sa.select(*columns(table, names), utc_now().label("now")).where(table.c.deleted == 0)
 
 
 def _has_instances(row: sa.Row[Any]) -> bool:

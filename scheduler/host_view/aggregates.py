@@ -6,7 +6,7 @@ What was told of an aggregate counts until the inventory has something new to sa
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from inventory.aggregates import AggregateRecord
 from scheduler.decision.host_table import HostTable
@@ -63,15 +63,16 @@ class HostAggregates:
             for host in dict.fromkeys(aggregate.hosts):
                 by_host[host].append(aggregate)
         self._by_host = dict(by_host)
-        for row in self._hosts.rows():
-            self.write(row)
+        self.write([*self._hosts.rows()])
         self._settled = True
 
-    def write(self, row: int) -> None:
-        """Write the aggregates of one host into its row."""
-        found = self._by_host.get(self._hosts.get(row, "host"), [])
+    def write(self, rows: Sequence[int]) -> None:
+        """Write the aggregates of hosts into their rows."""
+        found = [self._by_host.get(self._hosts.get(row, "host"), ()) for row in rows]
         # What changes is made anew, so the identity of each tells one state from another.
-        self._hosts.set(row, "aggregates", found, tuple(id(each) for each in found))
+        keys = [tuple(map(id, each)) for each in found]
+        sets = dict(zip(keys, found, strict=True))
+        self._hosts.share(rows, "aggregates", keys, lambda key: [*sets[key]])
 
 
 def _changed(before: Iterable[Aggregate], after: Iterable[Aggregate]) -> Iterator[Aggregate]:

@@ -2,21 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What changed in the inventory since a moment, read in one transaction."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_log import log
 
 from inventory import aggregates, allocations, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
-from inventory.tables import utc_moment
+from scheduler.host_view import instance_facts, rows
 from scheduler.host_view.rows import seconds, written
 
+LOG = log.getLogger(__name__)
 # A transaction stamps its rows when it begins to write; others see them when it commits. Rows are
 # looked for as far back as such a transaction may take.
 OVERLAP = timedelta(seconds=10)
+# A refresh that takes longer, in seconds, is worth a line.
+SLOW = 1.0
+# What is read of a service: how it is switched, and when it was last seen.
+SERVICE_COLUMNS = (
+    "host",
+    "disabled",
+    "disabled_reason",
+    "maintenance",
+    "forced_down",
+    "last_seen_up",
+    "created_at",
+)
 
 
 @dataclass(slots=True)
@@ -47,6 +62,10 @@ class Changes:
         old = {node.host for node in self.nodes if node.generation < generations.get(node.id, -1)}
         self.hosts = [host for host in self.hosts if host not in old]
 
+    def without_rows(self) -> "Changes":
+        """Return what the next reading starts from."""
+        return Changes(self.complete, self.now, self.revisions)
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -65,13 +84,14 @@ class Wanted:
 
 def everything(connection: sa.Connection) -> Changes:
     """Return all live rows."""
+    numbers, now = revisions.current_and_now(connection)
     return Changes(
         complete=True,
-        now=_now(connection),
-        revisions=revisions.current(connection),
-        nodes=compute_nodes.all_live(connection),
+        now=now,
+        revisions=numbers,
+        nodes=compute_nodes.all_live(connection, rows.COLUMNS),
         claims=allocations.counted(connection),
-        instances=list(instances.all_live(connection)),
+        instances=instances.all_live(connection, instance_facts.COLUMNS),
         services=_services(connection),
         aggregates=aggregates.everything(connection),
     )
@@ -79,13 +99,14 @@ def everything(connection: sa.Connection) -> Changes:
 
 def of_nodes(connection: sa.Connection, ids: Collection[int]) -> Changes:
     """Return the rows of some nodes, dead ones included, as far as they are there."""
-    nodes = compute_nodes.by_ids(connection, ids)
+    nodes = compute_nodes.by_ids(connection, ids, rows.COLUMNS)
     return Changes(complete=False, nodes=nodes, claims=allocations.counted(connection, ids))
 
 
 def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
     """Return what was written since the last reading, and what is wanted besides."""
-    found = Changes(complete=False, now=_now(connection), revisions=revisions.current(connection))
+    numbers, now = revisions.current_and_now(connection)
+    found = Changes(complete=False, now=now, revisions=numbers)
     moment = last.now - OVERLAP
     new = {
         row.id
@@ -98,8 +119,8 @@ def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
         found.nodes, found.claims = nodes.nodes, nodes.claims
     found.hosts = wanted.hosts
     found.instances = [
-        *instances.written_since(connection, moment),
-        *instances.of_hosts(connection, wanted.hosts),
+        *instances.written_since(connection, moment, instance_facts.COLUMNS),
+        *instances.of_hosts(connection, wanted.hosts, instance_facts.COLUMNS),
     ]
     if wanted.heartbeats or _moved(found, last, revisions.SERVICES):
         found.services = _services(connection)
@@ -108,14 +129,16 @@ def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
     return found
 
 
+def say_how_long(changes: Changes, took: float) -> None:
+    """Log how many seconds a reading took with all that was made of it."""
+    level = logging.INFO if took > SLOW else logging.DEBUG
+    what = "all" if changes.complete else "changes of"
+    LOG.log(level, "Read %s %s nodes in %.1f ms", what, len(changes.nodes), 1000 * took)
+
+
 def _moved(found: Changes, last: Changes, name: str) -> bool:
     return found.revisions.get(name) != last.revisions.get(name)
 
 
 def _services(connection: sa.Connection) -> list[Any]:
-    return list(services.all_live(connection, services.COMPUTE[0]))
-
-
-def _now(connection: sa.Connection) -> datetime:
-    now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
-    return now
+    return services.all_live(connection, services.COMPUTE[0], SERVICE_COLUMNS)

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a table said something else than the database, as a complete reading shows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
+from oslo_log import log
 
 from scheduler.decision.columns import INTEGERS
 from scheduler.decision.host_table import HostTable
 
+LOG = log.getLogger(__name__)
 # What tells one row, and one state of it, from others.
 _IDENTITY = ("node_id", "generation")
 
@@ -40,6 +42,18 @@ class Survey:
         rows = np.flatnonzero(same & differs).tolist()
         get = self._hosts.get
         return [get(row, "host") for row in rows if get(row, "node_id") not in self._spared]
+
+
+def say_healed(missed: Sequence[str], differing: Sequence[str]) -> None:
+    """Say which hosts had been wrong: changes were missed, or figures differ for no reason."""
+    if missed or differing:
+        LOG.warning(
+            "The view of the hosts had missed changes of %s nodes and wrong figures of"
+            " %s others: %s; healed",
+            len(missed),
+            len(differing),
+            some_of([*missed, *differing]),
+        )
 
 
 def some_of(names: Collection[str], most: int = 5) -> str:

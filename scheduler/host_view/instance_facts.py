@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from oslo_log import log
@@ -19,22 +20,43 @@ _STATE = ("vm_state", "task_state", "power_state")
 _MOST_TEXTS = 4096
 
 
+# What is read of a row, with its end.
+COLUMNS = (
+    "uuid",
+    "host",
+    "node",
+    "project_id",
+    "vcpus",
+    "memory_mb",
+    "root_gb",
+    "ephemeral_gb",
+    "vm_state",
+    "task_state",
+    "os_type",
+    "flavor_id",
+    "flavor_name",
+    "image_properties",
+    "deleted",
+    "updated_at",
+)
+
+
 def instance_of(row: Any) -> Instance:
     """Return the instance that a row of the inventory describes."""
     return Instance(
         uuid=row.uuid,
-        host=row.host,
-        node=row.node,
-        project_id=row.project_id,
+        host=_shared(row.host),
+        node=_shared(row.node),
+        project_id=_shared(row.project_id),
         vcpus=row.vcpus,
         memory_mb=row.memory_mb,
         root_gb=row.root_gb,
         ephemeral_gb=row.ephemeral_gb,
-        vm_state=row.vm_state,
-        task_state=row.task_state,
-        os_type=row.os_type,
+        vm_state=_shared(row.vm_state),
+        task_state=_shared(row.task_state),
+        os_type=_shared(row.os_type),
         instance_type_id=row.flavor_id,
-        flavor_name=row.flavor_name,
+        flavor_name=_shared(row.flavor_name),
         image_properties=_image_properties(row.image_properties),
     )
 
@@ -62,6 +84,11 @@ def _other_flavor(known: Instance, newer: Instance) -> bool:
         if None not in (one, other) and one != other:
             return True
     return False
+
+
+def _shared(text: str | None) -> str | None:
+    """Return a text of which there are few: all instances with it share one in memory."""
+    return intern(text) if text else text
 
 
 # Many instances share an image: its text is parsed once, and complained of once.

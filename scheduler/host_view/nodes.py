@@ -11,7 +11,8 @@ from inventory import services
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.aggregates import HostAggregates
 from scheduler.host_view.changes import Changes
-from scheduler.host_view.rows import write_node, written
+from scheduler.host_view.promises import Place
+from scheduler.host_view.rows import write_nodes, written
 
 LOG = log.getLogger(__name__)
 # How far a row that is pushed may be ahead of the database's clock as it is known here, in seconds.
@@ -70,8 +71,29 @@ class Nodes:
 
     def take(self, nodes: Iterable[Any]) -> None:
         """Write rows of the inventory into the table, and remove the nodes of dead ones."""
-        for node in nodes:
-            self._take(node)
+        alive = self._alive(nodes)
+        if not alive:
+            return
+        found = {self._hosts.row_of(*place): node for place, node in alive.items()}
+        for row, node in found.items():
+            if row is not None and self._node_id(row) != node.id:
+                # Another one has its name now.
+                self._remove(row)
+        self._add([place for place in alive if self._hosts.row_of(*place) is None])
+        rows = {self._row(place): node for place, node in alive.items()}
+        for node in write_nodes(self._hosts, rows, self.consumed):
+            self.consumed.pop(node.id, None)
+        # Last: what could not be written is to be read again.
+        self.generations.update({node.id: node.generation for node in alive.values()})
+
+    def places(self, nodes: Iterable[Any]) -> set[Place]:
+        """Return the names of nodes that were taken, without those that others have by now."""
+        places = ((node, (node.host, node.hypervisor_hostname)) for node in nodes)
+        return {
+            place
+            for node, place in places
+            if not node.deleted or self._hosts.row_of(*place) is None
+        }
 
     def keep(self, nodes: Sequence[Any], busy: Collection[int] = ()) -> list[Any]:
         """Forget all nodes but these, and of which generations they are; return those to take.
@@ -102,38 +124,38 @@ class Nodes:
 
     def write_services(self) -> None:
         """Write what is known of the services into all rows."""
-        for row in self._hosts.rows():
-            self._write_service(row)
+        self._write_services([*self._hosts.rows()])
 
     def set_trust(self, levels: Mapping[str, str]) -> None:
         """Take over the levels of trust by node."""
         # As a rule nothing is new since the last request that asked.
         if levels != self._trust:
             self._trust = levels
-            for row in self._hosts.rows():
-                self._write_trust(row)
+            self._write_trust([*self._hosts.rows()])
 
-    def _take(self, node: Any) -> None:
-        row = self._hosts.row_of(node.host, node.hypervisor_hostname)
-        same = row is not None and self._node_id(row) == node.id
-        if row is not None and same == bool(node.deleted):
-            # It is gone, or another one has its name now.
-            self._remove(row)
-            row = None
-        if node.deleted:
+    def _alive(self, nodes: Iterable[Any]) -> dict[Place, Any]:
+        """Remove the nodes of dead rows, return the others by their names."""
+        alive: dict[Place, Any] = {}
+        for node in nodes:
+            place = (node.host, node.hypervisor_hostname)
+            if not node.deleted:
+                alive[place] = node
+                continue
+            row = self._hosts.row_of(*place)
+            if row is not None and self._node_id(row) == node.id:
+                self._remove(row)
+            if place in alive and alive[place].id == node.id:
+                del alive[place]
             self.generations[node.id] = node.generation
-            return
-        if row is None:
-            row = self._hosts.add(node.host, node.hypervisor_hostname)
-            self.moved.add(node.host)
-            self._hosts.set(row, "cell_uuid", self._cell_uuid)
-            self._aggregates.write(row)
-            self._write_service(row)
-            self._write_trust(row)
-        if write_node(self._hosts, row, node, self.consumed.get(node.id, 0.0)):
-            self.consumed.pop(node.id, None)
-        # Last: one that could not be written is to be read again.
-        self.generations[node.id] = node.generation
+        return alive
+
+    def _add(self, places: Sequence[Place]) -> None:
+        rows = self._hosts.add_each(places)
+        self.moved.update(host for host, _ in places)
+        self._hosts.write(rows, "cell_uuid", [self._cell_uuid] * len(rows))
+        self._aggregates.write(rows)
+        self._write_services(rows)
+        self._write_trust(rows)
 
     def _is_newer(self, node: Any) -> bool:
         return bool(node.generation > self.generations.get(node.id, -1))
@@ -154,29 +176,34 @@ class Nodes:
         self.moved.add(self._hosts.get(row, "host"))
         self._hosts.remove(row)
 
-    def _write_trust(self, row: int) -> None:
-        level = self._trust.get(self._hosts.get(row, "nodename"))
-        if self._hosts.get(row, "trust_level") != level:
-            self._hosts.set(row, "trust_level", level)
+    def _write_trust(self, rows: Sequence[int]) -> None:
+        nodes = [self._hosts.get(row, "nodename") for row in rows]
+        self._hosts.write(rows, "trust_level", map(self._trust.get, nodes))
 
-    def _write_service(self, row: int) -> None:
-        host = self._hosts.get(row, "host")
-        service = self._services.get(host)
-        known = self._hosts.get(row, "unserved")
-        self._hosts.set(row, "unserved", service is None)
-        if service is None:
-            if not known:
+    def _write_services(self, rows: Sequence[int]) -> None:
+        found = {row: self._services.get(self._hosts.get(row, "host")) for row in rows}
+        for row in [row for row, service in found.items() if service is None]:
+            if not self._hosts.get(row, "unserved"):
+                host = self._hosts.get(row, "host")
                 LOG.warning("Host %s has a compute node and no compute service; not used", host)
-            return
-        disabled, reason = services.switched_off(service)
-        self._hosts.set(row, "service_disabled", disabled)
-        self._hosts.set(row, "disabled_reason", reason)
-        self._hosts.set(row, "forced_down", service.forced_down)
-        self._hosts.set(row, "last_seen", self.services_at - services.heartbeat_age(service))
+        self._hosts.write(rows, "unserved", [service is None for service in found.values()])
+        served = {row: service for row, service in found.items() if service is not None}
+        for name, of in {
+            "service_disabled": lambda each: services.switched_off(each)[0],
+            "disabled_reason": lambda each: services.switched_off(each)[1],
+            "forced_down": lambda each: each.forced_down,
+            "last_seen": lambda each: self.services_at - services.heartbeat_age(each),
+        }.items():
+            self._hosts.write([*served], name, map(of, served.values()))
 
     def _node_id(self, row: int) -> int:
         found: int = self._hosts.get(row, "node_id")
         return found
 
-    def _place(self, row: int) -> tuple[str, str]:
+    def _row(self, place: Place) -> int:
+        row = self._hosts.row_of(*place)
+        assert row is not None
+        return row
+
+    def _place(self, row: int) -> Place:
         return self._hosts.get(row, "host"), self._hosts.get(row, "nodename")

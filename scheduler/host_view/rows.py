@@ -7,9 +7,11 @@ under which the table keeps what it means.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from oslo_log import log
@@ -23,33 +25,32 @@ LOG = log.getLogger(__name__)
 # How the names of metrics end that agents store as shares of 1.
 PERCENT = ".percent"
 
-_SAME = (
-    "uuid",
-    "host_ip",
-    "hypervisor_type",
-    "hypervisor_version",
-    "hypervisor_hostname",
-    "cpu_info",
-)
 
+def write_nodes(
+    hosts: HostTable, nodes: Mapping[int, Any], consumed: Mapping[int, float]
+) -> list[Any]:
+    """Write rows of compute_nodes into rows of the table; return those that were not outdated.
 
-def write_node(hosts: HostTable, row: int, node: Any, consumed: float = 0.0) -> bool:
-    """Write what a row of compute_nodes says into a row of the table; False if it is outdated.
-
-    A node that has never reported its free disk is not finished and counts as outdated. What was
-    consumed here at a moment, without a claim in the database, stays until the node is written
-    later than that: in seconds since 1970 on the database's clock.
+    nodes has them by the row. One that has never reported its free disk is not finished and counts
+    as outdated. What was consumed of a node at a moment, without a claim in the database, stays
+    until the node is written later than that: by its id, in seconds since 1970 on the database's
+    clock.
     """
-    hosts.set(row, "node_id", node.id)
-    hosts.set(row, "generation", node.generation)
-    for name in _SAME:
-        hosts.set(row, name, getattr(node, name))
-    at = written(node)
-    if node.free_disk_gb is None or consumed > at:
-        return False
-    hosts.set(row, "updated", at)
-    _write_resources(hosts, row, node)
-    return True
+    for name, of in _ALWAYS.items():
+        hosts.write([*nodes], name, map(of, nodes.values()))
+    current = {
+        row: node
+        for row, node in nodes.items()
+        if node.free_disk_gb is not None and consumed.get(node.id, 0.0) <= written(node)
+    }
+    rows, found = [*current], [*current.values()]
+    for name, of in _RESOURCES.items():
+        hosts.write(rows, name, map(of, found))
+    for name in _READERS:
+        texts = [getattr(node, name) or "" for node in found]
+        hosts.share(rows, name, texts, partial(_read, name))
+    _write_counts(hosts, current)
+    return found
 
 
 def seconds(moment: datetime | None) -> float:
@@ -60,25 +61,6 @@ def seconds(moment: datetime | None) -> float:
 def written(node: Any) -> float:
     """Return when a row of compute_nodes was written, in seconds since 1970."""
     return seconds(node.updated_at or node.created_at)
-
-
-def _write_resources(hosts: HostTable, row: int, node: Any) -> None:
-    hosts.set(row, "total_usable_ram_mb", node.memory_mb)
-    hosts.set(row, "free_ram_mb", node.free_ram_mb)
-    hosts.set(row, "total_usable_disk_gb", node.local_gb)
-    hosts.set(row, "free_disk_mb", _free_disk_mb(node))
-    hosts.set(row, "disk_mb_used", _exact(node.disk_mb_used, node.local_gb_used))
-    hosts.set(row, "vcpus_total", node.vcpus)
-    hosts.set(row, "vcpus_used", node.vcpus_used)
-    for name in compute_nodes.RATIOS:
-        hosts.set(row, name, getattr(node, name))
-    for name in _READERS:
-        _write_parsed(hosts, row, name, getattr(node, name) or "")
-    stats = hosts.get(row, "stats") or {}
-    # Each claim is an instance that is being built.
-    hosts.set(row, "num_instances", _count(stats, "num_instances", node) + node.claims)
-    hosts.set(row, "num_io_ops", _count(stats, "io_workload", node) + node.claims)
-    hosts.set(row, "failed_builds", _count(stats, "failed_builds", node))
 
 
 def _free_disk_mb(node: Any) -> int:
@@ -92,17 +74,27 @@ def _exact(mb: int | None, gb: int) -> int:
     return gb * 1024 if mb is None else mb
 
 
-def _write_parsed(hosts: HostTable, row: int, name: str, text: str) -> None:
-    if hosts.share(row, name, text):
-        return
+def _write_counts(hosts: HostTable, nodes: Mapping[int, Any]) -> None:
+    counts = []
+    for row, node in nodes.items():
+        stats = hosts.get(row, "stats") or {}
+        # Each claim is an instance that is being built.
+        instances = _count("num_instances", node, stats) + node.claims
+        io_ops = _count("io_workload", node, stats) + node.claims
+        counts.append((instances, io_ops, _count("failed_builds", node, stats)))
+    names = ("num_instances", "num_io_ops", "failed_builds")
+    for name, found in zip(names, zip(*counts, strict=True), strict=False):
+        hosts.write([*nodes], name, found)
+
+
+def _read(name: str, text: str) -> Any:
     read = _READERS[name]
     try:
-        value = read(text)
+        return read(text)
     # One unreadable row must not keep all other hosts from being read.
     except (ValueError, RecursionError, OverflowError) as error:
         LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
-        value = read("")
-    hosts.set(row, name, value, text)
+        return read("")
 
 
 def _plain(kind: type) -> Callable[[str], Any]:
@@ -128,6 +120,16 @@ def _metrics(text: str) -> Any:
     return metrics
 
 
+def _count(name: str, node: Any, stats: Mapping[str, Any]) -> int:
+    with suppress(TypeError, ValueError, OverflowError):
+        count = int(stats.get(name) or 0)
+        # With the claims as well it fits into a column.
+        if count.bit_length() < 63:
+            return count
+    LOG.warning("Statistic %s of %s is %r, no number; taken as 0", name, node.host, stats[name])
+    return 0
+
+
 # Each takes "" for nothing reported, which counts as well in place of what cannot be read: such a
 # host has no devices to give, and no cells for guests that need some.
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -137,13 +139,35 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "numa_topology": numa_topology_from_json,
     "pci_stats": lambda text: PciPools(pci_pools_from_json(text)),
 }
-
-
-def _count(stats: dict[str, Any], name: str, node: Any) -> int:
-    with suppress(TypeError, ValueError, OverflowError):
-        count = int(stats.get(name) or 0)
-        # With the claims as well it fits into a column.
-        if count.bit_length() < 63:
-            return count
-    LOG.warning("Statistic %s of %s is %r, no number; taken as 0", name, node.host, stats[name])
-    return 0
+_FACTS = (
+    "generation",
+    "uuid",
+    "host_ip",
+    "hypervisor_type",
+    "hypervisor_version",
+    "hypervisor_hostname",
+    "cpu_info",
+)
+# What is read of a row.
+COLUMNS = (
+    *("id", "host", "created_at", "updated_at", "deleted", "claims", *_FACTS),
+    *("memory_mb", "free_ram_mb", "vcpus", "vcpus_used", *compute_nodes.RATIOS),
+    *("local_gb", "local_gb_used", "free_disk_gb", "disk_available_least"),
+    *("disk_mb_used", "free_disk_mb", *_READERS),
+)
+# How the columns of a table are made of a row: those that do not change with use, and the others.
+_ALWAYS: dict[str, Callable[[Any], Any]] = {
+    "node_id": attrgetter("id"),
+    **{name: attrgetter(name) for name in _FACTS},
+}
+_RESOURCES: dict[str, Callable[[Any], Any]] = {
+    "updated": written,
+    "total_usable_ram_mb": attrgetter("memory_mb"),
+    "free_ram_mb": attrgetter("free_ram_mb"),
+    "total_usable_disk_gb": attrgetter("local_gb"),
+    "free_disk_mb": _free_disk_mb,
+    "disk_mb_used": lambda node: _exact(node.disk_mb_used, node.local_gb_used),
+    "vcpus_total": attrgetter("vcpus"),
+    "vcpus_used": attrgetter("vcpus_used"),
+    **{name: attrgetter(name) for name in compute_nodes.RATIOS},
+}

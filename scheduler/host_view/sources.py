@@ -7,7 +7,7 @@ node, so that a service with many nodes costs no more than one with many instanc
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.claimed import ClaimedInstances
@@ -30,9 +30,15 @@ class Sources:
         self.promises = Promises()
         self.told = ToldInstances()
 
-    def of(self, host: str, uuids: Uuids) -> Iterator[tuple[int, dict[str, list[Instance]]]]:
-        """Yield each row of a host, with {uuid: what those say who say that it is there}."""
-        others = self._others(host, uuids)
+    def of(
+        self, host: str, uuids: Uuids, node: str | None = None
+    ) -> Iterator[tuple[int, dict[str, list[Instance]]]]:
+        """Yield each row of a host, with {uuid: what those say who say that it is there}.
+
+        Where somebody has said something of one node, it is enough to look at that, unless the
+        compute service told of the instances: that may have been about any.
+        """
+        others = self._others(host, uuids, None if in_both(uuids, self.told.on(host)) else node)
         told = self.told.on(host)
         told_on: dict[int, dict[str, Instance]] = defaultdict(dict)
         for uuid, row in self._told_rows(host, uuids, others).items():
@@ -74,11 +80,11 @@ class Sources:
         found: int = self._hosts.get(row, "node_id")
         return found
 
-    def _others(self, host: str, uuids: Uuids) -> dict[int, Said]:
-        """Return by row what everybody says but the compute service."""
+    def _others(self, host: str, uuids: Uuids, node: str | None = None) -> dict[int, Said]:
+        """Return by row what everybody says but the compute service: of one node or of all."""
         promised = self.promises.of(uuids)
         found: dict[int, Said] = {}
-        for row in self._hosts.rows_of_host(host):
+        for row in self._rows(host, node):
             place, claimed = self.place(row), self.claimed.on(self.node_id(row))
             found[row] = (
                 promised.get(place, {}),
@@ -86,6 +92,12 @@ class Sources:
                 self.reported.of(place, uuids),
             )
         return found
+
+    def _rows(self, host: str, node: str | None) -> Iterable[int]:
+        if node is None:
+            return self._hosts.rows_of_host(host)
+        row = self._hosts.row_of(host, node)
+        return () if row is None else (row,)
 
     def _told_rows(self, host: str, uuids: Uuids, others: dict[int, Said]) -> dict[str, int]:
         told = self.told.on(host)

@@ -6,6 +6,7 @@ Casts may be lost, come late or come in another order than they were sent; they 
 remembered is bounded, so that a caller gone wild costs no more than memory that was planned for.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -105,18 +106,24 @@ class ToldAggregates:
     """Aggregates, told apart by uuid, and by id where one comes without."""
 
     def __init__(self) -> None:
-        self._told: list[Aggregate] = []
+        # Those without uuid by their ids, and the uuids of the others by those.
+        self._by_uuid: dict[str, Aggregate] = {}
+        self._by_id: dict[int | None, Aggregate] = {}
+        self._uuids: dict[int | None, dict[str, None]] = defaultdict(dict)
         # The uuids of those that were deleted, the oldest first: the inventory may have them still.
         self._gone: dict[str, None] = {}
 
     def put(self, aggregate: Aggregate) -> None:
         """Remember an aggregate in the place of what was told of it before."""
         self._drop(aggregate)
-        if len(self._told) < MOST_AGGREGATES:
-            self._told.append(aggregate)
-        else:
+        if len(self._by_uuid) + len(self._by_id) >= MOST_AGGREGATES:
             ours = aggregate.uuid or aggregate.id
             LOG.warning("Casts told of more than %s aggregates; %s ignored", MOST_AGGREGATES, ours)
+        elif aggregate.uuid:
+            self._by_uuid[aggregate.uuid] = aggregate
+            self._uuids[aggregate.id][aggregate.uuid] = None
+        else:
+            self._by_id[aggregate.id] = aggregate
 
     def end(self, aggregate: Aggregate) -> None:
         """Remember that an aggregate was deleted; of one without uuid, forget what was told."""
@@ -128,7 +135,12 @@ class ToldAggregates:
 
     def forget(self, uuid: str | None) -> None:
         """Forget whatever was told of the aggregate with a uuid."""
-        self._told = [each for each in self._told if not each.uuid or each.uuid != uuid]
+        found = self._by_uuid.pop(uuid or "", None)
+        if found is not None and found.uuid:
+            here = self._uuids[found.id]
+            del here[found.uuid]
+            if not here:
+                del self._uuids[found.id]
         self._gone.pop(uuid or "", None)
 
     def over(self, inventory: Iterable[Aggregate]) -> list[Aggregate]:
@@ -137,22 +149,20 @@ class ToldAggregates:
         Those whose end was told are not among them. The ids of the inventory are numbers of its
         own, so they say nothing of those that were told.
         """
-        told = {each.uuid: each for each in self._told}
         found = [
-            told.get(each.uuid, each) if each.uuid else each
+            self._by_uuid.get(each.uuid, each) if each.uuid else each
             for each in inventory
             if each.uuid not in self._gone
         ]
         replaced = {id(each) for each in found}
-        more = [each for each in self._told if id(each) not in replaced]
+        told = (*self._by_uuid.values(), *self._by_id.values())
+        more = [each for each in told if id(each) not in replaced]
         return found + sorted(more, key=lambda each: (each.id or 0, each.uuid or ""))
 
     def _drop(self, aggregate: Aggregate) -> None:
-        self._told = [each for each in self._told if not _same(each, aggregate)]
-        self._gone.pop(aggregate.uuid or "", None)
-
-
-def _same(one: Aggregate, other: Aggregate) -> bool:
-    if one.uuid and other.uuid:
-        return one.uuid == other.uuid
-    return one.id is not None and one.id == other.id
+        self.forget(aggregate.uuid)
+        if aggregate.id is not None:
+            self._by_id.pop(aggregate.id, None)
+            if not aggregate.uuid:
+                for uuid in [*self._uuids.get(aggregate.id, ())]:
+                    self.forget(uuid)

@@ -8,24 +8,22 @@ what they have written: of two rows of a node the one of the higher generation c
 come. Between two writes of a row, what decisions took from its host is remembered here.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from threading import RLock
 from typing import Any
-
-from oslo_log import log
 
 from inventory.engine import Database, DatabaseUnavailable
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
+from scheduler.host_view import garbage
 from scheduler.host_view.aggregates import HostAggregates
-from scheduler.host_view.changes import Changes, Wanted, everything, since
-from scheduler.host_view.drift import Survey, some_of
+from scheduler.host_view.changes import Changes, Wanted, everything, say_how_long, since
+from scheduler.host_view.doubts import Doubts
+from scheduler.host_view.drift import Survey, say_healed
 from scheduler.host_view.nodes import Nodes
 from scheduler.host_view.reservations import Reservations
 from scheduler.host_view.rows import seconds
@@ -35,11 +33,8 @@ from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
-LOG = log.getLogger(__name__)
 # Agents beat every ten seconds; reading the beats more often tells nothing new.
 HEARTBEATS_EVERY = 10.0
-# A refresh that takes longer, in seconds, is worth a line.
-SLOW = 1.0
 # How long a decision that could use the view as it is waits for what is disputed to be read.
 PATIENCE = 1.0
 
@@ -64,10 +59,7 @@ class HostView:
         self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
         self._whereabouts = Whereabouts(self._hosts)
         self._reservations = Reservations(self._hosts, self._whereabouts)
-        # Nodes of which this process knows that it does not know what they have left. Each doubt
-        # has a mark of its own.
-        self._doubtful: dict[int, int] = {}
-        self._marks = count()
+        self._doubts = Doubts()
         # What casts told, in the order in which they came.
         self._heard: deque[Callable[[float], None]] = deque()
         self._last: Changes | None = None
@@ -127,11 +119,16 @@ class HostView:
     def refresh(self) -> None:
         """Read what changed and apply it; everything, when the last complete reading is old."""
         began = time.monotonic()
+        complete = self._last is None or began - self._loaded_at >= self._reload_interval
+        with garbage.left_alone(complete):
+            self._refresh(began, complete)
+
+    def _refresh(self, began: float, complete: bool) -> None:
         with self._lock:
-            last, doubtful = self._last, self._doubtful.copy()
+            last, doubtful = self._last, self._doubts.open
             disputes = dict(self._whereabouts.disputes.open)
             nodes = self._whereabouts.nodes_of(disputes)
-        if last is None or began - self._loaded_at >= self._reload_interval:
+        if last is None or complete:
             changes = self._database.read(everything)
         else:
             heartbeats = began - self._nodes.services_at >= HEARTBEATS_EVERY
@@ -141,12 +138,12 @@ class HostView:
             self._apply(changes, began, doubtful)
             read = disputes if changes.complete else changes.hosts
             self._whereabouts.disputes.close({host: disputes[host] for host in read})
-        _say_how_long(changes, time.monotonic() - began)
+        say_how_long(changes, time.monotonic() - began)
 
     def distrust(self, node_ids: Collection[int]) -> None:
         """Let the next refresh read these nodes and write them whatever was reserved there."""
         with self._lock:
-            self._doubtful.update(dict.fromkeys(node_ids, next(self._marks)))
+            self._doubts.add(node_ids)
 
     def take(
         self, nodes: Sequence[Any], instances: Sequence[Any], claims: Sequence[Any] = ()
@@ -161,7 +158,7 @@ class HostView:
                 return
             news = self._nodes.news(nodes, self._last, self._database_time(time.monotonic()))
             self._nodes.take(news)
-            places = {(node.host, node.hypervisor_hostname) for node in news}
+            places = self._nodes.places(news)
             changes = Changes(complete=False, nodes=news, claims=claims)
             changes.instances = [each for each in instances if (each.host, each.node) in places]
             self._apply_instances(changes)
@@ -266,16 +263,14 @@ class HostView:
             # A push was faster than the reading, which says nothing of what was reserved since.
             outrun = read - {node.id for node in changes.nodes}
             doubtful = {each: mark for each, mark in doubtful.items() if each not in outrun}
-        for node_id, mark in doubtful.items():
-            if self._doubtful.get(node_id) == mark:
-                del self._doubtful[node_id]
+        self._doubts.end(doubtful)
         if changes.aggregates is not None:
             self._aggregates.read(changes.aggregates)
             self._aggregates.settle()
         if changes.services is not None:
             self._nodes.write_services()
         self._apply_instances(changes)
-        self._last, self._read_at = changes, began
+        self._last, self._read_at = changes.without_rows(), began
 
     def _apply_nodes_anew(self, changes: Changes, began: float, doubtful: Collection[int]) -> None:
         # What is reserved at the time may be in the rows that were read, or not yet.
@@ -284,15 +279,7 @@ class HostView:
         missed = self._nodes.missed(changes, self._last)
         changes.nodes = self._nodes.keep(changes.nodes, busy)
         self._nodes.take(changes.nodes)
-        differing = survey.differing()
-        if missed or differing:
-            LOG.warning(
-                "The view of the hosts had missed changes of %s nodes and wrong figures of"
-                " %s others: %s; healed",
-                len(missed),
-                len(differing),
-                some_of([*missed, *differing]),
-            )
+        say_healed(missed, survey.differing())
 
     def _apply_instances(self, changes: Changes) -> None:
         self._whereabouts.follow(self._nodes.moved)
@@ -302,9 +289,3 @@ class HostView:
     def _database_time(self, now: float) -> float:
         """Return a moment as the database's clock shows it, in seconds since 1970."""
         return seconds(self._last.now) + now - self._read_at if self._last else 0.0
-
-
-def _say_how_long(changes: Changes, took: float) -> None:
-    level = logging.INFO if took > SLOW else logging.DEBUG
-    what = "all" if changes.complete else "changes of"
-    LOG.log(level, "Read %s %s nodes in %.1f ms", what, len(changes.nodes), 1000 * took)

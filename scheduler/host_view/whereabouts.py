@@ -82,7 +82,7 @@ class Whereabouts:
         before = [self._sources.place(each) for each in residents.rows_of(uuid)]
         older = self._promises.add(sent, self._sources.place(row), now, before)
         if older is not None:
-            self._settle(older[0], {uuid: None})
+            self._settle(older[0], {uuid: None}, older[1])
 
     def tell(self, host: str, instances: Iterable[Instance], moment: float) -> None:
         """Take in that the compute service of a host has these instances, others perhaps too."""
@@ -129,13 +129,16 @@ class Whereabouts:
 
     def follow(self, hosts: Iterable[str]) -> None:
         """Write anew what is known of hosts whose nodes have come or gone."""
+        promised: dict[str, list[str]] = defaultdict(list)
+        for uuid, (host, _) in self._promises:
+            promised[host].append(uuid)
         for host in hosts:
             places = self._sources.places(host)
             if not places:
                 self._forget_told(host)
                 self.disputes.forget(host)
             uuids = {uuid for place in places for uuid in self._reported.rows(place)}
-            uuids |= {uuid for uuid, place in self._promises if place[0] == host}
+            uuids.update(promised.get(host, ()))
             for row in self._hosts.rows_of_host(host):
                 uuids |= self._claimed.on(self._sources.node_id(row)).keys()
             self._settle(host, dict.fromkeys(uuids.union(self._told.on(host))))
@@ -160,13 +163,16 @@ class Whereabouts:
 
     def _read_instances(self, changes: Changes) -> None:
         live, ended = [], []
+        plain: dict[int, dict[str, Instance]] = defaultdict(dict)
         for row in changes.instances:
             if row.deleted or released(row.vm_state, row.task_state):
                 if self._end((row.host, row.node), row.uuid, seconds(row.updated_at)):
                     ended.append((row.host, row.uuid))
             else:
-                self._report((row.host, row.node), row)
+                self._report((row.host, row.node), row, plain)
                 live.append(row)
+        for at, instances in plain.items():
+            self._hosts.residents.change(at, instances)
         places = [place for host in changes.hosts for place in self._sources.places(host)]
         if changes.complete or places:
             # They were there when the inventory was last read.
@@ -193,22 +199,23 @@ class Whereabouts:
 
     def _settle_claim(self, place: Place, uuid: str, claimed: Instance | None) -> None:
         # An instance that is seen is no longer what it was to be.
-        self._settle(place[0], {uuid: None if self.reports(place, uuid) else claimed})
+        self._settle(place[0], {uuid: None if self.reports(place, uuid) else claimed}, place[1])
 
-    def _report(self, place: Place, row: Any) -> None:
+    def _report(self, place: Place, row: Any, plain: dict[int, dict[str, Instance]]) -> None:
+        """Take over a live row; what nobody else says anything about is left in plain, by row."""
+        uuid = row.uuid
         instance = self._reported.put(place, row)
         at = self._hosts.row_of(*place)
         if at is not None:
-            self._arrive({row.uuid: place})
+            self._arrive({uuid: place})
         if instance is None:
             return
-        residents, told = self._hosts.residents, self._told.on(place[0])
-        seen = self.reports(place, row.uuid)
-        if at is None or row.uuid in residents.on(at) or row.uuid in told or not seen:
-            self._settle(place[0], {row.uuid: instance})
+        host = place[0]
+        told = uuid in self._told.on(host) or not self.reports(place, uuid)
+        if at is None or told or uuid in self._hosts.residents.on(at):
+            self._settle(host, {uuid: instance}, place[1])
         else:
-            # Nobody else says anything, as of most instances: there is nothing to put together.
-            residents.add(at, row.uuid, instance)
+            plain[at][uuid] = instance
 
     def _end(self, place: Place, uuid: str, moment: float) -> bool:
         """Take in that a row ended at a moment, or later; what was told before ends with it.
@@ -229,12 +236,10 @@ class Whereabouts:
 
     def _arrive(self, places: Mapping[str, Place]) -> None:
         """Take it that instances are on nodes, and no longer where else they were sent to."""
-        promised = (
-            (uuid, place, self._promises.kept(uuid, place)) for uuid, place in places.items()
-        )
-        self._settle_each(
-            (sent[0], uuid) for uuid, place, sent in promised if sent is not None and sent != place
-        )
+        for uuid, place in places.items():
+            sent = self._promises.kept(uuid, place)
+            if sent is not None and sent != place:
+                self._settle(sent[0], {uuid: None}, sent[1])
 
     def _settle_each(self, places: Iterable[tuple[str, str]]) -> None:
         """Settle the instances of many hosts, given as (host, uuid)."""
@@ -244,15 +249,17 @@ class Whereabouts:
         for host, uuids in by_host.items():
             self._settle(host, uuids)
 
-    def _settle(self, host: str, news: Mapping[str, Instance | None]) -> None:
+    def _settle(
+        self, host: str, news: Mapping[str, Instance | None], node: str | None = None
+    ) -> None:
         """Write into the nodes of a host what all sources together say about instances.
 
-        news has what one of the sources has just said of each.
+        news has what one of the sources has just said of each, of a node if that is known.
         """
         if not news:
             return
         residents = self._hosts.residents
-        for row, said in self._sources.of(host, news):
+        for row, said in self._sources.of(host, news, node):
             here = residents.on(row)
             gone = [uuid for uuid in in_both(news, here) if uuid not in said]
             if not said and not gone:

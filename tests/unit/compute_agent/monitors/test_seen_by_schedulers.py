@@ -11,7 +11,7 @@ from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import DriverUnavailable, NodeName
 from inventory import compute_nodes
 from scheduler.decision.host_table import HostTable
-from scheduler.host_view.rows import write_node
+from scheduler.host_view.rows import write_nodes
 from scheduler.weighers.metrics import MetricsWeigher
 from tests.builders import a_request
 from tests.fixtures import agent
@@ -36,7 +36,8 @@ def hosts(tmp_path: Path) -> HostTable:
     tracker = ResourceTracker(conf, database, driver, load(conf, driver).read)
     tracker.audit({name.host: number for number, name in enumerate((BUSY, IDLE, SILENT))})
     for node in database.read(compute_nodes.all_live):
-        assert write_node(table, table.add(node.host, node.hypervisor_hostname), node)
+        row = table.add(node.host, node.hypervisor_hostname)
+        assert write_nodes(table, {row: node}, {}) == [node]
     database.close()
     return table
 

@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inventory import aggregates
@@ -315,6 +315,9 @@ STEPS = st.lists(
 )
 
 
+_REPLACED = ("read", True, [], "h1", {"u1"})
+
+
 class Play:
     """A database, a view of it, and pushes that come in any order, again or never."""
 
@@ -361,6 +364,8 @@ class Play:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(STEPS, DELIVERIES)
+# A node is deleted and comes back as another one while everything is read; its end is pushed last.
+@example([("write", "h1", {"u1"}, ""), ("delete", "h1"), ("age",), _REPLACED], [1])
 def test_however_pushes_and_readings_come_the_view_is_what_the_database_has(cloud, steps, last):
     play = Play(cloud)
     for verb, *arguments in steps:

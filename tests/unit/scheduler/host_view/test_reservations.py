@@ -322,7 +322,7 @@ def test_how_long_a_refresh_took_is_told(cloud, view, caplog, monkeypatch):
     claim(cloud, a_claim("u1", 1))
     view.refresh()
     reload(view)
-    monkeypatch.setattr("scheduler.host_view.view.SLOW", -1.0)
+    monkeypatch.setattr("scheduler.host_view.changes.SLOW", -1.0)
     view.refresh()
     lines = [(each.levelname, each.message.partition(" in ")[0]) for each in caplog.records]
     assert [each for each in lines if "Read" in each[1]] == [

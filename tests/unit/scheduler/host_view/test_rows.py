@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
-from scheduler.host_view.rows import seconds, write_node
+from scheduler.host_view.rows import seconds, write_nodes
 from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
 from scheduler.objects.numa import NUMATopology
 from tests.databases import a_node
@@ -36,6 +36,11 @@ def a_row(**changes):
         "claims": 0,
     }
     return SimpleNamespace(**a_node() | ours | changes)
+
+
+def write_node(hosts, row, node, consumed=0.0):
+    """Write a row; return whether it was not outdated."""
+    return write_nodes(hosts, {row: node}, {node.id: consumed}) == [node]
 
 
 def written(**changes):

@@ -202,3 +202,24 @@ def test_no_more_aggregates_are_kept_than_there_is_room_for(monkeypatch, caplog)
     told.put(an_aggregate(1, "one again", "x1"))
     assert names(told.over([])) == ["one again"]
     assert "more than 1 aggregates; x2 ignored" in caplog.text
+
+
+class Counted:
+    """An aggregate that counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, number):
+        self._facts = {"id": number, "uuid": f"a{number}" if number % 2 else None}
+
+    def __getattr__(self, name):
+        Counted.looks += 1
+        return self._facts[name]
+
+
+def test_many_aggregates_are_told_of_at_the_cost_of_each():
+    told = ToldAggregates()
+    for number in range(300):
+        told.put(Counted(number))
+    assert len(told.over(())) == 300
+    assert Counted.looks < 20 * 300

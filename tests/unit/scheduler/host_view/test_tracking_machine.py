@@ -79,6 +79,9 @@ class Tracking(RuleBasedStateMachine):
         self.denied = {host: set() for host in HOSTS}
         # Hosts whose rows have changed unnoticed, until everything is read.
         self.blurred = set()
+        # Rows that are gone and still shown: a list that agrees with them is not remembered, and
+        # they go when everything is read, until their host tells of them again.
+        self.vanished = {host: set() for host in HOSTS}
         self.messages = []
 
     def sees(self, host, seen):
@@ -106,6 +109,7 @@ class Tracking(RuleBasedStateMachine):
         execute(self.database, "DELETE FROM instances WHERE deleted != 0")
         execute(self.database, f"UPDATE instances SET updated_at = {LONG_AGO}")
         self.blurred.add(host)
+        self.vanished[host] |= self.rows[host] - seen
         self.sees(host, seen)
 
     @rule(number=st.integers(0, 9))
@@ -145,7 +149,7 @@ class Tracking(RuleBasedStateMachine):
         self.view.sync_instances(host, sorted(listed))
         self.maybe[host] |= self.sure[host] | listed
         self.denied[host] -= listed
-        self.sure[host] = set(listed)
+        self.sure[host] = listed - self.vanished[host]
         self.believe(host)
 
     @rule()
@@ -154,6 +158,7 @@ class Tracking(RuleBasedStateMachine):
         self.view.refresh()
         self.blurred.clear()
         for host in HOSTS:
+            self.vanished[host].clear()
             self.believe(host)
 
     @rule(host=A_HOST)

@@ -168,6 +168,17 @@ def test_a_list_of_a_service_with_many_nodes_looks_at_each_a_few_times(monkeypat
         looks.clear()
 
 
+def test_one_instance_of_a_service_with_many_nodes_costs_a_look_at_its_node(monkeypatch):
+    cloud = Cloud(*(("h1", f"n{number}") for number in range(40)))
+    looks = counting(monkeypatch, HostTable, "get")
+    cloud.claim("h1", "u1", node="n20")
+    cloud.audit("h1", "u1", node="n20")
+    cloud.audit("h1", "u2", node="n30")
+    assert len(looks) < 40
+    assert cloud.on("h1", "n20") == ["u1"]
+    assert cloud.on("h1", "n30") == ["u2"]
+
+
 def test_a_list_of_many_instances_is_written_at_once(cloud, monkeypatch):
     cloud.audit("h1", *(f"u{number}" for number in range(50)))
     changes = counting(monkeypatch, Residents, "change")
