@@ -32,11 +32,14 @@ def of(connection: sa.Connection, uuids: Iterable[str]) -> tuple[list[sa.Row[Any
     """Return the claims of instances, and the database's time when time.monotonic() was 0.
 
     Most requests are new: that there are no claims is cheap to learn, and the time comes with it.
+    However late the answer is, that time is never too early: audits take what is older than what
+    they have seen for confirmed by it.
     """
     uuids, number, zero = list(uuids), 0, datetime.min
     for some in chunks(uuids):
+        asked = time.monotonic()
         found, now = connection.execute(_HOW_MANY, {"values": some}).one()
-        number, zero = number + found, now - timedelta(seconds=time.monotonic())
+        number, zero = number + found, now - timedelta(seconds=asked)
     return _all(connection, _OF_INSTANCES, uuids) if number else [], zero
 
 

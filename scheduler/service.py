@@ -12,7 +12,7 @@ from oslo_service import service as oslo_service
 from conf.scheduler import view_max_age
 from conf.systemd import Notifier
 from inventory import claimed_groups, heartbeat, migrations, services
-from inventory.engine import Database, open_database
+from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
 from scheduler.claiming import Claimer, Terms
@@ -90,6 +90,14 @@ def _settle(view: HostView, conf: cfg.ConfigOpts) -> None:
         view.forget_instances()
 
 
+def _forget_idle_groups(database: Database) -> None:
+    try:
+        claimed_groups.prune(database)
+    # It is for the next start then.
+    except DatabaseUnavailable as error:
+        LOG.info("Server groups without claims stay listed: %s", error)
+
+
 class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo has no types
     """One scheduler process. Nothing is connected before start(), which runs after any fork."""
 
@@ -113,7 +121,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _warn_of_old_agents(self._database)
-            claimed_groups.prune(self._database)
+            _forget_idle_groups(self._database)
         self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(
             self._database, [conf.host], services.SCHEDULER, conf.report_interval

@@ -18,6 +18,8 @@ from scheduler.claiming.threads import KeptThreads
 from scheduler.claiming.width import Width
 
 T = TypeVar("T")
+# How often the row of a group is made that others, who saw no claims for it, delete meanwhile.
+MOST_MAKINGS = 10
 Left = Callable[[], float]
 
 
@@ -55,17 +57,19 @@ class Claimer:
         nobody is to find a claim that is made after all. Raises ClaimLost, Outdated,
         PartlyAnswered, TooLate and DatabaseUnavailable.
         """
-        claimed = None
-        while claimed is None:
-            try:
-                claimed = self._claim(order, left)
-            # It may be gone once more: see claimed_groups.prune().
-            except GroupUnlisted as error:
-                claimed_groups.ensure(self._database, error.uuid)
+        claimed = self._claim_for_group(order, left)
         if not claimed.repeated:
             self.width.won()
             self._tell({each.node_id for each in order.claims} | set(claimed.left))
         return claimed
+
+    def _claim_for_group(self, order: Order, left: Left) -> Claimed:
+        for _ in range(MOST_MAKINGS):
+            try:
+                return self._claim(order, left)
+            except GroupUnlisted as error:
+                claimed_groups.ensure(self._database, error.uuid)
+        raise ClaimLost((), "the row of its server group is deleted again and again")
 
     def _claim(self, order: Order, left: Left) -> Claimed:
         try:

@@ -7,7 +7,7 @@ for with each request, however soon it is answered. Here one thread looks after 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, Thread
@@ -49,8 +49,8 @@ class SignsOfLife:
             yield
             return
         call = _Call(incoming, period, time.monotonic() + period)
-        self._begin(call)
         try:
+            self._begin(call)
             yield
         finally:
             with self._lock:
@@ -64,8 +64,7 @@ class SignsOfLife:
             self._calls.add(call)
             if self._looking:
                 return
-            self._looking = True
-        Thread(target=self._look, name="signs-of-life", daemon=True).start()
+            self._looking = _started(self._look)
 
     def _look(self) -> None:
         while True:
@@ -75,11 +74,12 @@ class SignsOfLife:
                 if not self._calls:
                     self._looking = False
                     return
-                due = [each for each in self._calls if each.due <= now]
+                # Who is being told, over a broker that hangs, is not told once more.
+                due = [each for each in self._calls if each.due <= now and not each.lock.locked()]
             for each in due:
                 each.due = now + each.period
                 # One whose queue is gone must not keep the others waiting.
-                Thread(target=self._tell, args=(each,), daemon=True).start()
+                _started(self._tell, each)
 
     def _tell(self, call: _Call) -> None:
         with call.lock:
@@ -104,3 +104,13 @@ def _period(patience: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return period if period >= SHORTEST else None
+
+
+def _started(work: Callable[..., None], *arguments: Any) -> bool:
+    """Start a thread; False where the process may have no more of them."""
+    try:
+        Thread(target=work, args=arguments, name="signs-of-life", daemon=True).start()
+    except RuntimeError as error:
+        LOG.debug("No signs of life for now: %s", error)
+        return False
+    return True

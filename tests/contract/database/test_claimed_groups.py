@@ -61,3 +61,9 @@ def test_a_group_may_be_pruned_between_its_making_and_its_claim(cloud, claimer, 
     # The rule holds as ever.
     with pytest.raises(ClaimLost):
         claimer.claim(an_order("req-2", a_claim(U2, 1), group=APART))
+
+
+def test_a_group_that_is_deleted_each_time_is_given_up(cloud, claimer, monkeypatch):
+    monkeypatch.setattr(claimed_groups, "ensure", lambda *_: None)
+    with pytest.raises(ClaimLost, match="deleted again and again"):
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))

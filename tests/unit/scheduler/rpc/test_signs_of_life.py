@@ -3,7 +3,7 @@
 """Who waits long is told that its call is being handled, until it is answered."""
 
 import logging
-from threading import Event
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -62,6 +62,41 @@ def test_one_that_cannot_be_told_is_left_alone_and_holds_up_nobody(caplog):
         stuck.set()
     assert tried == [1]
     assert caplog.messages == ["No more signs of life for a caller: no queue"]
+
+
+def test_who_is_being_told_is_not_told_once_more():
+    tried, stuck = [], Event()
+
+    def hangs():
+        tried.append(1)
+        stuck.wait()
+
+    slow, message = a_message(0, hangs), a_message(0)
+    signs = SignsOfLife()
+    with signs.given(slow), signs.given(message):
+        assert wait_until(lambda: len(message.told) >= 5, PATIENCE)
+        stuck.set()
+    # The second one may just have begun.
+    assert 1 <= len(tried) <= 2
+
+
+def test_signs_go_on_after_a_moment_without_room_for_threads(monkeypatch):
+    started, fails = Thread.start, [True, True]
+
+    def start(thread):
+        if thread.name == "signs-of-life" and fails:
+            fails.pop()
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    monkeypatch.setattr(Thread, "start", start)
+    signs = SignsOfLife()
+    with signs.given(a_message(0)):
+        pass
+    message = a_message(0)
+    with signs.given(message), signs.given(a_message(0)):
+        assert wait_until(lambda: len(message.told) >= 3, PATIENCE)
+    assert not fails
 
 
 def test_an_error_goes_on_to_whoever_is_concerned():
