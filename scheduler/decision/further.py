@@ -68,12 +68,15 @@ def following(hosts: HostTable, first: First, choice: Choice) -> "Further | None
 def _is_plain(hosts: HostTable, spec: RequestSpec) -> bool:
     """Return whether an instance takes nothing but numbers, and the same everywhere.
 
-    A host counts as one that has a member of the group with all of its nodes.
+    The first of a request was placed. Where it has been elsewhere before, its group has let it stay
+    there, as it does nobody else; and all nodes of a host count its members.
     """
     if spec.is_rebuild or spec.numa_topology or spec.devices:
         return False
-    if spec.instance_group and not hosts.names.are_single:
-        return False
+    if spec.instance_group:
+        places = hosts.residents.rows_of(spec.instance_uuid or "")
+        if len(places) > 1 or not hosts.names.are_single:
+            return False
     return BARE_METAL not in hosts.distinct("hypervisor_type")
 
 

@@ -102,8 +102,9 @@ class HostState:
             table.set(row, name, value)
         amounts = Taken(vcpus, memory_mb, disk_mb, found.cells, found.devices)
         self.take(amounts)
-        if table.membership is not None and spec_obj.instance_uuid not in self.instances:
-            table.membership.add([*table.rows_of_host(self.host)])
+        if table.membership is not None:
+            is_new = spec_obj.instance_uuid not in self.instances
+            table.membership.take([*table.rows_of_host(self.host)], is_new)
         if spec_obj.instance_uuid:
             resident = promised_instance(spec_obj, spec_obj.instance_uuid, self.host, self.nodename)
             table.residents.add(row, spec_obj.instance_uuid, resident)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many members of the server group that a request is about are on each host."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,15 @@ class Membership:
         """Count members more on these rows."""
         self.members[rows] += times
         self.named[rows] += times
+
+    def take(self, rows: Collection[int], is_new: bool) -> None:
+        """Count an instance on the rows of its host; one that is there already is counted once.
+
+        Where nobody has counted it since no list names it, it is a member all the same.
+        """
+        for column in (self.members, self.named):
+            for row in rows:
+                column[row] = column[row] + 1 if is_new else max(column[row], 1)
 
     def part(self, rows: npt.NDArray[np.int64], times: Counts | int) -> "Membership":
         """Return that of some rows with so many members more each."""

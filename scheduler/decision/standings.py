@@ -92,7 +92,8 @@ class Standings:
         """Leave out a host."""
         self._left[self._positions[at]] = False
         self._count -= 1
-        if self._count < 2 or len(self.rows) == 1:
+        # A single column would be added up in another order than several.
+        if self._count < 2 or len(self.rows) <= 2:
             self._weigh_all()
             return
         gone = self._raw[:, at].tolist()

@@ -183,7 +183,7 @@ def groups(draw):
 @given(
     st.lists(st.tuples(SMALL, SMALL, SMALL), min_size=1, max_size=9),
     groups(),
-    st.dictionaries(st.sampled_from([*"abc", "u1", "u3"]), st.integers(0, 8)),
+    st.dictionaries(st.sampled_from([*"abc", "u0", "u1", "u3"]), st.integers(0, 8)),
     st.integers(1, 12),
     st.sampled_from([1, 3]),
 )
@@ -210,6 +210,28 @@ def test_an_instance_may_stay_on_its_host_also_as_a_later_one_of_its_request():
         found = decide(table.working_copy(), request, plan)
         assert [each.chosen.host for each in found.placements] == ["best", host]
         assert outcome(found) == placed(table, request, without_shortcuts(plan))
+
+
+@pytest.mark.parametrize(
+    ("policy", "rooms", "members", "hosts"),
+    [
+        # A request that comes again, since its answer was lost: it is on its way there already.
+        ("affinity", {"h0": (8192, ["u0", "u1"]), "h1": (4096, [])}, [], ["h0", "h0"]),
+        ("affinity", {"h0": (8192, ["u0", "u1"]), "h1": (4096, [])}, ["u0", "u1"], ["h0", "h0"]),
+        ("anti-affinity", {"h0": (65536, ["u0"]), "h1": (4096, [])}, [], ["h0", "h1"]),
+        ("anti-affinity", {"h0": (4096, ["u0"]), "h1": (65536, [])}, ["u0", "u1"], None),
+    ],
+)
+def test_an_instance_that_is_somewhere_already(policy, rooms, members, hosts):
+    table = a_table(
+        *(a_host(name, free_ram_mb=free, instances=uuids) for name, (free, uuids) in rooms.items())
+    )
+    spec = a_request(instance_group=a_group(policy, members=members, hosts=[]))
+    request, plan = Request(spec, ["u0", "u1"]), Plan([RamFilter(), *GROUP_RULES], [RAMWeigher()])
+    found = decide(table.working_copy(), request, plan)
+    assert (hosts or []) == [each.chosen.host for each in found.placements]
+    assert bool(found.shortage) == (hosts is None)
+    assert outcome(found) == placed(table, request, without_shortcuts(plan))
 
 
 @pytest.fixture
