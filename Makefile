@@ -79,17 +79,15 @@ unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 functional: venv peer ## the tests against real brokers, databases, hypervisors and processes
 	$(PYTEST) tests/functional
 
-bench: ## what decisions, messages, audits, pushes and claims cost, and how well fleets are packed
+QUICK ?=
+RESULT = benchmarks/results/$(if $(QUICK),quick,latest).json
+bench: ## all that was promised of speed, measured beside Nova: 10 minutes, with QUICK=1 less than one
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer
-	$(BIN)/python -m benchmarks.plugins
-	$(BIN)/python -m benchmarks.decisions
-	$(BIN)/python -m benchmarks.wire
-	$(BIN)/python -m benchmarks.packing
-	$(BIN)/python -m benchmarks.agent
-	$(BIN)/python -m benchmarks.pushes
-	$(BIN)/python -m benchmarks.storm
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick); status=$$?; \
+	$(BIN)/python -m benchmarks.chart $(RESULT) && $(BIN)/python -m benchmarks.check $(RESULT) && \
+		exit $$status
 
 SEED ?= 1
 MINUTES ?= 6

@@ -7,13 +7,11 @@ gives its guests. The agent's own parts audit it into a private MariaDB.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
@@ -26,6 +24,8 @@ process.start_backend("threading")
 
 import sqlalchemy as sa  # noqa: E402
 
+from benchmarks import program  # noqa: E402
+from benchmarks.figures import LIBVIRT, OURS, Figure, ratios  # noqa: E402
 from compute_agent.resource_tracker import ResourceTracker  # noqa: E402
 from compute_agent.virt.libvirt.connection import library  # noqa: E402
 from compute_agent.virt.libvirt.driver import LibvirtDriver  # noqa: E402
@@ -38,6 +38,7 @@ from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
 
 RUNNING = 5
 LIMIT = 1.5
+ROWS = "rows_written"
 METADATA = """
   <metadata>
     <nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
@@ -53,25 +54,6 @@ METADATA = """
 </domain>"""
 
 
-@dataclass(frozen=True, slots=True)
-class Audits:
-    """Milliseconds, medians but for the first; rows are those that audits have written."""
-
-    guests: int
-    bulk_ms: float
-    libvirt_ms: float
-    audit_ms: float
-    first_ms: float
-    one_changed_ms: float
-    rows_unchanged: int
-    rows_one_changed: int
-
-    @property
-    def ratio(self) -> float:
-        """What libvirt costs in an audit, beside the bare bulk call."""
-        return self.libvirt_ms / self.bulk_ms
-
-
 class Writes:
     """Counts the statements that change rows."""
 
@@ -85,71 +67,67 @@ class Writes:
             self.count += max(cursor.rowcount, 0)
 
 
-def measure(number: int, calls: int) -> Audits:
-    """Return the figures of a host with so many guests."""
-    with _host(number) as (link, uri, conf, database):
-        driver = LibvirtDriver(conf)
-        tracker = ResourceTracker(conf, database, driver)
-        try:
-            return _measured(number, calls, _Parts(link, driver, tracker, database, uri))
-        finally:
-            driver.close()
-
-
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    link: Any
+class Host:
+    """A host with guests: the agent's parts, a bare connection, and one that changes guests."""
+
+    guests: int
     driver: LibvirtDriver
     tracker: ResourceTracker
     database: Database
-    uri: str
+    bare: Any
+    connection: Any
+
+    def audit(self) -> None:
+        """Audit as the agent does."""
+        self.tracker.audit({"alpha": 1})
+
+    def ask(self) -> None:
+        """Ask libvirt for what an audit asks."""
+        (node,) = self.driver.nodes()
+        self.driver.facts(node)
+        self.driver.guests(node)
+
+    def bulk(self) -> None:
+        """Ask libvirt for the states of all guests, and do nothing with the answer."""
+        self.bare.getAllDomainStats(library().VIR_DOMAIN_STATS_STATE, 0)
 
 
-def _measured(number: int, calls: int, parts: _Parts) -> Audits:
-    state = library().VIR_DOMAIN_STATS_STATE
+def measure(asked: argparse.Namespace) -> list[Figure]:
+    """Return what audits of a host cost."""
+    guests, calls = (100, 5) if asked.quick else (asked.guests, asked.calls)
+    with _host(guests) as host:
+        return list(_audits(host, calls))
 
-    def audit() -> None:
-        parts.tracker.audit({"alpha": 1})
 
-    def ask() -> None:
-        (node,) = parts.driver.nodes()
-        parts.driver.facts(node)
-        parts.driver.guests(node)
-
-    (first,) = _times([audit], 1)
+def _audits(host: Host, calls: int) -> Iterator[Figure]:
+    case = {"guests": host.guests}
+    (first,) = _times([host.audit], 1)
+    yield Figure("audit, first", OURS, "ms", first, case)
     # Events of the guests' own starts may be on their way.
-    audit()
-    writes = Writes(parts.database)
+    host.audit()
+    writes = Writes(host.database)
     # By turns, so that a slow moment of the machine is one for all of them.
-    bulk, libvirt, whole = _times(
-        [lambda: parts.link.getAllDomainStats(state, 0), ask, audit], calls
-    )
-    rows = writes.count
+    bulk, part, whole = _times([host.bulk, host.ask, host.audit], calls)
+    yield Figure("audit", OURS, "ms", whole, case, {ROWS: writes.count})
+    yield Figure("audit", LIBVIRT, "ms", bulk, case)
+    yield Figure("audit, libvirt's part", OURS, "ms", part, case)
+    yield Figure("audit, libvirt's part", LIBVIRT, "ms", bulk, case)
     writes.count = 0
-    with guests.connected(parts.uri) as connection:
-        domain = connection.lookupByName("guest-0")
-        changed = []
-        for step in ("suspend", "resume") * 2:
-            getattr(domain, step)()
-            changed += _times([audit], 1)
-    (row,) = parts.database.read(compute_nodes.all_live)
-    if row.running_vms != number:
-        raise RuntimeError(f"the row counts {row.running_vms} of {number} guests")
-    return Audits(
-        guests=number,
-        bulk_ms=bulk,
-        libvirt_ms=libvirt,
-        audit_ms=whole,
-        first_ms=first,
-        one_changed_ms=median(changed),
-        rows_unchanged=rows,
-        rows_one_changed=writes.count // len(changed),
-    )
+    domain, changed = host.connection.lookupByName("guest-0"), []
+    for step in ("suspend", "resume") * 2:
+        getattr(domain, step)()
+        changed += _times([host.audit], 1)[0]
+    rows = writes.count // len(changed)
+    yield Figure("audit, one guest changed", OURS, "ms", changed, case, {ROWS: rows})
+    (row,) = host.database.read(compute_nodes.all_live)
+    if row.running_vms != host.guests:
+        raise RuntimeError(f"the row counts {row.running_vms} of {host.guests} guests")
 
 
 @contextmanager
-def _host(number: int) -> Iterator[tuple[Any, str, Any, Database]]:
-    """Yield a host with so many guests: a bare connection, its URI, options and a database."""
+def _host(number: int) -> Iterator[Host]:
+    """Yield a host with so many guests."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="berthmaster-bench-")))
         server = stack.enter_context(MariaDB(directory / "mariadb"))
@@ -165,9 +143,12 @@ def _host(number: int) -> Iterator[tuple[Any, str, Any, Database]]:
         (directory / "compute_id").write_text(str(uuid4()))
         database = agent.database(conf)
         stack.callback(database.close)
-        link = library().openReadOnly(libvirtd.uri)
-        stack.callback(link.close)
-        yield link, libvirtd.uri, conf, database
+        bare = library().openReadOnly(libvirtd.uri)
+        stack.callback(bare.close)
+        driver = LibvirtDriver(conf)
+        stack.callback(driver.close)
+        tracker = ResourceTracker(conf, database, driver)
+        yield Host(number, driver, tracker, database, bare, connection)
 
 
 def _define(connection: Any, number: int) -> None:
@@ -184,45 +165,38 @@ def _end(connection: Any) -> None:
         domain.destroy()
 
 
-def _times(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Return the medians of the milliseconds that each of some calls takes, made by turns."""
+def _times(calls: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
+    """Return the milliseconds that each of some calls takes, made by turns."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, taken in zip(calls, times, strict=True):
             began = time.perf_counter()
             call()
             taken.append(1000 * (time.perf_counter() - began))
-    return [median(each) for each in times]
+    return times
 
 
-def report(found: Audits) -> str:
+def report(found: Sequence[Figure]) -> str:
     """Return the figures as lines."""
-    verdict = "" if found.ratio <= LIMIT else f"   above {LIMIT}"
-    return "\n".join(
-        [
-            f"{found.guests} guests, {RUNNING} of them running; medians in ms",
-            f"bare bulk call                     {found.bulk_ms:9.2f}",
-            f"libvirt's part of an audit         {found.libvirt_ms:9.2f}"
-            f"   {found.ratio:.2f} x{verdict}",
-            f"audit, nothing changed             {found.audit_ms:9.2f}"
-            f"   {found.audit_ms / found.bulk_ms:.2f} x, {found.rows_unchanged} rows written",
-            f"audit, one guest changed           {found.one_changed_ms:9.2f}"
-            f"   {found.rows_one_changed} rows written",
-            f"first audit                        {found.first_ms:9.2f}",
-        ]
-    )
+    beside = {each.what: each for each in ratios(found)}
+    lines = [f"{found[0].case['guests']} guests, {RUNNING} of them running; medians in ms"]
+    for each in found:
+        name = "libvirt's bare bulk call" if each.who == LIBVIRT else each.what
+        notes = [f"{each.facts[ROWS]} rows written"] if ROWS in each.facts else []
+        if each.who == OURS and each.what in beside:
+            ratio = 1 / beside[each.what].median
+            notes.insert(
+                0, f"{ratio:.2f} x the bulk call{'' if ratio <= LIMIT else f', above {LIMIT}'}"
+            )
+        lines.append(f"{name:26} {each.median:9.2f}   {', '.join(notes)}".rstrip())
+    return "\n".join(dict.fromkeys(lines))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--guests", type=int, default=1000, metavar="N")
-    parser.add_argument("--calls", type=int, default=31, metavar="N")
-    parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
-    asked = parser.parse_args()
-    found = measure(asked.guests, asked.calls)
-    print(report(found))
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(asdict(found), indent=1))
+    options = program.parser(__doc__)
+    options.add_argument("--guests", type=int, default=1000, metavar="N")
+    options.add_argument("--calls", type=int, default=31, metavar="N")
+    program.run(options, measure, report)
 
 
 if __name__ == "__main__":

@@ -33,10 +33,7 @@ class Figure:
     @property
     def quartiles(self) -> tuple[float, float]:
         """Between these lies the middle half of the turns."""
-        if len(self.turns) == 1:
-            return self.turns[0], self.turns[0]
-        low, _, high = quantiles(self.turns, n=4, method="inclusive")
-        return low, high
+        return middle_half(self.turns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written down."""
@@ -65,18 +62,28 @@ class Figure:
 class Ratio:
     """How often what we take goes into what somebody else takes for the same, or the other way.
 
-    other is who; turns are those of both, one by one, or the medians where their numbers differ.
+    other is who; median is one median through the other; turns are divided one by one where both
+    have as many, to show the spread.
     """
 
     what: str
     other: str
     case: Case
+    median: float
     turns: Sequence[float]
 
+    @classmethod
+    def of(cls, one: Figure, other: Figure) -> Self:
+        """Return one figure through another, whose median must not be 0."""
+        turns = [one.median / other.median]
+        if len(one.turns) == len(other.turns) and all(other.turns):
+            turns = [each / less for each, less in zip(one.turns, other.turns, strict=True)]
+        return cls(one.what, one.who, one.case, one.median / other.median, turns)
+
     @property
-    def median(self) -> float:
-        """The turn in the middle."""
-        return median(self.turns)
+    def quartiles(self) -> tuple[float, float]:
+        """Between these lies the middle half of the turns."""
+        return middle_half(self.turns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written down: others' through ours."""
@@ -85,6 +92,7 @@ class Ratio:
             "other": self.other,
             "case": dict(self.case),
             "median": self.median,
+            "quartiles": list(self.quartiles),
             "least": min(self.turns),
             "most": max(self.turns),
         }
@@ -98,10 +106,7 @@ def ratios(figures: Iterable[Figure]) -> Iterator[Ratio]:
         mine = ours.get(_key(each))
         if each.who == OURS or mine is None or not mine.median:
             continue
-        turns = [each.median / mine.median]
-        if len(each.turns) == len(mine.turns) and all(mine.turns):
-            turns = [other / one for other, one in zip(each.turns, mine.turns, strict=True)]
-        yield Ratio(each.what, each.who, each.case, turns)
+        yield Ratio.of(each, mine)
 
 
 def find(figures: Iterable[Figure], what: str, who: str = OURS, **case: Any) -> Figure | None:
@@ -110,6 +115,33 @@ def find(figures: Iterable[Figure], what: str, who: str = OURS, **case: Any) -> 
         if (each.what, each.who) == (what, who) and case.items() <= each.case.items():
             return each
     return None
+
+
+def middle_half(turns: Sequence[float]) -> tuple[float, float]:
+    """Return the values between which the middle half of some turns lies."""
+    if len(turns) == 1:
+        return turns[0], turns[0]
+    low, _, high = quantiles(turns, n=4, method="inclusive")
+    return low, high
+
+
+def in_words(case: Case) -> str:
+    """Return a case as people write it."""
+    return ", ".join(f"{name.replace('_', ' ')} {in_word(each)}" for name, each in case.items())
+
+
+def in_word(value: object) -> str:
+    """Return a value of a case as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return plain(value) if isinstance(value, int | float) else str(value)
+
+
+def plain(number: float) -> str:
+    """Return a number as people write it, with three digits that count at least."""
+    if abs(number) >= 100 or number == int(number):
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
 
 
 def _key(figure: Figure) -> tuple[str, str, tuple[tuple[str, Any], ...]]:

@@ -7,16 +7,15 @@ and the first call by itself: it works out what later ones find remembered.
 """
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from statistics import median
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from stevedore import ExtensionManager
 
+from benchmarks import program
+from benchmarks.figures import OURS, Figure
 from benchmarks.fleet import TOPOLOGIES, a_fleet
 from benchmarks.requests import SETTINGS, request_for
 from scheduler.decision.host_table import HostTable
@@ -24,54 +23,37 @@ from scheduler.decision.host_table import HostTable
 FILTERS = "berthmaster.scheduler.filters"
 WEIGHERS = "berthmaster.scheduler.weighers"
 LIMIT_MS = 0.3
-# What they look at is a document with its own state on every host.
 # Nothing concerns it: every host passes.
 UNCONCERNED = {"AllHostsFilter"}
+# What they look at is a document with its own state on every host.
 BY_TOPOLOGY = {"NUMATopologyFilter", "PciPassthroughFilter"}
+BY_VALUE = "us_per_topology"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Milliseconds of one plug-in; per_value_us is for those that look at every document."""
-
-    kind: str
-    name: str
-    median_ms: float
-    worst_ms: float
-    first_ms: float
-    hosts_left: int
-    per_value_us: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        if self.per_value_us is not None:
-            return f"{self.per_value_us:.1f} us for each distinct topology"
-        return "" if self.median_ms <= LIMIT_MS else f"above {LIMIT_MS} ms"
+def measure(asked: argparse.Namespace) -> list[Figure]:
+    """Return the cost of every installed filter and weigher."""
+    hosts, calls = a_fleet(asked.hosts), 7 if asked.quick else asked.calls
+    filters, weighers = _installed(FILTERS), _installed(WEIGHERS)
+    found = [_filter_cost(hosts, name, plugin, calls) for name, plugin in filters]
+    return found + [_weigher_cost(hosts, name, plugin, calls) for name, plugin in weighers]
 
 
-def costs(hosts: HostTable, calls: int) -> Iterator[Cost]:
-    """Yield the cost of every installed filter and weigher."""
-    for name, plugin in _installed(FILTERS):
-        yield _filter_cost(hosts, name, plugin(**SETTINGS.get(name, {})), calls)
-    for name, plugin in _installed(WEIGHERS):
-        yield _weigher_cost(
-            hosts, name, plugin(**{"multiplier": 1.0} | SETTINGS.get(name, {})), calls
-        )
-
-
-def _filter_cost(hosts: HostTable, name: str, rule: Any, calls: int) -> Cost:
-    spec = request_for(name)
+def _filter_cost(hosts: HostTable, name: str, plugin: Any, calls: int) -> Figure:
+    spec, rule = request_for(name), plugin(**SETTINGS.get(name, {}))
     if not rule.applies(spec) and name not in UNCONCERNED:
         raise ValueError(f"the request for {name} does not concern it")
     first, times = _timed(hosts, calls, lambda copy: rule.applies(spec) and rule.mask(copy, spec))
     left = int(np.count_nonzero(rule.mask(hosts.working_copy(), spec) & hosts.present))
-    # Later calls find the answers for this request remembered, as far as hosts did not change.
-    each = 1000 * first / TOPOLOGIES if name in BY_TOPOLOGY else None
-    return Cost("filter", name, median(times), max(times), first, left, each)
+    facts = {"first_ms": first, "hosts_left": left}
+    if name in BY_TOPOLOGY:
+        # Later calls find the answers for this request remembered, as far as hosts did not change.
+        facts[BY_VALUE] = 1000 * first / TOPOLOGIES
+    return Figure("filter", OURS, "ms", times, {"name": name, "hosts": len(hosts)}, facts)
 
 
-def _weigher_cost(hosts: HostTable, name: str, weigher: Any, calls: int) -> Cost:
+def _weigher_cost(hosts: HostTable, name: str, plugin: Any, calls: int) -> Figure:
     spec, rows = request_for(name), np.flatnonzero(hosts.present)
+    weigher = plugin(**{"multiplier": 1.0} | SETTINGS.get(name, {}))
     if not weigher.applies(spec):
         raise ValueError(f"the request for {name} does not concern it")
 
@@ -80,7 +62,8 @@ def _weigher_cost(hosts: HostTable, name: str, weigher: Any, calls: int) -> Cost
         weigher.weigh(copy, spec)
 
     first, times = _timed(hosts, calls, call)
-    return Cost("weigher", name, median(times), max(times), first, len(hosts))
+    case = {"name": name, "hosts": len(hosts)}
+    return Figure("weigher", OURS, "ms", times, case, {"first_ms": first})
 
 
 def _timed(
@@ -100,30 +83,31 @@ def _installed(namespace: str) -> list[tuple[str, Any]]:
     return sorted((each.name, each.plugin) for each in ExtensionManager(namespace))
 
 
-def report(found: list[Cost], hosts: int) -> str:
+def report(found: Sequence[Figure]) -> str:
     """Return the costs as a table."""
+    hosts = found[0].case["hosts"]
     lines = [f"{'plug-in':38} {'median':>8} {'worst':>8} {'first':>8}   ms at {hosts} hosts"]
     lines += [
-        f"{each.name:38} {each.median_ms:8.3f} {each.worst_ms:8.3f} {each.first_ms:8.3f}"
-        f"   {each.verdict}".rstrip()
+        f"{each.case['name']:38} {each.median:8.3f} {max(each.turns):8.3f}"
+        f" {each.facts['first_ms']:8.3f}   {_verdict(each)}".rstrip()
         for each in found
     ]
-    over = [each.name for each in found if each.verdict.startswith("above")]
+    over = [each.case["name"] for each in found if _verdict(each).startswith("above")]
     lines.append(f"{len(found)} plug-ins, above {LIMIT_MS} ms: {', '.join(over) or 'none'}")
     return "\n".join(lines)
 
 
+def _verdict(found: Figure) -> str:
+    if BY_VALUE in found.facts:
+        return f"{found.facts[BY_VALUE]:.1f} us for each distinct topology"
+    return "" if found.median <= LIMIT_MS else f"above {LIMIT_MS} ms"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=10_000, metavar="N")
-    parser.add_argument("--calls", type=int, default=101, metavar="N")
-    parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
-    asked = parser.parse_args()
-    found = list(costs(a_fleet(asked.hosts), asked.calls))
-    print(report(found, asked.hosts))
-    if asked.json:
-        with open(asked.json, "w", encoding="utf-8") as file:
-            json.dump([asdict(each) for each in found], file, indent=1)
+    options = program.parser(__doc__)
+    options.add_argument("--hosts", type=int, default=10_000, metavar="N")
+    options.add_argument("--calls", type=int, default=31, metavar="N")
+    program.run(options, measure, report)
 
 
 if __name__ == "__main__":

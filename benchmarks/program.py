@@ -23,10 +23,11 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     return found
 
 
-def run(options: argparse.ArgumentParser, measure: Measure, report: Report) -> None:
+def run(options: argparse.ArgumentParser, measure: Measure, report: Report) -> Sequence[Figure]:
     """Measure as asked on the command line, print the report, and write the figures down."""
     asked = options.parse_args()
     found = measure(asked)
     print(report(found), flush=True)
     if asked.json:
         asked.json.write_text(json.dumps([each.to_dict() for each in found], indent=1))
+    return found

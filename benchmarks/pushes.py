@@ -8,14 +8,12 @@ from the return of libvirt's own call to the moment at which the view shows the 
 """
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
@@ -28,6 +26,8 @@ process.start_backend("threading")
 import oslo_messaging  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
+from benchmarks import program  # noqa: E402
+from benchmarks.figures import OURS, Figure  # noqa: E402
 from conf import opts  # noqa: E402
 from inventory import compute_nodes  # noqa: E402
 from inventory.engine import Database  # noqa: E402
@@ -42,32 +42,43 @@ from tests.fixtures.daemons.process import Guard  # noqa: E402
 from tests.fixtures.daemons.rabbitmq import RabbitMQ  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
 
+BACKENDS = ("eventlet", "threading")
 PATIENCE = 60.0
 LIMIT_MS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds from the start or the end of a guest to the view."""
+class Daemons:
+    """What runs all the time."""
 
-    backend: str
-    guests: int
-    median_ms: float
-    worst_ms: float
+    directory: Path
+    broker: RabbitMQ
+    server: MariaDB
+    libvirtd: Libvirtd
 
 
-def measure(backend_name: str, number: int) -> Latency:
-    """Return how long it took for so many guests, each started and ended."""
-    times = []
-    with _watched(backend_name) as (connection, residents):
+def measure(asked: argparse.Namespace) -> list[Figure]:
+    """Return how long it took for some guests, each started and ended."""
+    backends, number = (("eventlet",), 2) if asked.quick else (BACKENDS, asked.guests)
+    with _daemons() as daemons:
+        return [each for name in backends for each in _known(daemons, name, number)]
+
+
+def _known(daemons: Daemons, backend_name: str, number: int) -> list[Figure]:
+    started, ended = [], []
+    with _watched(daemons, backend_name) as (connection, residents):
         for each in range(number):
             uuid = str(uuid4())
             xml = guests.XML.format(name=f"guest-{each}", uuid=uuid, vcpus=1, memory_mib=64)
             guest = connection.createXML(xml)
-            times.append(_until(lambda uuid=uuid: uuid in residents()))
+            started.append(_until(lambda uuid=uuid: uuid in residents()))
             guest.destroy()
-            times.append(_until(lambda uuid=uuid: uuid not in residents()))
-    return Latency(backend_name, number, median(times), max(times))
+            ended.append(_until(lambda uuid=uuid: uuid not in residents()))
+    case = {"agent": backend_name}
+    return [
+        Figure("guest started, known", OURS, "ms", started, case),
+        Figure("guest ended, known", OURS, "ms", ended, case),
+    ]
 
 
 def _until(condition: Callable[[], bool]) -> float:
@@ -81,19 +92,27 @@ def _until(condition: Callable[[], bool]) -> float:
 
 
 @contextmanager
-def _watched(
-    backend_name: str,
-) -> Iterator[tuple["guests.libvirt.virConnect", Callable[[], set[str]]]]:
-    """Yield a connection to start guests with, and a function to those that a view has."""
+def _daemons() -> Iterator[Daemons]:
+    """Yield what agents of both backends have before them, one after the other."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="berthmaster-bench-")))
         broker = stack.enter_context(RabbitMQ(directory / "rabbitmq"))
         server = stack.enter_context(MariaDB(directory / "mariadb"))
         libvirtd = stack.enter_context(Libvirtd(directory / "libvirtd"))
+        yield Daemons(directory, broker, server, libvirtd)
+
+
+@contextmanager
+def _watched(
+    daemons: Daemons, backend_name: str
+) -> Iterator[tuple["guests.libvirt.virConnect", Callable[[], set[str]]]]:
+    """Yield a connection to start guests with, and a function to those that a view has."""
+    with ExitStack() as stack:
         guard = stack.enter_context(Guard())
-        deployment = Deployment(
-            directory, guard, broker.transport_url, server.create_database("bench")
-        )
+        directory = daemons.directory / backend_name
+        directory.mkdir()
+        uri, url = daemons.libvirtd.uri, daemons.broker.transport_url
+        deployment = Deployment(directory, guard, url, daemons.server.create_database(backend_name))
         deployment.sync()
         database = deployment.open_database()
         stack.callback(database.close)
@@ -101,13 +120,13 @@ def _watched(
             backend_name,
             {
                 "DEFAULT": {"update_resources_interval": 3600},
-                "libvirt": {"connection_uri": libvirtd.uri, "virt_type": "qemu"},
+                "libvirt": {"connection_uri": uri, "virt_type": "qemu"},
             },
             name="hypervisor",
         )
         _until(lambda: bool(database.read(compute_nodes.all_live)))
-        view = _view(stack, database, broker.transport_url)
-        yield stack.enter_context(guests.connected(libvirtd.uri)), lambda: _residents(view)
+        view = _view(stack, database, url)
+        yield stack.enter_context(guests.connected(uri)), lambda: _residents(view)
 
 
 def _view(stack: ExitStack, database: Database, url: str) -> HostView:
@@ -129,24 +148,20 @@ def _residents(view: HostView) -> set[str]:
         return {uuid for row in hosts.rows() for uuid in hosts.residents.on(row)}
 
 
-def report(found: Latency) -> str:
-    """Return the figures as a line."""
-    verdict = "" if found.worst_ms <= LIMIT_MS else f"   above {LIMIT_MS:g}"
-    return (
-        f"guest to view, agent on {found.backend:9} median {found.median_ms:6.1f}"
-        f"   worst {found.worst_ms:6.1f} ms of {2 * found.guests} events{verdict}"
+def report(found: Sequence[Figure]) -> str:
+    """Return the figures as lines."""
+    return "\n".join(
+        f"{each.what:20}  agent on {each.case['agent']:9}  median {each.median:6.1f}"
+        f"  worst {max(each.turns):6.1f} ms of {len(each.turns)} events"
+        f"{'' if max(each.turns) <= LIMIT_MS else f'  above {LIMIT_MS:g}'}"
+        for each in found
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--guests", type=int, default=10, metavar="N")
-    parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
-    asked = parser.parse_args()
-    found = [measure(name, asked.guests) for name in ("eventlet", "threading")]
-    print("\n".join(map(report, found)))
-    if asked.json:
-        Path(asked.json).write_text(json.dumps([asdict(each) for each in found], indent=1))
+    options = program.parser(__doc__)
+    options.add_argument("--guests", type=int, default=7, metavar="N")
+    program.run(options, measure, report)
 
 
 if __name__ == "__main__":

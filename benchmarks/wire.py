@@ -10,12 +10,12 @@ its own environment, by turns with ours and on the same processor.
 import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import program
+from benchmarks.figures import NOVA, OURS, Figure, find, ratios
 from benchmarks.nova import ROOT, Peer, a_peer, one_processor, refuse_absence
 from benchmarks.peer.timing import microseconds
 from scheduler.rpc.codec import (
@@ -31,50 +31,12 @@ CAPTURED = ROOT / "tests" / "fixtures" / "wire"
 ANSWER = "reply_select_destinations_4.5_objects_alternates"
 WORKS = ("decode", "encode", "context")
 LIMIT_US = 100
+Turn = Callable[[], float]
 NOTES = """\
 decode: ours has checked all bounds and taken the digest by which a request is known again; Nova's
         has objects that note what is changed, and can load what is absent
 encode: the answer in the form and version that the caller asks for; Nova's is always of version 34
 context: who calls, also for log lines; Nova's keeps the token and the service catalog"""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Microseconds of one kind of work for one call, turn by turn; refusal is why Nova cannot."""
-
-    call: str
-    bytes: int
-    work: str
-    ours: Sequence[float]
-    nova: Sequence[float] = ()
-    refusal: str | None = None
-
-    @property
-    def ratios(self) -> list[float]:
-        """How often ours goes into Nova's, turn by turn."""
-        return [nova / ours for nova, ours in zip(self.nova, self.ours, strict=False)]
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        """The ratios between which the middle half of the turns lies."""
-        ordered = sorted(self.ratios)
-        cut = len(ordered) // 4
-        return ordered[cut], ordered[-1 - cut]
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """What is written down."""
-        found = {"call": self.call, "bytes": self.bytes, "work": self.work}
-        found["ours_us"] = median(self.ours)
-        if self.refusal:
-            return found | {"refusal": self.refusal}
-        found |= {"nova_us": median(self.nova), "ratio": median(self.ratios)}
-        return found | {"ratio_quartiles": self.quartiles}
-
-    def __str__(self) -> str:
-        if self.refusal:
-            return f"{median(self.ours):8.1f}      -     -"
-        return f"{median(self.ours):8.1f} {median(self.nova):6.0f} {median(self.ratios):5.1f}"
 
 
 class Refused(Exception):
@@ -123,27 +85,36 @@ def _by_nova(peer: Peer, number: int, work: str, times: int) -> float:
     return float(answer)
 
 
-def costs(turns: int, times: int) -> Iterator[Cost]:
-    """Yield what every kind of work costs for every captured call."""
+def measure(asked: argparse.Namespace) -> list[Figure]:
+    """Return what every kind of work costs for every captured call."""
+    refuse_absence()
+    turns, times = (2, 10) if asked.quick else (asked.turns, asked.calls)
     names = sorted(path.stem for path in CAPTURED.glob("call_*select_destinations*.json"))
-    calls = [Call(name) for name in names]
+    calls, found = [Call(name) for name in names], []
     with one_processor(), a_peer("benchmarks.peer.objects") as peer:
         peer.tell([each.captured for each in calls])
         for number, call in enumerate(calls):
             for work in WORKS:
-                yield _cost(call, work, turns, times, partial(_by_nova, peer, number, work))
+                by_nova = partial(_by_nova, peer, number, work, times)
+                by_us = partial(microseconds, getattr(call, work), times)
+                found += _figures(call, work, turns, by_us, by_nova)
+    return found
 
 
-def _cost(call: Call, work: str, turns: int, times: int, by_nova: Callable[[int], float]) -> Cost:
-    ours, nova, refusal = [], [], None
+def _figures(call: Call, work: str, turns: int, by_us: Turn, by_nova: Turn) -> Iterator[Figure]:
+    """Yield our figure of a kind of work for a call, and Nova's unless it refuses the call."""
+    ours, nova, facts = [], [], {"bytes": call.bytes}
     # The first turn is to warm up.
     for _ in range(turns + 1):
-        ours.append(microseconds(getattr(call, work), times))
+        ours.append(by_us())
         try:
-            nova.append(by_nova(times))
+            nova.append(by_nova())
         except Refused as refused:
-            refusal = str(refused)
-    return Cost(call.name, call.bytes, work, ours[1:], nova[1:], refusal)
+            facts["refusal"] = str(refused)
+    case = {"call": call.name}
+    yield Figure(work, OURS, "us", ours[1:], case, facts)
+    if nova:
+        yield Figure(work, NOVA, "us", nova[1:], case)
 
 
 def _captured(name: str) -> Mapping[str, Any]:
@@ -151,49 +122,52 @@ def _captured(name: str) -> Mapping[str, Any]:
     return found
 
 
-def report(found: Sequence[Cost]) -> str:
-    """Return the costs as a table, with what is to be known of them."""
+def report(found: Sequence[Figure]) -> str:
+    """Return the figures as a table, with what is to be known of them."""
     heads = "".join(f" |{work:>8} {'Nova':>6} {'ratio':>5}" for work in WORKS)
     lines = [f"{'us; call':27} {'bytes':>5}{heads}"]
-    for each in found:
-        if each.work == WORKS[0]:
-            row = [str(cost) for cost in found if cost.call == each.call]
-            lines.append(" |".join([f"{each.call:27} {each.bytes:5}", *row]))
-    lines += [_summary(work, [each for each in found if each.work == work]) for work in WORKS]
-    lines += [f"{each.call}: Nova refuses it, {each.refusal}" for each in found if each.refusal]
-    most = max(each.bytes for each in found)
-    before = [each for each in found if each.bytes == most and each.work != "encode"]
-    spent = sum(median(each.ours) for each in before)
+    ours = [each for each in found if each.who == OURS and each.what == WORKS[0]]
+    for each in ours:
+        cells = [_cells(found, work, each.case["call"]) for work in WORKS]
+        lines.append(" |".join([f"{each.case['call']:27} {each.facts['bytes']:5}", *cells]))
+    lines += [_summary(work, found) for work in WORKS]
+    lines += [
+        f"{each.case['call']}: Nova refuses it, {each.facts['refusal']}"
+        for each in ours
+        if "refusal" in each.facts
+    ]
+    largest = max(ours, key=lambda each: each.facts["bytes"]).case["call"]
+    before = [each for each in found if each.case["call"] == largest and each.who == OURS]
+    spent = sum(each.median for each in before if each.what != "encode")
     verdict = "" if spent <= LIMIT_US else f", above {LIMIT_US}"
-    lines.append(f"{before[0].call}: {spent:.0f} us before it is decided{verdict}")
+    lines.append(f"{largest}: {spent:.0f} us before it is decided{verdict}")
     return "\n".join([*lines, NOTES])
 
 
-def _summary(work: str, some: Sequence[Cost]) -> str:
-    compared = [each for each in some if not each.refusal]
-    ratios = [median(each.ratios) for each in compared]
-    off = [
-        abs(edge / ratio - 1)
-        for each, ratio in zip(compared, ratios, strict=True)
-        for edge in each.quartiles
-    ]
+def _cells(found: Sequence[Figure], work: str, call: str) -> str:
+    ours, nova = (find(found, work, who, call=call) for who in (OURS, NOVA))
+    assert ours is not None
+    if nova is None:
+        return f"{ours.median:8.1f}      -     -"
+    (ratio,) = ratios([ours, nova])
+    return f"{ours.median:8.1f} {nova.median:6.0f} {ratio.median:5.1f}"
+
+
+def _summary(work: str, found: Sequence[Figure]) -> str:
+    compared = list(ratios(each for each in found if each.what == work))
+    medians = [each.median for each in compared]
+    off = [abs(edge / each.median - 1) for each in compared for edge in each.quartiles]
     return (
-        f"{work:8} Nova's takes {min(ratios):.1f} to {max(ratios):.1f} times as long; the middle"
+        f"{work:8} Nova's takes {min(medians):.1f} to {max(medians):.1f} times as long; the middle"
         f" half of the turns is within {median(off):.0%} of that"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=11, metavar="N")
-    parser.add_argument("--calls", type=int, default=50, metavar="N", help="Calls in a turn.")
-    parser.add_argument("--json", metavar="FILE", help="Write the figures there as well.")
-    asked = parser.parse_args()
-    refuse_absence()
-    found = list(costs(asked.turns, asked.calls))
-    print(report(found))
-    if asked.json:
-        Path(asked.json).write_text(json.dumps([each.figures for each in found], indent=1))
+    options = program.parser(__doc__)
+    options.add_argument("--turns", type=int, default=7, metavar="N")
+    options.add_argument("--calls", type=int, default=40, metavar="N", help="Calls in a turn.")
+    program.run(options, measure, report)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's own loop at the work of `benchmarks.decisions`: a program of Nova's own environment.
 
-Run as `python -m benchmarks.peer.decisions`. Each line of its input is a JSON array: ["fleet",
-hosts, flavor, image, supported] or ["decide", instances], which is answered with the seconds that
-filtering, weighing and consuming took for them, and the hosts that were chosen. Filters and
-weighers are those that Nova enables by default. There is no database, and no Placement, which costs
-Nova's scheduler more time still.
+Run as `python -m benchmarks.peer.decisions`. Each line of its input is a JSON array, and answered
+with a line: ["fleet", hosts, sets of aggregates, members, supported]; ["settings", {option of
+filter_scheduler: value}]; ["decide", wish, instances, keep], answered with the seconds that
+filtering, weighing and consuming took, and the hosts that were chosen. What a decision has taken of
+the hosts stays taken if it is told to keep it. There is no database, and no Placement, which cost
+Nova's scheduler more time still; where a zone is asked for, the hosts of others are left out before
+the clock starts, as Placement leaves them out. Logging is off, but for warnings.
 """
 
 # As every program of Nova's begins, before anything else is imported.
@@ -15,11 +17,13 @@ from nova import monkey_patch
 monkey_patch.patch(backend="threading")
 
 import copy  # noqa: E402
+import gc  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Mapping  # noqa: E402
+from collections.abc import Mapping, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
+from uuid import UUID  # noqa: E402
 
 import nova.conf  # noqa: E402
 from nova import objects  # noqa: E402
@@ -27,6 +31,7 @@ from nova.scheduler import host_manager, manager  # noqa: E402
 from oslo_utils import timeutils  # noqa: E402
 
 Words = Mapping[str, Any]
+_GROUP = "filter_scheduler"
 
 
 class Hosts(host_manager.HostManager):
@@ -50,13 +55,65 @@ class Loop(manager.SchedulerManager):
 
     def decide(self, hosts: list[Any], spec: Any, instances: int) -> tuple[float, list[str]]:
         """Return the seconds it took, and the hosts."""
+        uuids = [str(UUID(int=number + 1)) for number in range(instances)]
         chosen = []
         began = time.process_time()
-        for index in range(instances):
-            best, *_ = self._get_sorted_hosts(spec, hosts, index)
-            best.consume_from_request(spec)
-            chosen.append(best.host)
+        for index, uuid in enumerate(uuids):
+            spec.instance_uuid = uuid
+            # What is left is what the next instance is asked about, the best first.
+            hosts = self._get_sorted_hosts(spec, hosts, index)
+            self._consume_selected_host(hosts[0], spec, instance_uuid=uuid)
+            chosen.append(hosts[0].host)
         return time.process_time() - began, chosen
+
+
+class Cloud:
+    """A fleet that decisions are made on; each public method is an order."""
+
+    def __init__(self) -> None:
+        self._hosts: list[Any] = []
+        self._loop = Loop()
+        self._settings: list[str] = []
+
+    def fleet(
+        self, hosts: Sequence[Words], sets: Sequence[Any], members: Words, supported: Any
+    ) -> int:
+        """Begin with these hosts."""
+        zones = {number: _an_aggregate(number, words) for each in sets for number, words in each}
+        self._hosts = [a_host(each, supported) for each in hosts]
+        for number, host in enumerate(self._hosts):
+            host.aggregates = [zones[each] for each, _ in sets[number % len(sets)]]
+            uuid = members.get(host.host)
+            host.instances = {uuid: objects.Instance(uuid=uuid)} if uuid else {}
+        # The collector need not look at thousands of hosts again and again.
+        gc.collect()
+        gc.freeze()
+        return len(self._hosts)
+
+    def settings(self, values: Words) -> int:
+        """Decide with these options, and others as they are by default."""
+        for name in self._settings:
+            nova.conf.CONF.clear_override(name, _GROUP)
+        self._settings = [*values]
+        for name, value in values.items():
+            nova.conf.CONF.set_override(name, value, _GROUP)
+        self._loop = Loop()
+        return len(values)
+
+    def decide(self, wish: Words, instances: int, keep: bool) -> tuple[float, list[str]]:
+        """Decide as Nova does."""
+        hosts = self._hosts
+        if wish["zone"]:
+            hosts = [each for each in hosts if each.aggregates[0].availability_zone == wish["zone"]]
+        spec = a_request(wish["flavor"], wish["image"], wish["group"])
+        return self._loop.decide(hosts if keep else [*map(_a_copy, hosts)], spec, instances)
+
+
+def _a_copy(host: Any) -> Any:
+    """Return a host to consume from; all that Nova writes to is its own."""
+    found = copy.copy(host)
+    found.instances = {**host.instances}
+    return found
 
 
 def a_host(words: Words, supported: list[list[str]]) -> host_manager.HostState:
@@ -72,7 +129,11 @@ def a_host(words: Words, supported: list[list[str]]) -> host_manager.HostState:
     return found
 
 
-def a_request(flavor: Words, image: Words) -> Any:
+def _an_aggregate(number: int, metadata: Words) -> Any:
+    return objects.Aggregate(id=number, name=f"a-{number}", metadata=metadata)
+
+
+def a_request(flavor: Words, image: Words, group: Words | None = None) -> Any:
     """Return the request as Nova knows it."""
     wanted = objects.Flavor(id=1, name="m1.small", flavorid="1", extra_specs={}, **flavor)
     properties = objects.ImageMetaProps(**image)
@@ -87,7 +148,7 @@ def a_request(flavor: Words, image: Words) -> Any:
         force_nodes=None,
         requested_destination=None,
         retry=None,
-        instance_group=None,
+        instance_group=group and _a_group(group),
         scheduler_hints={},
         numa_topology=None,
         pci_requests=None,
@@ -96,22 +157,18 @@ def a_request(flavor: Words, image: Words) -> Any:
     )
 
 
+def _a_group(words: Words) -> Any:
+    return objects.InstanceGroup(policies=[words["policy"]], rules={}, **words)
+
+
 def main() -> None:
     objects.register_all()
     nova.conf.CONF([], project="nova", default_config_files=[])
     nova.conf.CONF.set_override("service_down_time", 86_400)
-    loop, hosts, spec = Loop(), [], None
+    cloud = Cloud()
     for line in sys.stdin:
         order, *words = json.loads(line)
-        if order == "fleet":
-            fleet, flavor, image, supported = words
-            hosts = [a_host(each, supported) for each in fleet]
-            spec = a_request(flavor, image)
-            answer: Any = len(hosts)
-        else:
-            # What a decision takes of hosts is not to be there for the next one.
-            answer = loop.decide([copy.copy(each) for each in hosts], spec, *words)
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(getattr(cloud, order)(*words)), flush=True)
 
 
 if __name__ == "__main__":

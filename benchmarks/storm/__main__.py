@@ -9,8 +9,10 @@ The status is 1 when anything was booked twice, leaked, or not answered.
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +22,9 @@ from conf import process
 process.refuse_import("eventlet")
 process.start_backend("threading")
 
+from benchmarks import program  # noqa: E402
 from benchmarks.check_history import shortened  # noqa: E402
+from benchmarks.figures import OURS, Case, Figure  # noqa: E402
 from benchmarks.storm import rounds, wishes  # noqa: E402
 from benchmarks.storm.cloud import Cloud, Fleet  # noqa: E402
 from benchmarks.storm.rounds import Round  # noqa: E402
@@ -30,10 +34,35 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
 
 SCHEDULERS, CALLERS = 4, 200
+VIOLATIONS = "violations"
 # What is asked is this much more than what has room.
 ASKED = 1 / 0.95
 # Durable, as a database is in production: figures of another one would promise too much.
 DURABLE = ("--innodb-flush-log-at-trx-commit=1",)
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """One storm: its name, what it was in figures' words, and what came of it."""
+
+    name: str
+    case: Case
+    round: Round
+
+    @property
+    def figures(self) -> list[Figure]:
+        """What is written down; of storms in which things break, only what went wrong."""
+        case = {"storm": self.name, **self.case}
+        wrong = Figure(VIOLATIONS, OURS, "", [len(self.round.violations)], case)
+        if self.round.faults:
+            return [wrong]
+        found = self.round.figures
+        facts = {"p99_ms": found.p99, "worst_ms": found.worst, "conflicts": found.conflicts}
+        return [
+            Figure("claimed placements", OURS, "/s", [found.placed / found.seconds], case),
+            Figure("answer in a storm", OURS, "ms", [found.p50], case, facts),
+            wrong,
+        ]
 
 
 @contextmanager
@@ -51,27 +80,33 @@ def a_cloud(directory: Path, fleet: Fleet, schedulers: int = SCHEDULERS) -> Iter
         yield cloud
 
 
-def calm(directory: Path, seed: int) -> list[Round]:
-    """Return what came of a storm for the last slots, and of one of server groups."""
-    slots = Fleet(hosts=190, vcpus=8)
-    with a_cloud(directory, slots) as cloud:
+def calm(directory: Path, seed: int, hosts: int, schedulers: int) -> Iterator[Storm]:
+    """Yield what comes of a storm for the last slots, and of one of server groups."""
+    slots = Fleet(hosts=hosts, vcpus=8)
+    case = {"hosts": hosts, "schedulers": schedulers, "callers": CALLERS}
+    with a_cloud(directory, slots, schedulers) as cloud:
         capacity = slots.hosts * slots.vcpus
         asked = wishes.slots(seed, round(ASKED * capacity))
         exact = rounds.calm(cloud, directory / "slots.log", asked, CALLERS, capacity)
-        groups = iter(wishes.grouped(seed, groups=50, callers=8))
+        yield Storm("calm, slots", case, exact)
+        # Members that keep apart need hosts to do so.
+        groups = iter(wishes.grouped(seed, groups=hosts // 4, callers=min(8, hosts // 4)))
         apart = rounds.calm(cloud, directory / "groups.log", groups, CALLERS)
-    return [exact, apart]
+        yield Storm("calm, groups", case, apart)
 
 
-def broken(directory: Path, seed: int, minutes: float) -> Iterator[Round]:
+def broken(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
     """Yield what comes of rounds in which things break, for so many minutes."""
     ends = time.monotonic() + 60 * minutes
-    with a_cloud(directory, Fleet(hosts=200, vcpus=24)) as cloud:
-        number = 0
-        while number == 0 or time.monotonic() < ends:
-            number += 1
+    fleet = Fleet(hosts=200, vcpus=24)
+    with a_cloud(directory, fleet) as cloud:
+        for number in count(1):
             log = directory / f"broken-{number}.log"
-            yield rounds.broken(cloud, log, seed + number, faults=18, callers=CALLERS)
+            found = rounds.broken(cloud, log, seed + number, faults=18, callers=CALLERS)
+            case = {"hosts": fleet.hosts, "schedulers": SCHEDULERS, "callers": CALLERS}
+            yield Storm(f"broken, round {number}, seed {seed + number}", case, found)
+            if time.monotonic() > ends:
+                return
             cloud.start_schedulers(SCHEDULERS)
 
 
@@ -85,34 +120,45 @@ def told(name: str, found: Round) -> str:
     return "\n".join([*lines, f"    {len(found.violations)} violations"])
 
 
+def measure(asked: argparse.Namespace) -> list[Figure]:
+    """Return the figures of all storms; what came of each is told at once."""
+    print(f"seed {asked.seed}", flush=True)
+    found = []
+    with TemporaryDirectory(prefix="berthmaster-storm-") as temporary:
+        for storm in _storms(asked.keep or Path(temporary), asked):
+            print(told(storm.name, storm.round), flush=True)
+            found += storm.figures
+    return found
+
+
+def _storms(directory: Path, asked: argparse.Namespace) -> Iterator[Storm]:
+    (directory / "calm").mkdir(parents=True)
+    hosts, schedulers = (24, 2) if asked.quick else (asked.hosts, SCHEDULERS)
+    yield from calm(directory / "calm", asked.seed, hosts, schedulers)
+    if asked.minutes:
+        (directory / "broken").mkdir()
+        yield from broken(directory / "broken", asked.seed, asked.minutes)
+
+
+def violations(found: Sequence[Figure]) -> int:
+    """Return how many things went wrong in all storms."""
+    return sum(int(each.median) for each in found if each.what == VIOLATIONS)
+
+
+def report(found: Sequence[Figure]) -> str:
+    """Return the verdict."""
+    return f"{violations(found)} violations in all"
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
+    options = program.parser(__doc__)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--hosts", type=int, default=100, help="Of the calm storms.")
+    options.add_argument(
         "--minutes", type=float, default=0, help="How long to break things; 0: not."
     )
-    parser.add_argument("--keep", type=Path, help="An empty directory for logs, which stay there.")
-    asked = parser.parse_args()
-    print(f"seed {asked.seed}", flush=True)
-    violations = 0
-    with TemporaryDirectory(prefix="berthmaster-storm-") as temporary:
-        directory = asked.keep or Path(temporary)
-        for name, found in _rounds(directory, asked.seed, asked.minutes):
-            print(told(name, found), flush=True)
-            violations += len(found.violations)
-    print(f"{violations} violations in all")
-    return 1 if violations else 0
-
-
-def _rounds(directory: Path, seed: int, minutes: float) -> Iterator[tuple[str, Round]]:
-    (directory / "calm").mkdir(parents=True)
-    exact, apart = calm(directory / "calm", seed)
-    yield "calm, slots ", exact
-    yield "calm, groups", apart
-    if minutes:
-        (directory / "broken").mkdir()
-        for number, found in enumerate(broken(directory / "broken", seed, minutes), 1):
-            yield f"broken, round {number}, seed {seed + number}", found
+    options.add_argument("--keep", type=Path, help="An empty directory for logs, which stay there.")
+    return 1 if violations(program.run(options, measure, report)) else 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@ class Wire:
     What is under way when the connection is cut may be lost, as with any caller's.
     """
 
-    def __init__(self, transport_url: str, take: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, transport_url: str, take: Callable[[dict[str, Any]], None], topic: str = "scheduler"
+    ) -> None:
+        self._topic = topic
         self._url = transport_url.replace("rabbit://", "amqp://")
         self._take = take
         self._replies = f"reply_{uuid4().hex}"
@@ -84,7 +87,7 @@ class Wire:
         kept = {"x-expires": KEPT}
         queue = kombu.Queue(self._replies, durable=False, queue_arguments=kept, channel=channel)
         queue.declare()
-        self._producer = kombu.Producer(channel, EXCHANGE, "scheduler", auto_declare=True)
+        self._producer = kombu.Producer(channel, EXCHANGE, self._topic, auto_declare=True)
         kombu.Consumer(channel, [queue], callbacks=[self._received], no_ack=True).consume()
 
     def _received(self, body: Any, _message: kombu.Message) -> None:

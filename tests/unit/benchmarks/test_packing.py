@@ -1,76 +1,333 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks.packing: what doc/source/admin/alignment.rst says, on small fleets."""
+"""Tests of benchmarks.packing: arithmetic, Nova, and what doc/source/admin/alignment.rst says."""
 
+import json
 import sys
+from functools import cache
 from itertools import islice
-from statistics import median
+from statistics import mean
 
 import pytest
 
-from benchmarks import packing
-from benchmarks.packing import FLEETS, STRATEGIES, Packed, filled, line, main
+from benchmarks import nova
+from benchmarks.figures import NOVA, OURS, Figure, find
+from benchmarks.packing import __main__ as packing
+from benchmarks.packing.__main__ import STACK, STRATEGIES, Extent
+from benchmarks.packing.fleets import FLEETS, Fleet, Size
+from benchmarks.packing.ledger import Ledger
+from benchmarks.packing.placers import CONCERNED, Novas, Ours
+from benchmarks.packing.report import report
+from benchmarks.packing.runs import EMPTY, INSTANCE, LATER, RAM, VCPUS, run
+from tests.fixtures import availability
 
-BOTH_BIND, RAM_BINDS, AMPLE_DISK = FLEETS
-SIZE, SEEDS = 30, range(4)
+BOTH_BIND, RAM_BINDS, PUBLIC, AMPLE_DISK, MIXED, MIXED_PUBLIC = FLEETS
+HOSTS, SEEDS = 12, range(2)
+ONLY_RAM = {("filter_scheduler", "weight_classes"): ["RAMWeigher"]}
+NOVAS_ONLY_RAM = {("filter_scheduler", "weight_classes"): ["nova.scheduler.weights.ram.RAMWeigher"]}
 
 
-def use(fleet, strategy):
-    """Return the median shares of vCPUs and memory that are in use at the first refusal."""
-    runs = [filled(fleet, STRATEGIES[strategy], SIZE, seed) for seed in SEEDS]
-    return median(each.vcpus for each in runs), median(each.ram for each in runs)
+class FirstFit:
+    """Takes the first host that has room, and tells what it was asked."""
+
+    def __init__(self):
+        self.asked, self.left = [], []
+
+    def begin(self, hosts):
+        self.hosts = hosts
+
+    def choose(self, size, roomy):
+        self.asked.append(size)
+        return roomy[0] if roomy else None
+
+    def leave(self, host, size):
+        self.left.append((host, size))
+
+
+class Listening(FirstFit):
+    """Tells what another one is asked."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.other = other
+
+    def begin(self, hosts):
+        self.other.begin(hosts)
+        super().begin(hosts)
+
+    def choose(self, size, roomy):
+        super().choose(size, roomy)
+        return self.other.choose(size, roomy)
+
+    def leave(self, host, size):
+        self.other.leave(host, size)
+
+
+@pytest.fixture(scope="module")
+def peer():
+    availability.require(availability.NOVA)
+    with nova.a_peer("benchmarks.peer.packing") as found:
+        yield found
+
+
+def ours(strategy):
+    return Ours({**CONCERNED, **STRATEGIES[strategy]})
+
+
+@cache
+def in_use(name, strategy):
+    """Return the mean share of vCPUs and RAM that is in use when one is refused, in per cent."""
+    fleet, placer = next(each for each in FLEETS if each.name == name), ours(strategy)
+    runs = [run(fleet, HOSTS, seed, placer).found for seed in SEEDS]
+    return mean((each[VCPUS, "%"] + each[RAM, "%"]) / 2 for each in runs)
+
+
+# What is in use, and what there is room for.
+
+
+def test_a_ledger_knows_what_is_in_use():
+    ledger = Ledger([Size(8, 32, 100), Size(16, 32, 100)])
+    assert (ledger.shares, ledger.load, ledger.empty) == ((0.0, 0.0), 0.0, 2)
+    ledger.take(1, Size(6, 8, 10))
+    assert ledger.shares == (0.25, 0.125)
+    assert (ledger.load, ledger.empty) == (0.25, 1)
+    ledger.take(1, Size(0, 24))
+    assert (ledger.load, ledger.empty) == (0.5, 1)
+    assert ledger.leave(0) == (1, Size(6, 8, 10))
+    assert (ledger.shares, ledger.empty) == ((0.0, 0.375), 1)
+    assert ledger.instances == [(1, Size(0, 24))]
+
+
+def test_a_host_has_room_if_all_of_an_instance_fits():
+    ledger = Ledger([Size(8, 32, 100), Size(16, 32, 100), Size(16, 64, 9)])
+    assert ledger.room_for(Size(8, 32, 10)) == [0, 1]
+    assert ledger.room_for(Size(9, 32, 10)) == [1]
+    assert ledger.room_for(Size(8, 33, 10)) == []
+    assert ledger.room_for(Size(8, 33, 9)) == [2]
+
+
+def test_nobody_may_overfill_a_host():
+    ledger = Ledger([Size(8, 32)])
+    with pytest.raises(ValueError, match="host 0 has no room"):
+        ledger.take(0, Size(1, 33))
+
+
+def test_the_largest_that_fits():
+    ledger = Ledger([Size(8, 32), Size(16, 32)])
+    flavors = [Size(2, 40), Size(16, 16), Size(12, 30), Size(1, 4)]
+    assert (ledger.largest(flavors), ledger.largest_gap) == (30, 32)
+    # Of 32 GB on either host 30 have no vCPUs to go with them.
+    ledger.take(0, Size(7, 1))
+    ledger.take(1, Size(15, 2))
+    assert (ledger.largest(flavors), ledger.largest_gap) == (4, 4)
+    ledger.take(0, Size(1, 1))
+    ledger.take(1, Size(0, 27))
+    assert (ledger.largest(flavors), ledger.largest_gap) == (0, 0)
+
+
+def test_generations_take_turns_and_a_seed_gives_the_same_requests():
+    fleet = Fleet("two", (Size(1, 2), Size(3, 4)), {Size(1, 1): 1.0, Size(2, 1): 9.0})
+    assert fleet.hosts(3) == [Size(1, 2), Size(3, 4), Size(1, 2)]
+    first, other = (list(islice(fleet.requests(seed), 200)) for seed in (1, 2))
+    assert first == list(islice(fleet.requests(1), 200)) != other
+    assert mean(each.vcpus for each in first) > 1.8
+
+
+# A run.
+
+
+def test_a_run_tells_what_was_left_at_each_load():
+    fleet = Fleet("halves", (Size(8, 32),), {Size(4, 16): 1.0})
+    placer = FirstFit()
+    found = run(fleet, 10, 1, placer).found
+    # 12 of 20 instances fill six hosts, 15 of them seven and a half, 17 eight and a half.
+    at = [f"at {load} % load" for load in (60, 75, 85)]
+    assert [found[f"{EMPTY} {each}", "hosts"] for each in at] == [4, 2, 1]
+    assert [found[f"{INSTANCE} {each}", "GB"] for each in at] == [32, 32, 32]
+    assert (found[VCPUS, "%"], found[RAM, "%"]) == (100, 100)
+    # Five leave for room, then half of 15 are replaced, and five more fill the fleet.
+    assert len(placer.left) == 5 + 7
+    assert len(placer.asked) == 20 + 1 + 7 + 5 + 1
+    assert found[f"{VCPUS} {LATER}", "%"] == 100
+
+
+def test_nothing_is_known_of_what_was_not_reached():
+    giant = Fleet("giant", (Size(64, 256),), {Size(65, 1): 1.0})
+    found = run(giant, 2, 1, FirstFit())
+    assert found.found == {(VCPUS, "%"): 0, (RAM, "%"): 0}
+    assert found.chosen == [None]
+    thirds = Fleet("thirds", (Size(3, 12),), {Size(2, 8): 1.0})
+    found = run(thirds, 2, 1, FirstFit()).found
+    assert found[f"{EMPTY} at 60 % load", "hosts"] == 0
+    assert f"{EMPTY} at 75 % load" not in {what for what, _ in found}
+
+
+def test_half_are_replaced_and_what_finds_no_room_is_left_out():
+    fleet = Fleet("two sizes", (Size(20, 20),), {Size(1, 1): 0.95, Size(20, 20): 0.05})
+    placer = FirstFit()
+    came = run(fleet, 4, 2, placer)
+    asked = came.chosen[came.chosen.index(None) + 1 : -1]
+    # Whoever is refused meanwhile does not end it.
+    assert None in asked
+    assert len(placer.left) > len(asked) / 2 > 10
+
+
+def test_everybody_is_asked_for_the_same():
+    one, other = Listening(ours("stack")), Listening(ours("spread"))
+    lengths = []
+    for each in (one, other):
+        chosen = run(PUBLIC, 3, 5, each).chosen
+        lengths.append(chosen.index(None))
+    shorter = min(lengths)
+    assert shorter > 20
+    assert one.asked[:shorter] == other.asked[:shorter]
+    assert one.hosts == other.hosts
+
+
+def test_we_keep_the_same_account_as_the_ledger():
+    placer = ours("spread")
+    ledgers = []
+    listening = Listening(placer)
+    listening.begin = lambda hosts: (placer.begin(hosts), ledgers.append(Ledger(hosts)))
+    listening.choose = lambda size, roomy: note(placer.choose(size, roomy), size)
+    listening.leave = lambda host, size: gone(host, size)
+
+    def note(host, size):
+        if host is not None:
+            ledgers[0].take(host, size)
+        return host
+
+    def gone(host, size):
+        placer.leave(host, size)
+        ledgers[0].leave(ledgers[0].instances.index((host, size)))
+
+    run(MIXED, 5, 1, listening)
+    table = placer._hosts
+    used = Size(
+        int(table.vcpus_used.sum()),
+        int((table.total_usable_ram_mb - table.free_ram_mb).sum()) // 1024,
+        int((1024 * table.total_usable_disk_gb - table.free_disk_mb).sum()) // 1024,
+    )
+    assert used == tuple(map(sum, zip(*(size for _, size in ledgers[0].instances), strict=True)))
+    assert table.num_instances.sum() == len(ledgers[0].instances)
+    assert not table.num_io_ops.any()
+
+
+# What the documentation says of alignment.
 
 
 @pytest.mark.parametrize("strategy", ["alignment", "alignment + stack"])
 def test_alignment_packs_better_than_stacking_where_cpu_and_ram_both_bind(strategy):
-    aligned, stacked = use(BOTH_BIND, strategy), use(BOTH_BIND, "stack by RAM")
-    assert aligned[0] > stacked[0] + 0.03
-    assert aligned[1] > stacked[1] + 0.03
+    assert in_use(BOTH_BIND.name, strategy) > in_use(BOTH_BIND.name, "stack") + 2
 
 
 @pytest.mark.parametrize("strategy", ["alignment", "alignment + stack"])
-@pytest.mark.parametrize("fleet", [RAM_BINDS, AMPLE_DISK])
+@pytest.mark.parametrize("fleet", [RAM_BINDS, AMPLE_DISK, PUBLIC])
 def test_it_packs_worse_where_one_binds_or_another_resource_is_ample(fleet, strategy):
-    aligned, stacked = use(fleet, strategy), use(fleet, "stack by RAM")
-    assert aligned[0] < stacked[0]
-    assert aligned[1] < stacked[1] - 0.02
+    assert in_use(fleet.name, strategy) < in_use(fleet.name, "stack") - 1
 
 
 def test_flavors_of_the_hosts_own_shape_are_stacked_either_way():
-    fleet = packing.Fleet("all alike in shape", ((1, 4), (2, 8), (4, 16), (8, 32)))
-    assert use(fleet, "alignment") == pytest.approx(use(fleet, "stack by RAM"), abs=0.005)
+    shapes = dict.fromkeys([Size(1, 4), Size(2, 8), Size(4, 16), Size(8, 32)], 1.0)
+    fleet = Fleet("all alike in shape", (Size(64, 256),), shapes)
+    aligned, stacked = (run(fleet, 4, 1, ours(each)) for each in ("alignment", "stack"))
+    assert aligned.found == stacked.found
 
 
-def test_spreading_leaves_no_host_empty_and_stacking_half_of_them():
-    assert filled(BOTH_BIND, STRATEGIES["spread"], SIZE, seed=1).still_empty == 0
-    assert filled(RAM_BINDS, STRATEGIES["stack by RAM"], SIZE, seed=1).still_empty > 0.4
+def test_spreading_leaves_no_host_empty_and_stacking_a_third_of_them():
+    at = (f"{EMPTY} at 60 % load", "hosts")
+    assert run(RAM_BINDS, HOSTS, 1, ours("spread")).found[at] == 0
+    assert run(RAM_BINDS, HOSTS, 1, ours("stack")).found[at] >= HOSTS / 3
 
 
-def test_a_seed_gives_the_same_requests_and_another_seed_others():
-    def first(seed):
-        return [each.spec.flavor for each in islice(BOTH_BIND.requests(seed), 20)]
-
-    assert first(1) == first(1) != first(2)
-    assert filled(RAM_BINDS, STRATEGIES["alignment"], 5, 3) == filled(
-        RAM_BINDS, STRATEGIES["alignment"], 5, 3
-    )
+# Who chooses.
 
 
-def test_a_host_that_takes_nothing_is_empty():
-    giant = packing.Fleet("giant", ((65, 1),))
-    assert filled(giant, STRATEGIES["spread"], 2, seed=1) == Packed(0.0, 0.0, 1.0)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_other_plugins_of_ours_would_change_nothing(strategy):
+    every = Ours(STRATEGIES[strategy])
+    assert run(MIXED, 5, 3, every).chosen == run(MIXED, 5, 3, ours(strategy)).chosen
 
 
-def test_the_table(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["packing", "--hosts", "2", "--seeds", "2"])
-    main()
-    title, heads, *lines = capsys.readouterr().out.splitlines()
-    assert title == "2 hosts of 64 vCPUs and 256 GB, 2 runs of each, %"
-    assert " ".join(heads.split()) == (
-        "fleet weighers vCPUs in use memory in use empty at half load"
-    )
-    assert len(lines) == len(FLEETS) * len(STRATEGIES)
-    runs = [Packed(0.5, 0.25, 0.0), Packed(1.0, 0.75, 0.5), Packed(0.9, 0.5, 0.25)]
-    assert line("RAM", "stack", runs).endswith(
-        "  90.0 (50.0 to 100.0)  50.0 (25.0 to 75.0)  25.0 ( 0.0 to 50.0)"
-    )
+@pytest.mark.parametrize(
+    ("settings", "novas"), [({}, {}), (STACK, STACK), (ONLY_RAM, NOVAS_ONLY_RAM)]
+)
+@pytest.mark.parametrize("fleet", [BOTH_BIND, MIXED_PUBLIC])
+def test_nova_chooses_as_we_do(peer, fleet, settings, novas):
+    heard, told = Listening(Novas(peer, novas)), Listening(Ours({**CONCERNED, **settings}))
+    found, expected = run(fleet, 5, 1, heard), run(fleet, 5, 1, told)
+    assert found == expected
+    assert heard.asked == told.asked
+    assert heard.hosts == told.hosts
+    assert len(found.chosen) > 50
+    assert {*found.chosen} == {0, 1, 2, 3, 4, None}
+
+
+def test_novas_settings_hold_until_the_next_ones(peer):
+    stacked = run(BOTH_BIND, 3, 1, Novas(peer, STACK)).chosen
+    assert stacked[:2] == [0, 0]
+    assert run(BOTH_BIND, 3, 1, Novas(peer, {})).chosen[:2] == [0, 1]
+
+
+def test_what_comes_out(peer, monkeypatch, tmp_path, capsys):
+    written = tmp_path / "figures.json"
+    tiny = Extent((BOTH_BIND,), 3, 2, packing.QUICK.novas)
+    monkeypatch.setattr(packing, "QUICK", tiny)
+    monkeypatch.setattr(sys, "argv", ["packing", "--quick", "--json", str(written)])
+    packing.main()
+    figures = [Figure.from_dict(each) for each in json.loads(written.read_text())]
+    by_nova = find(figures, VCPUS, NOVA, fleet=BOTH_BIND.name, strategy="defaults")
+    by_us = find(figures, VCPUS, OURS, fleet=BOTH_BIND.name, strategy="spread")
+    assert by_nova.turns == by_us.turns
+    assert len(by_us.turns) == 2
+    assert by_nova.facts == {"hosts": 3, "runs": 2, "runs in which we choose the same hosts": 2}
+    assert {each.case["strategy"] for each in figures if each.who == OURS} == {*STRATEGIES}
+    assert "the same hosts as ours in 2 of 2 runs" in capsys.readouterr().out
+
+
+def test_without_nova_it_is_said_what_brings_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(nova, "_ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["packing", "--hosts", "2", "--seeds", "1"])
+    with pytest.raises(SystemExit, match="run make peer"):
+        packing.main()
+
+
+# The report.
+
+
+def a_figure(who, strategy, what, turns, same=None):
+    facts = {"hosts": 4, "runs": 2}
+    if same is not None:
+        facts["runs in which we choose the same hosts"] = same
+    return Figure(what, who, "%", turns, {"fleet": "small", "strategy": strategy}, facts)
+
+
+def test_who_fills_most_comes_first_and_it_is_said_who_is_better():
+    figures = [
+        a_figure(OURS, "spread", VCPUS, [70, 80]),
+        a_figure(OURS, "spread", RAM, [60, 60]),
+        a_figure(OURS, "spread", f"{EMPTY} at 60 % load", [3]),
+        a_figure(NOVA, "stack", VCPUS, [90, 90], same=0),
+        a_figure(NOVA, "stack", RAM, [80, 80], same=0),
+    ]
+    title, _, _, first, second, most, same, _, note = report(figures).splitlines()
+    assert title == "small: 4 hosts, medians of 2 runs, GB of RAM"
+    assert first.split()[:5] == ["nova", "stack", "90.0", "80.0", "-"]
+    assert second.split()[:5] == ["ours", "spread", "75.0", "60.0", "3*"]
+    assert most.endswith("Nova's with stack: ours is 17.5 points BELOW.")
+    assert same == "Nova's stack: the same hosts as ours in 0 of 2 runs."
+    assert note.startswith("* Only in some of the runs")
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(90, "both alike"), (92, "ours is 1.0 points above"), (89.98, "both alike")],
+)
+def test_alike_is_neither_above_nor_below(share, words):
+    figures = [
+        a_figure(OURS, "stack", VCPUS, [share, share]),
+        a_figure(OURS, "stack", RAM, [80, 80]),
+        a_figure(NOVA, "stack", VCPUS, [90, 90], same=2),
+        a_figure(NOVA, "stack", RAM, [80, 80], same=2),
+    ]
+    assert f"The most in use: ours with stack, Nova's with stack: {words}." in report(figures)

@@ -8,6 +8,7 @@ import sys
 from stevedore import ExtensionManager
 
 from benchmarks import plugins
+from benchmarks.figures import OURS, Figure
 from benchmarks.fleet import AGGREGATE_SETS, a_fleet
 
 
@@ -16,20 +17,22 @@ def test_each_filter_and_weigher_is_measured(monkeypatch, tmp_path, capsys):
     arguments = ["plugins", "--hosts", "200", "--calls", "3", "--json", str(figures)]
     monkeypatch.setattr(sys, "argv", arguments)
     plugins.main()
-    found = json.loads(figures.read_text())
+    found = [Figure.from_dict(each) for each in json.loads(figures.read_text())]
     installed = [*ExtensionManager(plugins.FILTERS), *ExtensionManager(plugins.WEIGHERS)]
-    assert {each["name"] for each in found} == {each.name for each in installed}
-    assert all(0 <= each["median_ms"] <= each["worst_ms"] for each in found)
+    assert {each.case["name"] for each in found} == {each.name for each in installed}
+    assert all(len(each.turns) == 3 and each.median > 0 for each in found)
     printed = capsys.readouterr().out
     assert "us for each distinct topology" in printed
     assert all(each.name in printed for each in installed)
 
 
 def test_what_is_too_slow_is_named():
-    slow = plugins.Cost("filter", "Slow", 0.31, 0.4, 1.0, 7)
-    fast = plugins.Cost("filter", "Fast", 0.3, 0.4, 1.0, 7)
-    assert "above 0.3 ms: Slow" in plugins.report([slow, fast], 10)
-    assert "above 0.3 ms: none" in plugins.report([fast], 10)
+    def a_cost(name, median):
+        return Figure("filter", OURS, "ms", [median], {"name": name, "hosts": 9}, {"first_ms": 1.0})
+
+    slow, fast = a_cost("Slow", 0.31), a_cost("Fast", 0.3)
+    assert "above 0.3 ms: Slow" in plugins.report([slow, fast])
+    assert "above 0.3 ms: none" in plugins.report([fast])
 
 
 def test_a_fleet_is_as_varied_as_it_says():

@@ -10,6 +10,7 @@ import pytest
 from oslo_context import context as oslo
 
 from benchmarks import wire
+from benchmarks.figures import NOVA, OURS, Figure
 from tests.fixtures import availability
 
 CALLS = sorted(path.stem for path in wire.CAPTURED.glob("call_*select_destinations*.json"))
@@ -29,19 +30,20 @@ def test_each_captured_call_is_measured(monkeypatch, tmp_path, capsys):
     arguments = ["wire", "--turns", "1", "--calls", "1", "--json", str(figures)]
     monkeypatch.setattr(sys, "argv", arguments)
     wire.main()
-    found = json.loads(figures.read_text())
-    assert len(found) == len(CALLS) * len(wire.WORKS)
+    found = [Figure.from_dict(each) for each in json.loads(figures.read_text())]
+    ours, nova = ([each for each in found if each.who == who] for who in (OURS, NOVA))
+    assert len(ours) == len(CALLS) * len(wire.WORKS)
     # Nova has these three dictionaries in another form today, and does not read its older ones.
-    refused = {each["call"] for each in found if "refusal" in each}
+    refused = {each.case["call"] for each in ours if "refusal" in each.facts}
     assert refused == {
         "4.0_raw_build_request_spec",
         "newton_4.0_full_cap_liberty",
         "newton_4.0_raw_dicts",
     }
-    assert all(each["ours_us"] > 0 for each in found)
-    assert all(each["ratio"] > 0 for each in found if "refusal" not in each)
+    assert len(nova) == len(ours) - len(refused)
+    assert all(each.median > 0 for each in found)
     printed = capsys.readouterr().out
-    assert all(each["call"] in printed for each in found)
+    assert all(each.case["call"] in printed for each in found)
     assert max(map(len, printed.splitlines())) <= 200
     assert os.sched_getaffinity(0) == processors
 
@@ -59,23 +61,24 @@ def test_the_answer_is_what_its_caller_asks_for(name):
 
 
 def test_what_is_too_slow_is_said():
-    def costs(us):
-        return [wire.Cost("largest", 9000, work, [us], [8 * us]) for work in wire.WORKS]
+    def figures(us):
+        facts = {"bytes": 9000}
+        for work in wire.WORKS:
+            yield Figure(work, OURS, "us", [us], {"call": "largest"}, facts)
+            yield Figure(work, NOVA, "us", [8 * us], {"call": "largest"})
 
-    assert "largest: 102 us before it is decided, above 100" in wire.report(costs(51.0))
-    assert "largest: 98 us before it is decided\n" in wire.report(costs(49.0))
+    assert "largest: 102 us before it is decided, above 100" in wire.report(list(figures(51.0)))
+    assert "largest: 98 us before it is decided\n" in wire.report(list(figures(49.0)))
 
 
 def test_what_nova_refuses_is_not_compared():
-    compared = [wire.Cost("one", 10, work, [1.0, 2.0], [4.0, 6.0]) for work in wire.WORKS]
-    refused = [wire.Cost("two", 5, work, [7.0], [], "KeyError: 'x'") for work in wire.WORKS]
-    printed = wire.report([*compared, *refused])
+    def figures():
+        for work in wire.WORKS:
+            yield Figure(work, OURS, "us", [1.0, 3.0], {"call": "one"}, {"bytes": 10})
+            yield Figure(work, NOVA, "us", [6.0, 8.0], {"call": "one"})
+            facts = {"bytes": 5} | ({"refusal": "KeyError: 'x'"} if work == "decode" else {})
+            yield Figure(work, OURS, "us", [7.0], {"call": "two"}, facts)
+
+    printed = wire.report(list(figures()))
     assert "two: Nova refuses it, KeyError: 'x'" in printed
     assert "Nova's takes 3.5 to 3.5 times as long" in printed
-    assert refused[0].figures == {
-        "call": "two",
-        "bytes": 5,
-        "work": "decode",
-        "ours_us": 7.0,
-        "refusal": "KeyError: 'x'",
-    }

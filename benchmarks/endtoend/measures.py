@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""From what callers have seen to figures."""
+
+from collections.abc import Iterator, Sequence
+from statistics import quantiles
+
+from benchmarks.endtoend.callers import Load
+from benchmarks.figures import Case, Figure
+
+# So many values stand for the times of all calls: the least, the most, and each twentieth between.
+STEPS = 20
+
+
+def of_calls(who: str, seconds: Sequence[float], case: Case) -> Iterator[Figure]:
+    """Yield how long calls took, in milliseconds: the median is p50, and p99 stands by itself."""
+    times = [1000 * each for each in seconds]
+    facts = {"calls": len(times)}
+    yield Figure("select", who, "ms", spread(times), case, facts)
+    yield Figure("select, p99", who, "ms", [_cuts(times, 100)[98]], case)
+
+
+def of_load(who: str, load: Load, case: Case, processor: float) -> Iterator[Figure]:
+    """Yield how long calls of many callers took, and how many were answered.
+
+    processor is the seconds that those who serve were at work for all that was answered.
+    """
+    yield from of_calls(who, load.times, case)
+    facts = {"refused": load.refused}
+    yield Figure("select, rate", who, "/s", load.rates, case, facts)
+    yield Figure("placements", who, "/s", load.placements, case, facts)
+    yield Figure("select, processor", who, "ms", [1000 * processor / load.calls], case)
+
+
+def spread(times: Sequence[float]) -> list[float]:
+    """Return values that times are spread like: the median and the quartiles are theirs."""
+    return [min(times), *_cuts(times, STEPS), max(times)]
+
+
+def _cuts(times: Sequence[float], parts: int) -> list[float]:
+    # On a machine that is busy otherwise there may be a single call.
+    times = times if len(times) > 1 else 2 * list(times)
+    return quantiles(times, n=parts, method="inclusive")

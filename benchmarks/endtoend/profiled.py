@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduler that writes down, twice a second, what it has spent in which stage of requests."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.endtoend.stages import Stages
+
+VARIABLE = "BERTHMASTER_STAGES"
+STAGES = Stages()
+
+
+def main() -> None:
+    """Run the scheduler; modules are watched once its backend is chosen."""
+    from scheduler import cmd
+
+    run = cmd._run
+
+    def watched(backend: str) -> int:
+        watch(STAGES)
+        # The worker is forked later, and threads are not.
+        os.register_at_fork(after_in_child=_begin_to_tell)
+        return run(backend)
+
+    cmd._run = watched
+    cmd.main()
+
+
+def watch(stages: Stages) -> None:
+    """Let what requests go through be stages."""
+    _watch_messaging(stages)
+    _watch_requests(stages)
+    _watch_database(stages)
+
+
+def _watch_messaging(stages: Stages) -> None:
+    from oslo_messaging import _utils  # noqa: F401  # chooses its executors now
+    from oslo_messaging._drivers import amqpdriver, impl_rabbit
+    from oslo_messaging.rpc import dispatcher, server
+
+    from scheduler.rpc import announcements, changes_endpoint, endpoint
+    from scheduler.rpc import server as ours
+
+    stages.watch(amqpdriver.AMQPListener, "__call__", "broker: take a message, parse its JSON")
+    stages.watch(impl_rabbit.Connection, "consume", "broker: read")
+    stages.watch(amqpdriver.AMQPIncomingMessage, "reply", "broker: send the reply")
+    stages.watch(server.RPCServer, "_process_incoming", "oslo.messaging: process")
+    stages.watch(dispatcher.RPCDispatcher, "_watchdog", "oslo.messaging: signs of life")
+    stages.watch(announcements.Announcements, "_read_nodes", "told: read what was claimed")
+    stages.watch(announcements.Announcements, "_cast", "told: send it")
+    stages.watch(changes_endpoint.ChangesEndpoint, "nodes_changed", "told: take it in")
+    stages.watch(endpoint.SchedulerEndpoint, "select_destinations", "endpoint")
+    handle = ours._handle_in_time
+
+    def handling(handler: Any, incoming: Any, deadline: Any) -> None:
+        stages.add("queue: wait for a thread", deadline.waited())
+        handle(handler, incoming, deadline)
+
+    ours._handle_in_time = handling
+
+
+def _watch_requests(stages: Stages) -> None:
+    import logging
+
+    from inventory import engine
+    from scheduler import answers, decision_log, destinations
+    from scheduler.claiming import claimer
+    from scheduler.drivers import filter_scheduler
+    from scheduler.host_view import view
+    from scheduler.rpc import context, endpoint
+
+    stages.watch(endpoint, "decode_select_arguments", "decode the arguments")
+    stages.watch(endpoint, "encode_destinations", "answer: encode")
+    stages.watch(context.RequestContext, "for_logging", "decode the context")
+    stages.watch(destinations, "request_of", "decide: the request")
+    stages.watch(destinations, "order_of", "claim: the order")
+    stages.watch(destinations, "selections_to_json", "answer: as kept with the claim")
+    stages.watch(destinations.Destinations, "_claimed", "walk")
+    stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
+    stages.watch(answers.Answers, "to", "answer: selections")
+    stages.watch(decision_log.Course, "report", "log: the decision's line")
+    stages.watch(logging.Logger, "handle", "log: write")
+    stages.watch(view.HostView, "refresh", "view: read changes")
+    for name in ("reserve", "settled", "distrust", "consume", "reports"):
+        stages.watch(view.HostView, name, "view: what was taken")
+    stages.watch(engine.Database, "write", "claim: transaction")
+    stages.watch(claimer.Claimer, "claim", "claim: wait")
+    _watch_the_lock(stages, view.HostView)
+
+
+def _watch_the_lock(stages: Stages, view: Any) -> None:
+    from contextlib import contextmanager
+
+    current = view.current
+
+    @contextmanager
+    def entering(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = current(self, *args, **kwargs)
+        with stages.stage("view: lock and bring up to date"):
+            hosts = found.__enter__()
+        try:
+            yield hosts
+        except BaseException as error:
+            if not found.__exit__(type(error), error, error.__traceback__):
+                raise
+        else:
+            found.__exit__(None, None, None)
+
+    view.current = entering
+
+
+def _watch_database(stages: Stages) -> None:
+    import pymysql
+
+    stages.watch(pymysql.connections.Connection, "query", "database: statements")
+    stages.watch(pymysql.connections.Connection, "connect", "database: connect")
+
+
+def _begin_to_tell() -> None:
+    threading.Thread(target=_tell, args=(Path(os.environ[VARIABLE]),), daemon=True).start()
+
+
+def _tell(path: Path) -> None:
+    temporary = path.with_suffix(".new")
+    while True:
+        told = {"processor": time.process_time(), "spent": STAGES.sums()}
+        temporary.write_text(json.dumps(told))
+        temporary.replace(path)
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of benchmarks.check: what holds, what does not and why, and what is not known."""
+
+import json
+
+import pytest
+
+from benchmarks.check import FAILS, HOLDS, UNKNOWN, main, rows
+from benchmarks.document import Part
+from benchmarks.figures import ECHO, LIBVIRT, NOVA, OURS, Figure
+from benchmarks.limits import LIMITS
+from tests.unit.benchmarks.made_up import NOW, a_file, decided
+
+DECIDE = "decide, 10,000 hosts, 1 instance"
+ONE_EACH = {"hosts": 10_000, "instances": 1}
+NOVAS = "Nova's loop through ours, 10,000 hosts, 1 instance"
+
+
+def verdict_on(about, figures):
+    (found,) = [each for each in rows(figures) if each.about == about]
+    return found.verdict, found.found
+
+
+def test_it_is_said_of_every_figure_whether_it_holds(tmp_path, capsys):
+    path = a_file(tmp_path, decided(10_000, 1, 0.2, 0.4, 0.9), decided(100_000, 1, 3.1))
+    assert main([str(path)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    about, heads, *lines = (" ".join(each.split()) for each in printed)
+    assert about == f"{NOW}, v1"
+    assert heads == "figure to reach found half of the turns verdict"
+    assert lines[0].endswith("<= 0.5 ms 0.4 0.3 to 0.65 holds")
+    assert lines[1].endswith("not measured in this run")
+    assert lines[3].endswith("<= 3 ms 3.1 3.1 to 3.1 does not hold")
+    # Below them a reason and a note.
+    assert len(lines) == len(LIMITS) + 2
+    assert lines[-2].startswith("decide, 100,000 hosts, 1 instance: After a turn of Nova")
+    assert lines[-1].endswith("and by make chaos, not in this run.")
+
+
+@pytest.mark.parametrize(("ms", "strict"), [(0.5, 0), (0.51, 1)])
+def test_who_is_strict_gets_a_status(ms, strict, tmp_path):
+    path = str(a_file(tmp_path, decided(10_000, 1, ms)))
+    assert main([path]) == 0
+    assert main([path, "--strict"]) == strict
+
+
+def test_as_json(tmp_path, capsys):
+    assert main([str(a_file(tmp_path, decided(10_000, 1, 0.3))), "-f", "json"]) == 0
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert len(found) == len(LIMITS)
+    assert found[DECIDE] == {
+        "about": DECIDE,
+        "limit": "<= 0.5 ms",
+        "verdict": HOLDS,
+        "note": "",
+        "found": 0.3,
+        "quartiles": [0.3, 0.3],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "there is no such file: run make bench"),
+        ("{", "is no file of benchmarks"),
+        ("[]", "is no file of benchmarks"),
+        ('{"schema": 0}', "is of form 0, not 1"),
+        ('{"schema": 1, "parts": {"wire": {}}}', "is no file of benchmarks: KeyError"),
+        ('{"schema": 1, "parts": []}', "is no file of benchmarks"),
+    ],
+)
+def test_a_file_that_is_none(text, why, tmp_path, capsys):
+    path = tmp_path / "latest.json"
+    if text is not None:
+        path.write_text(text)
+    assert main([str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"{path}: {why}")
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_beside_nova_the_limit_is_a_least_one():
+    ours = decided(10_000, 1, 1.0, 2.0)
+    assert verdict_on(NOVAS, [ours]) == (UNKNOWN, None)
+    for novas, verdict, found in (((700.0, 800.0), HOLDS, 500), ((708.0, 780.0), FAILS, 496)):
+        nova = decided(10_000, 1, *novas, who=NOVA)
+        assert verdict_on(NOVAS, [nova, ours]) == (verdict, found)
+
+
+def test_other_cases_count_only_where_the_plain_one_is_absent():
+    special = decided(10_000, 1, 0.9, list="comparable")
+    assert verdict_on(DECIDE, [special]) == (FAILS, 0.9)
+    assert verdict_on(DECIDE, [special, decided(10_000, 1, 0.4)]) == (HOLDS, 0.4)
+    assert verdict_on(DECIDE, [decided(10_000, 10, 0.4)]) == (UNKNOWN, None)
+
+
+def test_the_same_thing_in_another_case_is_another_side():
+    about = "requests of (anti-)affinity groups through plain ones, 5,000 hosts"
+
+    def rate(grouped, number):
+        return Figure("select, rate", OURS, "/s", [number], {"hosts": 5_000, "grouped": grouped})
+
+    assert verdict_on(about, [rate(False, 500.0), rate(True, 250.0)]) == (HOLDS, 0.5)
+    assert verdict_on(about, [rate(False, 500.0), rate(True, 240.0)]) == (FAILS, 0.48)
+    assert verdict_on(about, [rate(True, 240.0)]) == (UNKNOWN, None)
+
+
+def test_the_worst_case_counts_or_the_best():
+    started = [
+        Figure("guest started, known", OURS, "ms", [ms], {"agent": agent})
+        for agent, ms in (("eventlet", 900.0), ("threading", 1100.0))
+    ]
+    assert verdict_on("guest started, until schedulers know", started) == (FAILS, 1100)
+    placed = [
+        Figure("claimed placements", OURS, "/s", [number], {**ONE_EACH, "workers": workers})
+        for workers, number in ((1, 250.0), (2, 350.0))
+    ]
+    about = "claimed placements on one machine, 10,000 hosts, calls for 1 instance"
+    assert verdict_on(about, placed) == (HOLDS, 350)
+    notes = [each.note for each in rows([*started, *placed]) if "cases" in each.note]
+    assert notes == [
+        "This is the best of 2 cases: hosts 10,000, instances 1, workers 2.",
+        "This is the worst of 2 cases: agent threading.",
+    ]
+
+
+def test_several_instances_are_compared_with_one_in_the_same_case():
+    figures = [
+        Figure("claimed placements", OURS, "/s", [number], {**ONE_EACH, **case})
+        for number, case in (
+            (200.0, {"workers": 1}),
+            (500.0, {"workers": 1, "instances": 10}),
+            (300.0, {"workers": 2}),
+            (600.0, {"workers": 2, "instances": 10}),
+        )
+    ]
+    about = "claimed placements of calls for 10 instances through those of calls for 1"
+    assert verdict_on(about, figures) == (HOLDS, 2)
+
+
+def test_another_unit_is_another_thing():
+    ours = Figure("view, full load", OURS, "s", [0.5], {"hosts": 10_000})
+    assert verdict_on("view, full load, 10,000 hosts", [ours]) == (UNKNOWN, None)
+
+
+def test_the_reason_is_said_where_something_does_not_hold(tmp_path, capsys):
+    def a_select(echo):
+        case = {"hosts": 10_000, "callers": 1, "claims": True}
+        for who, turns in ((OURS, [9.0, 9.0, 9.0]), (ECHO, [echo])):
+            yield Figure("select", who, "ms", turns, case)
+
+    main([str(a_file(tmp_path, *a_select(2.0)))])
+    assert "claims on: A claim is a transaction that is on the disk" in capsys.readouterr().out
+    main([str(a_file(tmp_path, *a_select(3.0)))])
+    assert "A claim is a transaction" not in capsys.readouterr().out
+
+
+def test_an_audit_is_compared_by_its_median():
+    turns = {OURS: [10.0, 40.0, 28.0], LIBVIRT: [10.0, 20.0, 20.0]}
+    audit = [Figure("audit", who, "ms", ms, {"guests": 1000}) for who, ms in turns.items()]
+    about = "audit through libvirt's bulk call, 1,000 guests"
+    assert verdict_on(about, audit) == (HOLDS, 1.4)
+
+
+def test_what_has_failed_is_said(tmp_path, capsys):
+    parts = {"view": Part(NOW, "v1", 2.0, failed="status 3: no broker")}
+    main([str(a_file(tmp_path, quick=True, parts=parts))])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"a quick look of {NOW}, v1"
+    assert printed[-1] == "view failed: status 3: no broker"
