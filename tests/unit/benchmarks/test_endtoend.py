@@ -5,6 +5,7 @@
 import json
 from itertools import islice
 from statistics import median, quantiles
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -88,31 +89,35 @@ def test_the_rows_are_those_of_the_fleet_beside_nova():
     assert json.loads(row["supported_instances"]) == comparable.SUPPORTED
 
 
-def test_a_stage_does_not_count_what_stages_in_it_count():
+def test_a_stage_does_not_count_what_stages_in_it_count(monkeypatch):
     watched = stages.Stages()
+    # Seconds by the clock, and of the processor.
+    passed = [0.0, 0.0]
+    clocks = {"perf_counter": lambda: passed[0], "thread_time": lambda: passed[1]}
+    monkeypatch.setattr(stages, "time", SimpleNamespace(**clocks))
 
-    def work():
-        return sum(range(20_000))
+    def work(wall=3.0, cpu=2.0):
+        passed[0] += wall
+        passed[1] += cpu
 
     inner = watched.watched(work, "inner")
 
     def outside():
         with pytest.raises(ZeroDivisionError), watched.stage("failing"):
             raise ZeroDivisionError
+        work(0.5, 0.25)
         return [inner() for _ in range(5)]
 
     before = watched.sums()
     with watched.stage("whole"):
         watched.watched(outside, "outer")()
     spent = stages.between(before, watched.sums())
-    assert {name: each[0] for name, each in spent.items()} == {
-        "inner": 5,
-        "outer": 1,
-        "failing": 1,
-        "whole": 1,
+    assert spent == {
+        "inner": (5, 15.0, 10.0),
+        "outer": (1, 0.5, 0.25),
+        "failing": (1, 0.0, 0.0),
+        "whole": (1, 0.0, 0.0),
     }
-    assert spent["inner"][2] > spent["outer"][2]
-    assert spent["inner"][1] > spent["whole"][1]
     assert stages.between(watched.sums(), watched.sums())["inner"] == (0, 0.0, 0.0)
 
 

@@ -274,12 +274,12 @@ def test_what_was_claimed_one_by_one_is_what_an_audit_counts(
     before = node.row
     rows, _ = shared.read(lambda connection: allocations.on_nodes(connection, [before.id]))
     counted = account(found, rows).row
-    expected = said(before._mapping)
+    expected = said(before._asdict())
     assert said(counted) == {name: expected[name] for name in counted}
     # Only pools that stand in another order are news.
     node.audit()
     after = node.row
-    assert said(after._mapping) | {"generation": 0, "updated_at": 0} == expected | {
+    assert said(after._asdict()) | {"generation": 0, "updated_at": 0} == expected | {
         "generation": 0,
         "updated_at": 0,
     }
