@@ -42,10 +42,7 @@ class Figure:
             "who": self.who,
             "unit": self.unit,
             "case": dict(self.case),
-            "median": self.median,
-            "quartiles": list(self.quartiles),
-            "least": min(self.turns),
-            "most": max(self.turns),
+            **_spread(self),
             "turns": list(self.turns),
             "facts": dict(self.facts),
         }
@@ -91,10 +88,7 @@ class Ratio:
             "what": self.what,
             "other": self.other,
             "case": dict(self.case),
-            "median": self.median,
-            "quartiles": list(self.quartiles),
-            "least": min(self.turns),
-            "most": max(self.turns),
+            **_spread(self),
         }
 
 
@@ -142,6 +136,15 @@ def plain(number: float) -> str:
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:.3g}"
+
+
+def _spread(found: Figure | Ratio) -> dict[str, Any]:
+    return {
+        "median": found.median,
+        "quartiles": list(found.quartiles),
+        "least": min(found.turns),
+        "most": max(found.turns),
+    }
 
 
 def _key(figure: Figure) -> tuple[str, str, tuple[tuple[str, Any], ...]]:

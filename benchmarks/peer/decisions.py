@@ -21,7 +21,7 @@ import gc  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Mapping, Sequence  # noqa: E402
+from collections.abc import Callable, Mapping, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 from uuid import UUID  # noqa: E402
 
@@ -161,15 +161,16 @@ def _a_group(words: Words) -> Any:
     return objects.InstanceGroup(policies=[words["policy"]], rules={}, **words)
 
 
-def main() -> None:
+def serve(kind: Callable[[], Any]) -> None:
+    """Make what a program works with, and let its methods answer the lines of the input."""
     objects.register_all()
     nova.conf.CONF([], project="nova", default_config_files=[])
     nova.conf.CONF.set_override("service_down_time", 86_400)
-    cloud = Cloud()
+    served = kind()
     for line in sys.stdin:
         order, *words = json.loads(line)
-        print(json.dumps(getattr(cloud, order)(*words)), flush=True)
+        print(json.dumps(getattr(served, order)(*words)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Cloud)

@@ -14,16 +14,13 @@ from nova import monkey_patch
 
 monkey_patch.patch(backend="threading")
 
-import json  # noqa: E402
-import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from functools import cache  # noqa: E402
 from typing import Any  # noqa: E402
 
 import nova.conf  # noqa: E402
-from nova import objects  # noqa: E402
 
-from benchmarks.peer.decisions import Loop, a_host, a_request  # noqa: E402
+from benchmarks.peer.decisions import Loop, a_host, a_request, serve  # noqa: E402
 
 Settings = Sequence[tuple[str, str, Any]]
 
@@ -78,15 +75,5 @@ def _request(vcpus: int, ram_gb: int, disk_gb: int) -> Any:
     return a_request({**flavor, "ephemeral_gb": 0, "swap": 0}, {})
 
 
-def main() -> None:
-    objects.register_all()
-    nova.conf.CONF([], project="nova", default_config_files=[])
-    nova.conf.CONF.set_override("service_down_time", 86_400)
-    cloud = Cloud()
-    for line in sys.stdin:
-        order, *words = json.loads(line)
-        print(json.dumps(getattr(cloud, order)(*words)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Cloud)
