@@ -3,24 +3,36 @@
 """The walk of a request: view, decide, claim, answer; a lost race leads back to the view."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from inventory.claims import ClaimLost, Outdated, PartlyAnswered
 from inventory.engine import Database
-from inventory.orders import Claimed, Identity, Order
+from inventory.orders import Claimed, Order
 from scheduler.answers import Answer, Answers
 from scheduler.attestation import Attestation, levels_for
 from scheduler.claiming import Claimer
 from scheduler.claiming.claimer import TooLate
 from scheduler.claiming.groups import with_members
-from scheduler.claiming.orders import Asked, attempt_of, order_of
+from scheduler.claiming.orders import Asked, order_of
+from scheduler.course import (
+    GIVEN_UP,
+    INVALID,
+    NOTHING,
+    PLACED,
+    REFUSED,
+    REPEATED,
+    TOO_LATE,
+    Course,
+    Witness,
+)
 from scheduler.decision import pipeline
+from scheduler.decision.film import Film
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision, Refusal
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
-from scheduler.decision_log import Complaints, Course
+from scheduler.decision_log import DecisionLog
 from scheduler.drivers import BaseDriver
 from scheduler.host_view import HostView
 from scheduler.objects.request_spec import RequestSpec
@@ -29,62 +41,18 @@ from scheduler.rpc.codec import SelectArguments, selections_from_json, selection
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.deadlines import Deadline
 from scheduler.rpc.failures import InvalidInput, NoValidHost, ServiceUnavailable
+from scheduler.walk import Walk
 
-TOO_LATE = "The request took longer than its caller waits."
-
-
+OVERDUE = "The request took longer than its caller waits."
 # How often a request is decided again since others may give back what they have reserved.
 MOST_DOUBTS = 5
-
-
-@dataclass(slots=True)
-class _Walk:
-    """One request on its way to a claim.
-
-    fresh asks for a view that has all that was committed until now; contested says that others had
-    something reserved when it was decided. earlier are the answers that some of its instances have
-    got before.
-    """
-
-    request: Request
-    request_id: str | None
-    digest: str
-    course: Course
-    deadline: Deadline
-    fresh: bool = False
-    contested: bool = False
-    doubts: int = 0
-    earlier: dict[str, str | None] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> Identity:
-        """What tells the request from all others; without an id not all instances have names."""
-        uuids = [uuid for uuid in self.request.instance_uuids if uuid]
-        return Identity(self.request_id, self.digest, uuids, attempt_of(self.request.spec))
-
-    def narrow(self, answers: Mapping[str, str | None]) -> None:
-        """Go on for the instances that have no answer yet."""
-        self.earlier |= answers
-        left = [uuid for uuid in self.request.instance_uuids if uuid not in answers]
-        self.request = replace(self.request, instance_uuids=left)
-
-    def whole(self, answer: Answer) -> Answer:
-        """Return an answer with those that were given before, in the order of the request."""
-        if not self.earlier:
-            return answer
-        found = iter(answer)
-        return [
-            selections_from_json(self.earlier[uuid] or "[]")
-            if uuid in self.earlier
-            else next(found)
-            for uuid in self.course.instance_uuids
-        ]
 
 
 class Destinations:
     """Answers requests with destinations. One per process; many threads may use it.
 
-    Without a claimer what a decision takes is remembered in the view, and nowhere else.
+    Without a claimer what a decision takes is remembered in the view, and nowhere else. Witnesses
+    hear how each request went; with a film they see what was decided on.
     """
 
     def __init__(
@@ -96,6 +64,8 @@ class Destinations:
         default_zone: str = "nova",
         attestation: Attestation | None = None,
         claimer: Claimer | None = None,
+        witnesses: Sequence[Witness] = (),
+        film: Film | None = None,
     ) -> None:
         self.driver = driver
         self.attestation = attestation
@@ -104,7 +74,8 @@ class Destinations:
         self._database = database
         self._max_attempts = max_attempts
         self._answers = Answers(default_zone)
-        self._complaints = Complaints()
+        self._witnesses = (DecisionLog(), *witnesses)
+        self._film = film
 
     def select(
         self, asked: SelectArguments, caller: RequestContext, deadline: Deadline | None = None
@@ -115,15 +86,17 @@ class Destinations:
         for a server group that does not exist, and for a request that came after a later attempt
         of its own, DatabaseUnavailable, and ServiceUnavailable when the deadline has passed.
         """
-        began = time.monotonic()
-        request = request_of(asked, caller, self._database, self._max_attempts)
-        if self.claimer is None or request.spec.is_rebuild:
-            return self._consumed(request, Course(request.instance_uuids, began))
-        request_id, digest = caller.request_id, asked.digest
-        request = with_names(request, request_id, digest)
-        course = Course(request.instance_uuids, began)
-        walk = _Walk(request, request_id, digest, course, deadline or Deadline(began))
-        return self._claimed(walk, self.claimer)
+        deadline = deadline or Deadline(time.monotonic())
+        course = Course(caller, asked.instance_uuids, time.monotonic())
+        course.seconds["queue"] = deadline.waited()
+        with self._witnessed(course):
+            request = request_of(asked, caller, self._database, self._max_attempts)
+            if self.claimer is None or request.spec.is_rebuild:
+                return self._consumed(request, course)
+            request = with_names(request, caller.request_id, asked.digest)
+            course.instance_uuids = request.instance_uuids
+            walk = Walk(request, caller.request_id, asked.digest, course, deadline)
+            return self._claimed(walk, self.claimer)
 
     def rehearse(
         self, asked: SelectArguments, caller: RequestContext, most: int = 100
@@ -133,28 +106,27 @@ class Destinations:
         Nothing is taken. Raises InvalidInput and DatabaseUnavailable.
         """
         request = request_of(asked, caller, self._database, self._max_attempts)
-        with self._hosts(request.spec) as hosts:
+        course = Course(caller, asked.instance_uuids, time.monotonic())
+        with self._hosts(request.spec, course) as hosts:
             decision = self.driver.decide(hosts.working_copy(), request)
             plan = self.driver.plan
             refusals = pipeline.explain(hosts.working_copy(), request.spec, plan, most)
-        self._complaints.say(decision.warnings)
         return decision, refusals
 
     def _consumed(self, request: Request, course: Course) -> Answer:
         """Decide once, and remember here what was taken."""
-        with self._hosts(request.spec) as hosts:
-            course.view_age = self.view.age
-            decision = self.driver.decide(hosts.working_copy(), request)
+        with self._hosts(request.spec, course) as hosts:
+            decision = self._decision(hosts.working_copy(), hosts, request, course)
             self.view.consume(decision, request.spec)
             answer = self._answers.to(decision, hosts, request.spec)
-        self._finish(decision, course)
+        _finish(decision, course)
         return answer
 
-    def _claimed(self, walk: _Walk, claimer: Claimer) -> Answer:
+    def _claimed(self, walk: Walk, claimer: Claimer) -> Answer:
         """Decide and claim until a claim holds, or it is sure that there is no host."""
         while walk.course.conflicts < claimer.terms.attempts:
             if walk.deadline.passed():
-                raise ServiceUnavailable(TOO_LATE)
+                raise ServiceUnavailable(OVERDUE)
             try:
                 answer = self._tried(walk, claimer)
             except ClaimLost:
@@ -166,14 +138,14 @@ class Destinations:
             except Outdated as error:
                 raise InvalidInput(f"instance_uuids: {error}") from None
             except TooLate:
-                raise ServiceUnavailable(TOO_LATE) from None
+                raise ServiceUnavailable(OVERDUE) from None
             if answer is not None:
                 return walk.whole(answer)
             walk.fresh = True
-        walk.course.report_given_up()
+        walk.course.outcome = GIVEN_UP
         raise NoValidHost(NOT_ENOUGH)
 
-    def _tried(self, walk: _Walk, claimer: Claimer) -> Answer | None:
+    def _tried(self, walk: Walk, claimer: Claimer) -> Answer | None:
         """Decide and claim; return None where it is to be decided again on what is newest then."""
         decision, order, answer = self._decided(walk, claimer)
         if order is not None:
@@ -184,14 +156,14 @@ class Destinations:
             claimed = None
         if claimed is not None and claimed.repeated:
             answer = [selections_from_json(each or "[]") for each in claimed.answers]
-            walk.course.report_repeated(answer)
+            walk.course.outcome, walk.course.answer = REPEATED, answer
             return answer
         if decision.shortage and not self._is_sure(walk, claimed):
             return None
-        self._finish(decision, walk.course)
+        _finish(decision, walk.course)
         return answer
 
-    def _decided(self, walk: _Walk, claimer: Claimer) -> tuple[Decision, Order | None, Answer]:
+    def _decided(self, walk: Walk, claimer: Claimer) -> tuple[Decision, Order | None, Answer]:
         """Decide, and take in the view what is about to be claimed."""
         request = replace(
             walk.request,
@@ -200,10 +172,10 @@ class Destinations:
             seed=walk.request.seed + walk.course.conflicts,
             choices=claimer.width.choices,
         )
-        with self._hosts(request.spec, walk.fresh) as hosts:
-            walk.course.view_age, walk.contested = self.view.age, bool(self.view.reserved)
+        with self._hosts(request.spec, walk.course, walk.fresh) as hosts:
+            walk.contested = bool(self.view.reserved)
             decided = hosts.working_copy()
-            decision = self.driver.decide(decided, request)
+            decision = self._decision(decided, hosts, request, walk.course)
             answer = self._answers.to(decision, hosts, request.spec)
             if not answer:
                 return decision, None, answer
@@ -213,12 +185,13 @@ class Destinations:
             self.view.reserve(decision, request.spec)
         return decision, order, answer
 
-    def _hold(self, walk: _Walk, claimer: Claimer, order: Order) -> Claimed:
+    def _hold(self, walk: Walk, claimer: Claimer, order: Order) -> Claimed:
         """Claim what was decided; raises what Claimer.claim() does."""
         reserved = {each.node_id for each in order.claims if not each.alternate}
         doubtful: set[int] = reserved
         try:
-            claimed = claimer.claim(order, walk.deadline.left)
+            with walk.course.stage("claim"):
+                claimed = claimer.claim(order, walk.deadline.left)
             doubtful = reserved if claimed.repeated else {*claimed.left, *order.documents}
             return claimed
         except ClaimLost as lost:
@@ -229,7 +202,7 @@ class Destinations:
             self.view.distrust(doubtful)
             self.view.settled(reserved)
 
-    def _instead(self, walk: _Walk, claimer: Claimer) -> Claimed | None:
+    def _instead(self, walk: Walk, claimer: Claimer) -> Claimed | None:
         """Return what the same request was answered before, if there is no host for it now.
 
         What another request holds for the instances is in this one's way, and void with it.
@@ -237,9 +210,10 @@ class Destinations:
         identity = walk.identity
         if len(identity.uuids) < len(walk.request.instance_uuids):
             return None
-        return claimer.make_way(identity, walk.deadline.left)
+        with walk.course.stage("claim"):
+            return claimer.make_way(identity, walk.deadline.left)
 
-    def _is_sure(self, walk: _Walk, claimed: Claimed | None) -> bool:
+    def _is_sure(self, walk: Walk, claimed: Claimed | None) -> bool:
         """Tell whether it is certain that there is no host.
 
         It is not on an old view, nor when something was given back just now, nor while others have
@@ -252,26 +226,59 @@ class Destinations:
         self.view.distrust({*self.view.reserved, *(claimed.left if claimed else ())})
         return False
 
-    def _finish(self, decision: Decision, course: Course) -> None:
-        """Say what was decided; raises NoValidHost where it is that there is no host."""
-        self._complaints.say(decision.warnings)
-        course.report(decision)
-        if decision.shortage:
-            raise NoValidHost(decision.shortage.reason)
+    def _decision(
+        self, hosts: HostTable, view: HostTable, request: Request, course: Course
+    ) -> Decision:
+        """Decide on a working copy of the view, and remember in the course how that came about."""
+        course.request, course.driver = request, self.driver
+        with course.stage("decide"):
+            course.decision = self.driver.decide(hosts, request)
+        if self._film is not None:
+            course.frames.append(self._film.take(view))
+        return course.decision
 
     @contextmanager
-    def _hosts(self, spec: RequestSpec, fresh: bool = False) -> Iterator[HostTable]:
+    def _witnessed(self, course: Course) -> Iterator[None]:
+        """Tell the witnesses about a request when it is over, however it ends."""
+        try:
+            yield
+        except NoValidHost:
+            course.outcome = GIVEN_UP if course.outcome == GIVEN_UP else REFUSED
+            raise
+        except InvalidInput:
+            course.outcome = INVALID
+            raise
+        except ServiceUnavailable:
+            course.outcome = TOO_LATE
+            raise
+        finally:
+            course.total = time.monotonic() - course.began
+            for witness in self._witnesses:
+                witness.ended(course)
+
+    @contextmanager
+    def _hosts(self, spec: RequestSpec, course: Course, fresh: bool = False) -> Iterator[HostTable]:
         """Yield the table, locked, with the levels of trust if the request needs them.
 
         fresh asks for what was committed until now, however old the driver lets the view be.
         """
         driver = self.driver
         max_age = driver.view_max_age
-        # Asked before the table is locked: the service may take its time.
-        levels = levels_for(
-            spec, driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
-        )
-        with self.view.current(max_age, fresh) as hosts:
-            if levels is not None:
-                self.view.set_trust(levels)
+        with ExitStack() as locked:
+            with course.stage("view"):
+                # Asked before the table is locked: the service may take its time.
+                levels = levels_for(
+                    spec, driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
+                )
+                hosts = locked.enter_context(self.view.current(max_age, fresh))
+                if levels is not None:
+                    self.view.set_trust(levels)
+            course.view_age = self.view.age
             yield hosts
+
+
+def _finish(decision: Decision, course: Course) -> None:
+    """Say how a request ends; raises NoValidHost where it is that there is no host."""
+    if decision.shortage:
+        raise NoValidHost(decision.shortage.reason)
+    course.outcome = PLACED if decision.placements else NOTHING

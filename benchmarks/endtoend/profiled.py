@@ -84,7 +84,7 @@ def _watch_requests(stages: Stages) -> None:
     stages.watch(destinations.Destinations, "_claimed", "walk")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
     stages.watch(answers.Answers, "to", "answer: selections")
-    stages.watch(decision_log.Course, "report", "log: the decision's line")
+    stages.watch(decision_log.DecisionLog, "ended", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
     stages.watch(view.HostView, "refresh", "view: read changes")
     for name in ("reserve", "settled", "distrust", "consume", "reports"):

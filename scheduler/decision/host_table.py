@@ -35,6 +35,8 @@ class HostTable:
     def __init__(self) -> None:
         self.size = 0
         self.numa_packing = False
+        # On the clock of last_seen: when heartbeat_age was what it is.
+        self.moment = 0.0
         self.limits = Limits(0)
         self.residents = Residents()
         self.candidates: Mask = np.zeros(0, np.bool_)
@@ -114,6 +116,22 @@ class HostTable:
         """Write a whole column of numbers, one element for each row."""
         self._numbers.own(name)[: self.size] = column
         self._journal(name).note_all()
+
+    def set_moment(self, moment: float) -> None:
+        """Say when it is, on the clock of last_seen: heartbeats are so old then."""
+        self.moment = moment
+        self.fill("heartbeat_age", moment - self.last_seen)
+
+    def objects_of(self, name: str) -> list[Any]:
+        """Return an object column as a list with an element for each row."""
+        column = self._objects[name]
+        values = column.values()
+        return [values[code] for code in column.codes[: self.size].tolist()]
+
+    def written_in(self, name: str, position: int) -> Sequence[int] | None:
+        """Return the rows in which a column was written, None where that is unknown."""
+        rows = self._journals[name].since(position)
+        return None if rows is None else sorted({*rows})
 
     def codes(self, name: str) -> Codes:
         """Return integers that are equal exactly where rows have the same value of a column."""

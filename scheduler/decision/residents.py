@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.decision.journal import Journal
 from scheduler.objects.instance import Instance
 
 Counts = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ class Residents:
     It holds as long as this one is not changed.
     """
 
-    __slots__ = ("_base", "_by_row", "_counts", "_rows_of")
+    __slots__ = ("_base", "_by_row", "_counts", "_rows_of", "journal")
 
     def __init__(self, base: "Residents | None" = None) -> None:
         self._base = base
@@ -60,6 +61,7 @@ class Residents:
         self._rows_of: dict[str, frozenset[int]] = {}
         # How many instances of a trait are on each row, for those that were asked about.
         self._counts: dict[Trait, Counts] = {}
+        self.journal = Journal()
 
     def copy(self) -> "Residents":
         return Residents(self)
@@ -133,6 +135,7 @@ class Residents:
             here[uuid] = instance
             self._recount(row, instance, 1)
         self._by_row[row] = here
+        self.journal.note(row)
 
     def _leave(self, row: int, uuid: str) -> None:
         self._rows_of[uuid] = frozenset(other for other in self.rows_of(uuid) if other != row)

@@ -90,8 +90,7 @@ class HostView:
             self._aggregates.settle()
             # Heartbeats would age with a view that is meant to be old, and living hosts look dead.
             old = max_age is not None and not fresh
-            moment = self._nodes.services_at if old else time.monotonic()
-            self._hosts.fill("heartbeat_age", moment - self._hosts.last_seen)
+            self._hosts.set_moment(self._nodes.services_at if old else time.monotonic())
             yield self._hosts
 
     def nodenames(self, max_age: float | None = None) -> list[str]:

@@ -88,6 +88,9 @@ class Passing:
     def passed(self):
         return False
 
+    def waited(self):
+        return 0.0
+
     def left(self):
         self.asked += 1
         return 60.0 if self.asked == 1 else 0.0
