@@ -80,7 +80,15 @@ class Film:
             }
         self._positions = positions
         residents = self._taken_residents(hosts, is_first)
-        return Frame(self._number, hosts.size, hosts.moment, hosts.numa_packing, columns, residents)
+        return Frame(
+            self._reel,
+            self._number,
+            hosts.size,
+            hosts.moment,
+            hosts.numa_packing,
+            columns,
+            residents,
+        )
 
     def _taken_residents(
         self, hosts: HostTable, is_first: bool
