@@ -4,12 +4,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
 
 from inventory import revisions
+from inventory.refusals import Malformed, Unknown
 from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, utc_now
+
+# The metadata that makes an aggregate an availability zone.
+ZONE = "availability_zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,69 @@ class AggregateRecord:
     name: str
     hosts: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def zones(self) -> set[str]:
+        """The zones of its hosts: one at most, unless others than operators' commands wrote it."""
+        text = self.metadata.get(ZONE)
+        return set() if text is None else {part.strip() for part in text.split(",")}
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What operators call the metadata without the zone."""
+        return {key: self.metadata[key] for key in sorted(self.metadata) if key != ZONE}
+
+
+def zones_by_host(records: Iterable[AggregateRecord]) -> dict[str, set[str]]:
+    """Return {host: zones} of the hosts of these aggregates; no zones stand for the default one."""
+    found: dict[str, set[str]] = {}
+    for each in records:
+        for host in each.hosts:
+            found.setdefault(host, set()).update(each.zones)
+    return found
+
+
+def find(records: Iterable[AggregateRecord], text: str) -> AggregateRecord:
+    """Return the aggregate of this uuid, name or id; the letter case of names is ignored.
+
+    Raises Unknown, and Malformed where it stands for several.
+    """
+    records, text = list(records), text.strip()
+    named = [each for each in records if each.name == text] or [
+        each for each in records if each.name.casefold() == text.casefold()
+    ]
+    numbered = [each for each in records if str(each.id) == text and each not in named]
+    found = [each for each in records if each.uuid == text.lower()] or named + numbered
+    if not found:
+        raise Unknown(f"there is no aggregate {text!r}; see 'aggregate list'")
+    if len(found) > 1:
+        several = ", ".join(f"{each.name} (id {each.id}, uuid {each.uuid})" for each in found)
+        raise Malformed("aggregate", f"{text!r} are several: {several}; say which by its uuid")
+    return found[0]
+
+
+def listed(records: Iterable[AggregateRecord]) -> list[dict[str, Any]]:
+    """Return aggregates as operators see them."""
+    return [
+        {
+            "id": each.id,
+            "uuid": each.uuid,
+            "name": each.name,
+            ZONE: each.metadata.get(ZONE),
+            "hosts": sorted(each.hosts),
+            "properties": each.properties,
+        }
+        for each in records
+    ]
+
+
+def show(connection: sa.Connection, text: str) -> dict[str, Any]:
+    """Return all that is known of one aggregate; see find()."""
+    record = find(everything(connection), text)
+    stamps = sa.select(aggregates.c.created_at, aggregates.c.updated_at)
+    row = connection.execute(stamps.where(aggregates.c.id == record.id)).one()
+    times = {name: str(value or "") for name, value in row._mapping.items()}
+    return listed([record])[0] | times
 
 
 def create(

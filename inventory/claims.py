@@ -70,10 +70,12 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     if order.group and not claimed_groups.lock(connection, order.group.uuid):
         raise GroupUnlisted(order.group.uuid)
     identity = order.identity
-    standing, zero = standing_claims.of(connection, identity.uuids)
+    standing, zero, aggregates = standing_claims.of(connection, identity.uuids)
     repeated = _repeated(connection, standing, identity, order.lease)
     if repeated is not None:
         return repeated
+    if order.aggregates not in (None, aggregates):
+        raise ClaimLost((), "aggregates have changed")
     if order.group:
         order = replace(order, claims=_as_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
@@ -91,7 +93,7 @@ def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Cla
     That is what is pending for its instances, which a new request takes the place of anyway. None
     where there was nothing of either. Raises ClaimLost, Outdated and PartlyAnswered.
     """
-    standing, _ = standing_claims.of(connection, identity.uuids)
+    standing, *_ = standing_claims.of(connection, identity.uuids)
     repeated = _repeated(connection, standing, identity, lease)
     if repeated is not None:
         return repeated
@@ -143,7 +145,7 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
     Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
     ClaimLost when somebody else is at it.
     """
-    standing, _ = standing_claims.of(connection, uuids)
+    standing, *_ = standing_claims.of(connection, uuids)
     return _give_back(connection, [row for row in standing if host in (None, row.host)])
 
 

@@ -6,6 +6,7 @@ Every change is seen by all schedulers at their next decision. Names of hosts ar
 their letter case. All functions raise inventory.refusals.OperationRefused, and change nothing then.
 """
 
+from math import isfinite
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +20,31 @@ from inventory.tables import instances as instances_table
 
 LONGEST_REASON = 255
 Switches = dict[str, Any]
+
+
+def show(
+    connection: sa.Connection,
+    host: str,
+    limit: float,
+    default_zone: str,
+    binary: str = services.COMPUTE[0],
+) -> dict[str, Any]:
+    """Return all that is known of a service; times are the database's. See services.listed()."""
+    row = _service(connection, host, binary)
+    listed = services.listed(connection, limit, default_zone, binary)
+    (service,) = (each for each in listed if each["id"] == row.id)
+    age = services.heartbeat_age(row)
+    return {
+        **service,
+        "disabled": bool(row.disabled),
+        "maintenance_mode": "off" if row.maintenance is None else "on",
+        "topic": row.topic,
+        "version": row.version,
+        "report_count": row.report_count,
+        "last_seen_up": str(row.last_seen_up or ""),
+        "heartbeat_age": round(age, 1) if isfinite(age) else None,
+        "created_at": str(row.created_at or ""),
+    }
 
 
 def enable(connection: sa.Connection, host: str, binary: str = services.COMPUTE[0]) -> Switches:

@@ -61,7 +61,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The claims of one request; leases in seconds."""
+    """The claims of one request; leases in seconds.
+
+    aggregates is the revision of the aggregates that it was decided by, None for any.
+    """
 
     request_id: str | None
     digest: str
@@ -71,6 +74,7 @@ class Order:
     group: GroupRule | None = None
     documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
     attempt: int = 0
+    aggregates: int | None = None
 
     @property
     def identity(self) -> Identity:

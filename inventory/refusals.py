@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Why a question of an operator about hosts, or an order, is refused.
+"""Why a question of an operator, or an order, is refused.
 
 OperationRefused
-+-- Unknown         there is no host, service or hypervisor of that name
-+-- Malformed       an argument that no host could make sense of; argument names it
-+-- InUse           the host is still needed, or still there
++-- Unknown         there is no host, aggregate, group or other thing of that name
++-- Malformed       an argument that means nothing, or several things; argument names it
++-- InUse           what should go is needed or still there; what should be would be in its way
 +-- NotReported     the agent tells nothing of the kind
 """
 
@@ -28,7 +28,7 @@ class Malformed(OperationRefused):
 
 
 class InUse(OperationRefused):
-    """What should go is in use."""
+    """What there is stands against it."""
 
 
 class NotReported(OperationRefused):

@@ -131,7 +131,7 @@ def listed(
     connection: sa.Connection, limit: float, default_zone: str, binary: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the live services, of one binary or of all, as operators see them."""
-    zones = availability_zones(connection)
+    zones = aggregates.zones_by_host(aggregates.everything(connection))
     found = []
     for row in all_live(connection, binary):
         status, state = status_and_state(row, limit)
@@ -141,7 +141,7 @@ def listed(
                 "uuid": row.uuid,
                 "binary": row.binary,
                 "host": row.host,
-                "zone": zones.get(row.host, default_zone) if _has_instances(row) else INTERNAL,
+                "zone": _zone(row, zones.get(row.host), default_zone),
                 "status": status,
                 "state": state,
                 "updated_at": str(row.updated_at or ""),
@@ -150,16 +150,6 @@ def listed(
             }
         )
     return found
-
-
-def availability_zones(connection: sa.Connection) -> dict[str, str]:
-    """Return {host: zone} of the hosts that an aggregate puts into a zone."""
-    return {
-        host: record.metadata["availability_zone"]
-        for record in aggregates.everything(connection)
-        if "availability_zone" in record.metadata
-        for host in record.hosts
-    }
 
 
 def heartbeat_age(row: sa.Row[Any]) -> float:
@@ -206,8 +196,9 @@ def _query(names: Sequence[str] = ()) -> sa.Select[Any]:
     return sa.select(*columns(table, names), utc_now().label("now")).where(table.c.deleted == 0)
 
 
-def _has_instances(row: sa.Row[Any]) -> bool:
-    return bool(row.binary == COMPUTE[0])
+def _zone(row: sa.Row[Any], zones: Iterable[str] | None, default: str) -> str:
+    """Return the zone of a service. Who wrote several for a host sees them all."""
+    return ", ".join(sorted(zones or {default})) if row.binary == COMPUTE[0] else INTERNAL
 
 
 def _with(what: str, reason: str | None) -> str:

@@ -4,7 +4,9 @@
 
 import argparse
 import logging
+import re
 from importlib import metadata
+from itertools import pairwise
 from typing import Any
 
 from cliff.app import App
@@ -23,17 +25,24 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
     command line itself was wrong.
     """
 
+    NAME = PROGRAM
     # Warnings only; -v adds what the services log as well.
     DEFAULT_VERBOSE_LEVEL = 0
+    # Libraries that speak with -vv only. oslo.log calls a module such as oslo_db.api oslo.db.api.
+    QUIET = ("oslo", "amqp", "kombu", "stevedore", "alembic")
 
-    def __init__(self) -> None:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(
             description="Look after a Berthmaster scheduler, or ask it for a host.",
             version=metadata.version(PROGRAM),
             command_manager=CommandManager("berthmaster.cli"),
             deferred_help=True,
         )
-        self.conf = cfg.CONF
+        self.conf = conf
+
+    def run(self, argv: list[str]) -> int:
+        """Run a command, or a shell of them where there is none; return the exit status."""
+        return int(super().run(_apart(argv)))
 
     def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
@@ -51,8 +60,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         """Keep the libraries quiet unless the user asks for more with -v."""
         super().configure_logging()
         level = logging.DEBUG if self.options.verbose_level > 1 else logging.ERROR
-        # oslo.log turns the name of a module such as oslo_db.api into oslo.db.api.
-        for name in ("oslo", "amqp", "kombu", "stevedore", "alembic"):
+        for name in self.QUIET:
             logging.getLogger(name).setLevel(level)
 
     def initialize_app(self, argv: list[str]) -> None:
@@ -65,3 +73,14 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         except loading.ConfigError as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
+
+
+def _apart(argv: list[str]) -> list[str]:
+    """Give decision replay a --config-file of its own: behind it, it is no option for all."""
+    for at, words in enumerate(pairwise(argv)):
+        if words == ("decision", "replay"):
+            behind = (
+                re.sub(r"^--config-file(?==|$)", "--settings", each) for each in argv[at + 2 :]
+            )
+            return [*argv[: at + 2], *behind]
+    return argv

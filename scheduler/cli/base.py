@@ -111,6 +111,11 @@ def shown(row: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
     return list(row), list(row.values())
 
 
+def is_for_programs(parsed_args: Any) -> bool:
+    """Tell whether a list is printed for programs, which are to have all of it."""
+    return parsed_args.formatter in ("json", "yaml")
+
+
 def table(titles: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[Any, Any]:
     """Return rows as cliff lists them; titles are those of the columns by key, in their order.
 

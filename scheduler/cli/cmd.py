@@ -18,6 +18,9 @@ def main() -> None:
     process.start_backend("threading")
     # What a daemon's queue is called is not the name of a command's, of which several may run.
     os.environ["OS_OSLO_MESSAGING_RABBIT__USE_QUEUE_MANAGER"] = "false"
+    from oslo_config import cfg
+
     from scheduler.cli.app import BerthmasterApp
 
-    sys.exit(BerthmasterApp().run(sys.argv[1:]))
+    # oslo.messaging works with this one only.
+    sys.exit(BerthmasterApp(cfg.CONF).run(sys.argv[1:]))

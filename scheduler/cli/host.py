@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for hosts, as their agents report them."""
 
-import json
 from typing import Any
 
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from inventory import compute_nodes, host_usage, migrations, services
-from inventory.engine import Database
-from scheduler.cli.base import conf_of, limit_of, read, table
+from inventory import host_usage
+from scheduler.cli.base import conf_of, limit_of, read, shown, table
 
 LIST = {
     "host": "Host",
@@ -65,10 +63,6 @@ class HostDescribe(Lister):  # type: ignore[misc]  # cliff has no types
         return table(DESCRIPTION, read(self.app, host_usage.describe, parsed_args.host))
 
 
-# Columns that hold JSON.
-DOCUMENTS = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology", "pci_stats")
-
-
 class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
     """Show everything that is known of the node of a host."""
 
@@ -79,32 +73,6 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        with migrations.checked_database(conf_of(self.app)) as database:
-            nodes = database.read(lambda c: compute_nodes.of_hosts(c, [parsed_args.host]))
-            states = _states(database, limit_of(self.app))
-        found = [n for n in nodes if parsed_args.node in (None, n.hypervisor_hostname)]
-        if not found:
-            raise RuntimeError(f"no compute node of host {parsed_args.host!r} has reported yet")
-        if len(found) > 1:
-            names = ", ".join(node.hypervisor_hostname for node in found)
-            raise RuntimeError(f"host {parsed_args.host!r} has several nodes: {names}; add --node")
-        node = dict(found[0]._mapping)
-        node["status"], node["state"] = states.get(node["host"], ("no service", "down"))
-        for name in DOCUMENTS:
-            node[name] = _decoded(node[name])
-        for name in ("created_at", "updated_at", "deleted_at"):
-            node[name] = str(node[name] or "")
-        columns = sorted(node)
-        return columns, [node[column] for column in columns]
-
-
-def _states(database: Database, limit: int) -> dict[str, tuple[str, str]]:
-    rows = database.read(lambda c: services.all_live(c, services.COMPUTE[0]))
-    return {row.host: services.status_and_state(row, limit) for row in rows}
-
-
-def _decoded(text: str | None) -> Any:
-    try:
-        return json.loads(text or "null")
-    except ValueError:
-        return text
+        asked = (parsed_args.host, limit_of(self.app), parsed_args.node)
+        node = read(self.app, host_usage.show, *asked)
+        return shown({name: node[name] for name in sorted(node)})

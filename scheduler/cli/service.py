@@ -1,13 +1,22 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that lists services."""
+"""Commands that say what services there are, and how they are."""
 
 from typing import Any
 
 from cliff.lister import Lister
+from cliff.show import ShowOne
 
-from inventory import services
-from scheduler.cli.base import conf_of, limit_of, read, table
+from inventory import operations, services
+from scheduler.cli.base import (
+    add_compute_service,
+    conf_of,
+    is_for_programs,
+    limit_of,
+    read,
+    shown,
+    table,
+)
 
 COLUMNS = {
     "id": "ID",
@@ -20,6 +29,7 @@ COLUMNS = {
     "disabled_reason": "Disabled Reason",
     "forced_down": "Forced Down",
 }
+FULL = {**COLUMNS, "uuid": "UUID"}
 
 
 class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
@@ -35,4 +45,19 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
         default = conf_of(self.app).default_availability_zone
         asked = (limit_of(self.app), default, parsed_args.binary)
         rows = read(self.app, services.listed, *asked)
-        return table(COLUMNS, [row for row in rows if parsed_args.host in (None, row["host"])])
+        titles = FULL if is_for_programs(parsed_args) else COLUMNS
+        return table(titles, [row for row in rows if parsed_args.host in (None, row["host"])])
+
+
+class ServiceShow(ShowOne):  # type: ignore[misc]  # cliff has no types
+    """Show all that is known of a service: its switches, its heartbeat and its zone."""
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        add_compute_service(parser)
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+        default = conf_of(self.app).default_availability_zone
+        asked = (parsed_args.host, limit_of(self.app), default, parsed_args.binary)
+        return shown(read(self.app, operations.show, *asked))

@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any
 
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.revisions import AGGREGATES
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
@@ -71,6 +72,11 @@ class HostView:
     def age(self) -> float:
         """How many seconds ago the last refresh began; infinite before the first one."""
         return time.monotonic() - self._read_at
+
+    @property
+    def aggregates_revision(self) -> int:
+        """The revision of the aggregates that the table has."""
+        return self._last.revisions.get(AGGREGATES, 0) if self._last else 0
 
     @contextmanager
     def current(self, max_age: float | None = None, fresh: bool = False) -> Iterator[HostTable]:

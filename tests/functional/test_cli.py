@@ -51,7 +51,7 @@ def test_wrong_use_is_told_and_ends_with_a_status(deployment: Deployment) -> Non
         (["select", "--vcpus", "many"], 2, "invalid int value"),
         (["select", "--num-instances", "0"], 1, "must be at least 1"),
         (["select", "--timeout", "1"], 1, "is berthmaster-scheduler running"),
-        (["host", "show", "nowhere"], 1, "no compute node of host 'nowhere' has reported yet"),
+        (["host", "show", "nowhere"], 1, "no compute node of a host 'nowhere' has reported"),
         (["--config-file", "/nowhere.conf", "host", "list"], 1, "/nowhere.conf"),
         (["host", "describe", "nowhere"], 1, "no compute node of a host 'nowhere' has reported"),
         (["host", "disable", "nowhere"], 1, "no service nova-compute on a host 'nowhere'"),
@@ -198,7 +198,7 @@ def test_the_schema_is_synced_once_and_its_version_shown(deployment: Deployment)
     again = deployment.cli("db", "sync")
     assert "already" in again.stdout
     assert "berthmaster:***@" in again.stdout
-    assert deployment.cli("db", "version").stdout.strip() == "0004"
+    assert deployment.cli("db", "version").stdout.strip() == "0005"
 
 
 def test_the_demonstration_places_and_refuses() -> None:

@@ -421,3 +421,25 @@ def test_the_heartbeat_registers_a_deleted_service_again(two_hosts):
     heart.start()
     heart.stop()
     assert live_hosts(two_hosts)["services"] == {"h1", "h2"}
+
+
+def test_a_service_is_shown_with_all_that_is_known_of_it(database):
+    serve(database, "h1")
+    database.write(lambda c: aggregates.create(c, "n", ["h1"], {"availability_zone": "north"}))
+    database.write(lambda c: services.register(c, ["controller"], services.SCHEDULER, 7))
+    database.write(lambda c: operations.begin_maintenance(c, "h1", "firmware"))
+
+    def show(host, *binary):
+        return database.read(lambda c: operations.show(c, host, 60, "nova", *binary))
+
+    shown = show(" H1 ")
+    assert (shown["host"], shown["zone"], shown["topic"]) == ("h1", "north", "compute")
+    assert (shown["status"], shown["state"]) == ("disabled", "up")
+    assert (shown["disabled"], shown["maintenance_mode"]) == (False, "on")
+    assert shown["disabled_reason"] == "in maintenance: firmware"
+    assert (shown["report_count"], 0 <= shown["heartbeat_age"] < 60) == (1, True)
+    shown = show("controller", "nova-scheduler")
+    assert (shown["zone"], shown["version"], shown["last_seen_up"]) == ("internal", 7, "")
+    for asked in (("h2",), ("controller",), ("h1", "nova-scheduler")):
+        with pytest.raises(Unknown, match="there is no service nova-"):
+            show(*asked)

@@ -9,14 +9,16 @@ from time import monotonic
 import pytest
 import sqlalchemy as sa
 
-from inventory import compute_nodes, instances
+from inventory import aggregate_orders, compute_nodes, instances
 from inventory.engine import DatabaseUnavailable
 from inventory.tables import allocations
+from inventory.zone_changes import Zones
 from scheduler.claiming import Claimer, Terms
 from scheduler.decision.pipeline import Plan
 from scheduler.destinations import Destinations
 from scheduler.drivers.fake import FakeScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
@@ -335,3 +337,13 @@ def test_those_who_follow_are_told_which_nodes_have_changed(cloud):
     tried = SchedulerRetries(2, [TriedHost("h1", "h1")])
     ask(destinations, U[0], retry=tried)
     assert told == [{1}, {1, 2}]
+
+
+def test_who_has_decided_by_other_aggregates_decides_again(cloud):
+    scheduler = a_scheduler(cloud, Plan([AvailabilityZoneFilter()], [RAMWeigher()]))
+    cloud.write(lambda c: aggregate_orders.create(c, "a", {"availability_zone": "north"}))
+    assert ask(scheduler, U[0], availability_zone="nova") == ["h1"]
+    cloud.write(lambda c: aggregate_orders.add_host(c, "a", "h2", Zones("nova")))
+    cloud.write(lambda c: aggregate_orders.add_host(c, "a", "h1", Zones("nova", True)))
+    asked = {"availability_zone": "nova", "request_id": "req-2"}
+    assert ask(scheduler, U[1], **asked) == ["h3"]

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A database on SQLite, and the operator's command that works on it in this process."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inventory.engine import Database
+from tests.databases import migrated, open_at
+from tests.fixtures.command import Command
+
+
+@pytest.fixture(scope="session")
+def empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with all tables and no rows, to be copied: to make them takes longer."""
+    directory = tmp_path_factory.mktemp("tables")
+    migrated(directory).close()
+    return directory / "inventory.sqlite"
+
+
+@pytest.fixture
+def url(empty_tables: Path, tmp_path: Path) -> str:
+    """The URL of a database with empty tables."""
+    return f"sqlite:///{shutil.copy(empty_tables, tmp_path)}"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    """The database of the command."""
+    opened = open_at(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def command(url: str, tmp_path: Path) -> Command:
+    """The operator's command."""
+    config = tmp_path / "berthmaster.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n")
+    return Command(config)

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that look at hosts and services, and switch them."""
+
+import pytest
+
+from inventory import compute_nodes, services
+from tests.databases import a_node, execute, serve
+
+
+@pytest.fixture
+def hosts(database):
+    """Two hosts that have reported, one of them with two nodes, and a scheduler."""
+    serve(database, "h1", "h2")
+    database.write(lambda c: services.register(c, ["controller"], services.SCHEDULER, 1))
+    nodes = [a_node("h1"), a_node("h2", "n1"), a_node("h2", "n2")]
+    database.write(lambda c: compute_nodes.save(c, nodes))
+
+
+def test_a_host_is_switched_off_and_on(command, hosts):
+    def status():
+        row, *_ = command.json("host", "list")
+        shown = command.json("host", "show", "H1")
+        assert (shown["status"], shown["state"]) == (row["Status"], row["State"])
+        return row["Status"]
+
+    assert status() == "enabled"
+    shown = command.json("host", "disable", "h1", "--reason", "new fans")
+    assert (shown["status"], shown["disabled_reason"]) == ("disabled", "new fans")
+    command.json("host", "maintenance", "on", "h1", "--reason", "firmware")
+    assert command.json("host", "enable", "h1")["note"].startswith("still in maintenance")
+    assert status() == "disabled"
+    assert command.json("host", "maintenance", "off", "h1")["note"] == ""
+    assert status() == "enabled"
+
+
+def test_one_of_several_nodes_is_shown(command, hosts):
+    refused = command.refused("host", "show", "h2")
+    assert refused == "node: host h2 has several, n1, n2: say which with --node"
+    assert command.json("host", "show", "h2", "--node", "n2")["hypervisor_hostname"] == "n2"
+    refused = command.refused("host", "show", "h2", "--node", "n3")
+    assert refused == "host h2 has no node 'n3'; it has n1, n2"
+    refused = command.refused("host", "show", "nowhere")
+    assert refused == "no compute node of a host 'nowhere' has reported yet; see 'host list'"
+
+
+def test_a_service_is_listed_shown_and_deleted(database, command, hosts):
+    rows = {row["Host"]: row for row in command.json("service", "list")}
+    assert (rows["h1"]["Zone"], rows["controller"]["Zone"]) == ("nova", "internal")
+    shown = command.json("service", "show", "h1")
+    assert (shown["uuid"], shown["state"]) == (rows["h1"]["UUID"], "up")
+    shown = command.json("service", "show", "controller", "--binary", "nova-scheduler")
+    assert shown["zone"] == "internal"
+    assert "there is no service nova-compute" in command.refused("service", "show", "controller")
+    assert "would register again: stop it" in command.refused("service", "delete", "h1")
+    execute(database, "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE host = 'h1'")
+    assert command.json("service", "delete", "h1")["deleted_nodes"] == ["h1"]
+    assert [row["Host"] for row in command.json("host", "list")] == ["h2", "h2"]
+
+
+def test_uuids_are_for_programs(command, hosts):
+    assert command.json("service", "list")[0]["UUID"]
+    assert "UUID" not in command.run("service", "list").stdout
