@@ -33,6 +33,8 @@ PATIENCE = 10.0
 SETTLE = 0.05
 NEVER = float("inf")
 
+Witness = Callable[[float, Exception | None], None]
+
 
 class Manager:
     """Registers the services of a driver's hosts, beats for them and audits their nodes."""
@@ -53,6 +55,8 @@ class Manager:
             database, driver.hosts(), services.COMPUTE, conf.report_interval
         )
         self._tracker = tracker
+        # Told of each audit: how many seconds it took, and what ended it if it failed.
+        self.witness: Witness = lambda seconds, error: None
         self._registered = False
         # At first, too: the hosts may have been taken out by an earlier run of the agent.
         self._out = True
@@ -109,15 +113,16 @@ class Manager:
 
     def _attempt(self, only: Collection[NodeName] | None = None) -> float:
         """Audit some nodes, or all; return the seconds until the next audit, NEVER for none."""
+        began = time.monotonic()
+        failure: Exception | None = None
         try:
             self._round(only)
         # A thread that ends would leave the host without audits for good.
         except Exception as error:
             failure = error
-        else:
-            return self._succeeded()
+        self.witness(time.monotonic() - began, failure)
         # Not up there: oslo.log adds the error to whatever is logged while one is handled.
-        return self._failed(failure)
+        return self._succeeded() if failure is None else self._failed(failure)
 
     def _round(self, only: Collection[NodeName] | None) -> None:
         if not self._registered:

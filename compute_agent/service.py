@@ -21,6 +21,8 @@ from compute_agent.manager import Manager
 from compute_agent.monitors import loading
 from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver
+from compute_agent.watching import Watching
+from conf import tracing
 from conf.systemd import Notifier
 from inventory.engine import Database, open_database
 from scheduler.rpc.announcements import Announcements
@@ -44,12 +46,16 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
 
     def start(self) -> None:
         """Begin with the work; systemd hears of it once the services are registered."""
+        tracing.prepare(self._conf)
         conf, driver, database = self._conf, self._driver, open_database(self._conf)
         bus = Bus(conf, [HostEndpoint(HostOperations(conf, database, driver))])
         announcements = Announcements(lambda: bus.transport, conf.host)
-        tracker = ResourceTracker(conf, database, driver, self._monitors.read, announcements.tell)
+        watching = Watching(conf)
+        tell = watching.hearing(announcements.tell)
+        tracker = ResourceTracker(conf, database, driver, self._monitors.read, tell)
         manager = Manager(conf, database, driver, tracker, self._ready)
-        self._parts = _Parts(database, bus, announcements, manager)
+        self._parts = _Parts(database, bus, announcements, manager, watching)
+        watching.start(database, manager, bus.listening)
         for part in (bus, announcements, manager):
             part.start()
         self._notifier.watch(manager.alive)
@@ -59,9 +65,10 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
         if self._parts is not None and not self._ended.is_set():
             LOG.info("Stopping")
             self._notifier.stopping()
-            for part in (self._parts.manager, self._parts.announcements, self._parts.bus):
+            parts = self._parts
+            for part in (parts.manager, parts.announcements, parts.bus, parts.watching):
                 part.stop()
-            self._parts.database.close()
+            parts.database.close()
         self._ended.set()
 
     def wait(self) -> None:
@@ -87,3 +94,4 @@ class _Parts:
     bus: Bus
     announcements: Announcements
     manager: Manager
+    watching: Watching

@@ -19,6 +19,7 @@ _LOCATION = re.compile(
     r" is not valid: (?P<why>.*)",
     re.DOTALL,
 )
+_BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class ConfigError(Exception):
@@ -67,6 +68,12 @@ def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str)
         conf(list(argv), project="berthmaster", prog=program, version=version)
     except cfg.Error as error:
         raise ConfigError(explain(error)) from error
+
+
+def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
+    """Return whether somebody chose the value of an option, be it the default one."""
+    location = conf.get_location(option, None if group == "DEFAULT" else group)
+    return location is not None and location.location not in _BY_DEFAULT
 
 
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:

@@ -45,7 +45,12 @@ class RpcServer:
         dispatching.mend(self._server.dispatcher)
         _prefetch_little(transport.conf)
         self._longest_wait = math.inf
-        _bound(self._server, most_in_flight, lambda: self._longest_wait)
+        self._taken = _bound(self._server, most_in_flight, lambda: self._longest_wait)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages were taken and are not handled yet."""
+        return len(self._taken)
 
     def drop_after(self, seconds: float) -> None:
         """Drop calls that wait so long for their turn, however long their callers would."""
@@ -69,6 +74,16 @@ class RpcServer:
         """Tell whether the thread that takes requests still runs."""
         thread = getattr(self._server.listener, "_listen_thread", None)
         return thread is None or bool(thread.is_alive())
+
+    def connected(self) -> bool:
+        """Tell whether it is subscribed: not before start(), nor while its broker is looked for."""
+        listener = getattr(self._server, "listener", None)
+        if listener is None:
+            return False
+        held = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
+        connection = getattr(getattr(held, "connection", None), "connection", None)
+        # Drivers without connections have none to lose.
+        return bool(getattr(connection, "connected", True))
 
     def drain(self) -> None:
         """Stop taking requests and return when every one that was taken has been answered."""
@@ -102,18 +117,20 @@ def _prefetch_little(conf: Any) -> None:
         return
 
 
-def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
+def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> set[Any]:
     """Let the server dispatch that many requests at a time; the rest waits in the broker.
 
-    Nor are there more than [DEFAULT] executor_thread_pool_size. oslo.messaging takes whatever the
-    broker has, and what a killed process had taken is lost. A call that is not dispatched before
-    nobody waits for it any more is dropped without an answer: it would be sent again and again to
-    a queue that may be gone, and keep this place meanwhile.
+    Returns those that are dispatched at the moment, which is for counting them. There are no more
+    than [DEFAULT] executor_thread_pool_size either. oslo.messaging takes whatever the broker has,
+    and what a killed process had taken is lost. A call that is not dispatched before nobody waits
+    for it any more is dropped without an answer: it would be sent again and again to a queue that
+    may be gone, and keep this place meanwhile.
     """
+    taken: set[Any] = set()
     executor = getattr(server, "_executor_cls", None)
     if executor is None:
         LOG.warning("This oslo.messaging cannot bound its intake; going on without")
-        return
+        return taken
 
     class BoundedExecutor(executor):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -128,10 +145,13 @@ def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> None:
             except BaseException:
                 self._places.release()
                 raise
+            taken.add(future)
+            future.add_done_callback(taken.discard)
             future.add_done_callback(lambda _: self._places.release())
             return future
 
     server._executor_cls = BoundedExecutor
+    return taken
 
 
 def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:

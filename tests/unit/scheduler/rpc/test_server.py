@@ -195,3 +195,24 @@ def test_what_the_configuration_says_of_it_counts(tmp_path, bus: Bus) -> None:
     cfg.CONF([f"--config-file={tmp_path}/own.conf"], project="berthmaster")
     RpcServer(bus.transport, "other", "server", [bus.endpoint], 1)
     assert cfg.CONF.oslo_messaging_rabbit.rabbit_qos_prefetch_count == 0
+
+
+def test_what_is_being_handled_is_counted(bus: Bus) -> None:
+    assert bus.server.in_flight == 0
+    bus.keep_busy()
+    assert bus.server.in_flight == 1
+    bus.endpoint.may_answer.set()
+    assert wait_until(lambda: bus.server.in_flight == 0, PATIENCE)
+
+
+def test_a_server_is_connected_from_its_start_on(bus: Bus) -> None:
+    server = RpcServer(bus.transport, "later", "server", [bus.endpoint], 1)
+    assert not server.connected()
+    server.start()
+    assert server.connected()
+    # As it is while a broker is looked for that was lost.
+    connection = server._server.listener._poll_style_listener.conn.connection.connection
+    connection.close()
+    lost = not server.connected()
+    server.drain()
+    assert lost
