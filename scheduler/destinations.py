@@ -3,7 +3,7 @@
 """The walk of a request: view, decide, claim, answer; a lost race leads back to the view."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -27,10 +27,10 @@ from scheduler.course import (
     Course,
     Witness,
 )
-from scheduler.decision import pipeline
+from scheduler.decision.explaining import Explanation, Extent, explain, index_of
 from scheduler.decision.film import Film
 from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision, Refusal
+from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision_log import DecisionLog
 from scheduler.drivers import BaseDriver
@@ -46,6 +46,8 @@ from scheduler.walk import Walk
 OVERDUE = "The request took longer than its caller waits."
 # How often a request is decided again since others may give back what they have reserved.
 MOST_DOUBTS = 5
+# Of how many hosts it is told what would become of them.
+REHEARSED = Extent(most=100)
 
 
 class Destinations:
@@ -75,7 +77,7 @@ class Destinations:
         self._max_attempts = max_attempts
         self._answers = Answers(default_zone)
         self._witnesses = (DecisionLog(), *witnesses)
-        self._film = film
+        self.film = film
 
     def select(
         self, asked: SelectArguments, caller: RequestContext, deadline: Deadline | None = None
@@ -99,19 +101,25 @@ class Destinations:
             return self._claimed(walk, self.claimer)
 
     def rehearse(
-        self, asked: SelectArguments, caller: RequestContext, most: int = 100
-    ) -> tuple[Decision, list[Refusal]]:
-        """Return what select() would decide now, and why up to that many hosts would be refused.
+        self, asked: SelectArguments, caller: RequestContext, extent: Extent = REHEARSED
+    ) -> tuple[Decision, Explanation]:
+        """Return what select() would decide now, and why: of the refused instance or the first one.
 
-        Nothing is taken. Raises InvalidInput and DatabaseUnavailable.
+        Nothing is taken, and others are decided about meanwhile. Raises InvalidInput, NoValidHost
+        for what nobody here can allocate, and DatabaseUnavailable.
         """
         request = request_of(asked, caller, self._database, self._max_attempts)
+        if self.claimer is not None and not request.spec.is_rebuild:
+            uuids = [uuid for uuid in request.instance_uuids if uuid]
+            request = _brought_up_to_date(request, uuids, self.claimer)
         course = Course(caller, asked.instance_uuids, time.monotonic())
+        driver = self.driver
         with self._hosts(request.spec, course) as hosts:
-            decision = self.driver.decide(hosts.working_copy(), request)
-            plan = self.driver.plan
-            refusals = pipeline.explain(hosts.working_copy(), request.spec, plan, most)
-        return decision, refusals
+            picture = hosts.detached()
+        extent.pause()
+        decision = driver.decide(picture.working_copy(), request)
+        extent.pause()
+        return decision, explain(picture, request, driver, index_of(decision), extent)
 
     def _consumed(self, request: Request, course: Course) -> Answer:
         """Decide once, and remember here what was taken."""
@@ -165,13 +173,9 @@ class Destinations:
 
     def _decided(self, walk: Walk, claimer: Claimer) -> tuple[Decision, Order | None, Answer]:
         """Decide, and take in the view what is about to be claimed."""
-        request = replace(
-            walk.request,
-            spec=with_members(walk.request.spec, walk.identity.uuids, claimer.members),
-            # Who draws the same again meets the same competitors.
-            seed=walk.request.seed + walk.course.conflicts,
-            choices=claimer.width.choices,
-        )
+        request = _brought_up_to_date(walk.request, walk.identity.uuids, claimer)
+        # Who draws the same again meets the same competitors.
+        request = replace(request, seed=request.seed + walk.course.conflicts)
         with self._hosts(request.spec, walk.course, walk.fresh) as hosts:
             walk.contested = bool(self.view.reserved)
             decided = hosts.working_copy()
@@ -182,6 +186,7 @@ class Destinations:
             texts = [selections_to_json(each) for each in answer]
             asked = Asked(walk.request_id, walk.digest, request, decision, decided, texts)
             order = order_of(asked, claimer.terms, self.view.reports)
+            order = replace(order, aggregates=self.view.aggregates_revision)
             self.view.reserve(decision, request.spec)
         return decision, order, answer
 
@@ -233,8 +238,8 @@ class Destinations:
         course.request, course.driver = request, self.driver
         with course.stage("decide"):
             course.decision = self.driver.decide(hosts, request)
-        if self._film is not None:
-            course.frames.append(self._film.take(view))
+        if self.film is not None:
+            course.frames.append(self.film.take(view))
         return course.decision
 
     @contextmanager
@@ -275,6 +280,12 @@ class Destinations:
                     self.view.set_trust(levels)
             course.view_age = self.view.age
             yield hosts
+
+
+def _brought_up_to_date(request: Request, uuids: Collection[str], claimer: Claimer) -> Request:
+    """Return a request with what is known here of its group and of other schedulers."""
+    spec = with_members(request.spec, uuids, claimer.members)
+    return replace(request, spec=spec, choices=claimer.width.choices)
 
 
 def _finish(decision: Decision, course: Course) -> None:

@@ -25,6 +25,7 @@ from inventory import compute_nodes, migrations
 from inventory.engine import Database, open_database
 from scheduler.cli import demo_report
 from scheduler.cli.base import conf_of
+from scheduler.decision.explaining import Extent
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.rpc.client import SchedulerClient
@@ -178,8 +179,8 @@ def _walk(scheduler: SchedulerService, client: SchedulerClient, report: demo_rep
     uuids = [str(uuid4()) for _ in range(INSTANCES)]
     fits = SelectArguments(_spec(MEMORY_MB, uuids), [*uuids])
     report.request("A request", fits)
-    decision, _ = destinations.rehearse(fits, caller)
-    report.decision(decision)
+    _, explained = destinations.rehearse(fits, caller)
+    report.explained(explained)
     answer = client.select_destinations(caller, fits.spec, uuids)
     report.answer("The answer that the caller got over RPC", uuids, answer)
     with destinations.view.current() as hosts:
@@ -187,9 +188,8 @@ def _walk(scheduler: SchedulerService, client: SchedulerClient, report: demo_rep
 
     too_much = SelectArguments(_spec(2 * largest, uuids[:1]), [uuids[0]])
     report.request("A request that cannot fit", too_much)
-    decision, refusals = destinations.rehearse(too_much, caller)
-    report.decision(decision)
-    report.refusals(refusals)
+    _, explained = destinations.rehearse(too_much, caller, Extent(near=3))
+    report.explained(explained)
     try:
         client.select_destinations(caller, too_much.spec, uuids[:1])
     except NoValidHost as error:

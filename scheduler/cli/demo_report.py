@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from cliff.formatters.table import TableFormatter
-
+from scheduler.cli import explanation, telling
+from scheduler.cli.telling import Table
+from scheduler.decision.explaining import Explanation
 from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision, Refusal
 from scheduler.objects.selection import Selection
 from scheduler.rpc.codec import SelectArguments
+from scheduler.rpc.json_values import json_value
 
 
 class Report:
@@ -41,23 +42,9 @@ class Report:
         row = [len(asked.instance_uuids), spec.vcpus, spec.memory_mb, spec.root_gb]
         self._table(title, ["instances", "vCPUs each", "memory MB each", "disk GB each"], [row])
 
-    def decision(self, decision: Decision) -> None:
-        """Show survivors filter by filter, then weights; of a request that failed the former."""
-        found = decision.placements[0] if decision.placements else decision.shortage
-        steps = [[step.name, step.before, step.after] for step in found.steps] if found else []
-        self._table("Hosts left by each filter", ["filter", "before", "after"], steps)
-        weighed = decision.placements[0].weighed if decision.placements else ()
-        if weighed:
-            names = list(weighed[0].shares)
-            rows = [
-                [each.host, *(_rounded(each.shares[name]) for name in names), _rounded(each.total)]
-                for each in weighed
-            ]
-            self._table("Weights of the best hosts", ["host", *names, "total"], rows)
-
-    def refusals(self, refusals: Sequence[Refusal]) -> None:
-        rows = [[each.host, each.filter, each.reason] for each in refusals]
-        self._table("Why", ["host", "filter", "reason"], rows)
+    def explained(self, explained: Explanation) -> None:
+        """Show survivors filter by filter, then weights; or why there was no host."""
+        explanation.write(explanation.told(json_value(explained)), self._stream)
 
     def answer(
         self, title: str, uuids: Sequence[str], answer: Sequence[Sequence[Selection]]
@@ -69,20 +56,9 @@ class Report:
         self._table(title, ["instance", "host", "node", "limits"], rows)
 
     def _table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        self.say(f"\n{title}")
-        formatter = TableFormatter()
-        formatter.emit_list(columns, rows, self._stream, _PLAIN)
+        telling.write(Table(title, columns, rows), self._stream)
 
 
-class _Plain:
-    """The options of cliff's tables, at their defaults."""
-
-    max_width = 0
-    fit_width = False
-    print_empty = False
-
-
-_PLAIN = _Plain()
 _COLUMNS = {
     "host": "host",
     "hypervisor_type": "hypervisor",
@@ -93,11 +69,6 @@ _COLUMNS = {
     "free_disk_mb": "disk MB free",
     "num_instances": "instances",
 }
-
-
-def _rounded(weight: float) -> str:
-    # Adding zero turns -0.0, which a negative multiplier makes of 0, into 0.0.
-    return f"{weight + 0.0:.3f}"
 
 
 def _limits(selection: Selection) -> str:

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that asks a scheduler for hosts, as a conductor does."""
 
+import json
 import sys
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -13,14 +15,21 @@ from inventory import claims
 from inventory.claims import ClaimLost
 from inventory.engine import DatabaseUnavailable
 from inventory.migrations import SchemaError
+from scheduler.cli import explanation
 from scheduler.cli.base import conf_of, pair, seconds, write
+from scheduler.cli.telling import Table
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.rpc.client import SchedulerClient
+from scheduler.rpc.codec import SelectArguments
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.explanations import MOST_HOSTS
+from scheduler.rpc.failures import NoValidHost
 
+# Of each kind of near misses that many are shown.
+NEAR = 5
 COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternates")
 
 
@@ -28,7 +37,7 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
     """Ask a scheduler on which hosts instances should run, and show its answer.
 
     It claims room for the instances, as for any caller. The room is given back when the answer is
-    there, since nothing is built.
+    there, since nothing is built. With --dry-run nothing is claimed, and the scheduler says why.
     """
 
     def get_parser(self, prog_name: str) -> Any:
@@ -53,34 +62,64 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         parser.add_argument(
             "--alternates", action="store_true", help="Also show where to try again."
         )
-        parser.add_argument(
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument(
             "--keep",
             action="store_true",
             help="Keep the claims until their leases end; otherwise they are given back at once.",
+        )
+        how.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Claim nothing, and show how the decision comes about: hosts left by each filter,"
+            " weights, and of a request that fails all reasons of all hosts.",
+        )
+        parser.add_argument(
+            "--limit",
+            type=int,
+            default=explanation.MOST,
+            metavar="N",
+            help=f"How many hosts a dry run shows at most ({explanation.MOST}); -f json has all of"
+            " them.",
         )
         parser.add_argument(
             "--timeout", type=seconds, metavar="S", help="Seconds to wait (rpc_response_timeout)."
         )
         return parser
 
+    def run(self, parsed_args: Any) -> int:
+        """Show the answer as cliff does, and a dry run as a story."""
+        if not parsed_args.dry_run:
+            return int(super().run(parsed_args))
+        if parsed_args.formatter not in ("table", "json"):
+            raise ValueError("--dry-run knows the formats table and json")
+        uuids = _uuids(parsed_args)
+        asked = SelectArguments(_spec(parsed_args, uuids), [*uuids], True, parsed_args.alternates)
+        most = parsed_args.limit if parsed_args.formatter == "table" else MOST_HOSTS
+        with closing(SchedulerClient(conf_of(self.app))) as client:
+            found = client.explain_destinations(
+                _caller(parsed_args), asked, parsed_args.timeout, most=most, near=NEAR
+            )
+        if parsed_args.formatter == "json":
+            json.dump(found, self.app.stdout, indent=2)
+            self.app.stdout.write("\n")
+        else:
+            explanation.write(_story(found, parsed_args.limit), self.app.stdout)
+        if found["decision"]["shortage"]:
+            # What a tenant would be told.
+            raise NoValidHost(found["decision"]["shortage"]["reason"])
+        return 0
+
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        if parsed_args.num_instances < 1:
-            raise ValueError("--num-instances must be at least 1")
-        uuids = [str(uuid4()) for _ in range(parsed_args.num_instances)]
-        client = SchedulerClient(conf_of(self.app))
-        context = RequestContext(
-            request_id=f"req-{uuid4()}", project_id=parsed_args.project, is_admin=True
-        )
-        try:
+        uuids = _uuids(parsed_args)
+        with closing(SchedulerClient(conf_of(self.app))) as client:
             destinations = client.select_destinations(
-                context,
+                _caller(parsed_args),
                 _spec(parsed_args, uuids),
                 uuids,
                 parsed_args.alternates,
                 parsed_args.timeout,
             )
-        finally:
-            client.close()
         if not parsed_args.keep:
             _give_back(self.app, uuids)
         return COLUMNS, [
@@ -88,6 +127,34 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             _row(uuid, selections)
             for uuid, selections in zip(uuids, destinations, strict=False)
         ]
+
+
+def _uuids(asked: Any) -> list[str]:
+    if asked.num_instances < 1:
+        raise ValueError("--num-instances must be at least 1")
+    return [str(uuid4()) for _ in range(asked.num_instances)]
+
+
+def _caller(asked: Any) -> RequestContext:
+    return RequestContext(request_id=f"req-{uuid4()}", project_id=asked.project, is_admin=True)
+
+
+def _story(found: dict[str, Any], most: int) -> list[str | Table]:
+    """Return the story of all instances together, then that of the one that is explained."""
+    explained, placements = found["explanation"], found["decision"]["placements"]
+    rows = [
+        (
+            each["instance_uuid"],
+            each["chosen"]["host"],
+            each["chosen"]["nodename"],
+            explanation.weight(each["chosen"]["weight"]),
+            ", ".join(other["host"] for other in each["alternates"]),
+        )
+        for each in placements
+    ]
+    columns = ("Instance", "Host", "Node", "Weight", "Alternates")
+    where = Table("Where the instances would go; nothing is claimed", columns, rows)
+    return [where, explanation.headline(explained), *explanation.told(explained, most)]
 
 
 def _give_back(app: App, uuids: list[str]) -> None:

@@ -59,14 +59,17 @@ class Film:
         self._number = -1
         self._positions: tuple[int, ...] = ()
         self._residents = 0
+        self._wishes = self._granted = 0
 
     def begin_anew(self) -> None:
-        """Let the next frame be the first of another film."""
-        self._number = -1
+        """Let the next frame be the first of another film. No lock is needed for that."""
+        self._wishes += 1
 
     def take(self, hosts: HostTable) -> Frame:
         """Return the frame of how the table is now."""
-        is_first = self._number < 0 or self._number + 1 >= MOST_FRAMES
+        wishes = self._wishes
+        is_first = self._number < 0 or self._number + 1 >= MOST_FRAMES or wishes != self._granted
+        self._granted = wishes
         self._number = 0 if is_first else self._number + 1
         self._reel += is_first
         positions = hosts.positions(COLUMNS)
@@ -125,13 +128,15 @@ def last_picture(frames: Iterable[Frame]) -> HostTable:
     return reel.table()
 
 
+def _empty(name: str, size: int) -> npt.NDArray[Any]:
+    return np.full(size, unset(name) if name in NUMBERS else None, DTYPES.get(name, object))
+
+
 class _Reel:
     """The frames of a film laid on one another."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(0, DTYPES.get(name, object)) for name in COLUMNS
-        }
+        self._columns = {name: _empty(name, 0) for name in COLUMNS}
         self._residents: dict[int, Mapping[str, Instance]] = {}
         self._last: Frame | None = None
 
@@ -139,13 +144,21 @@ class _Reel:
         expected = self._last.number + 1 if self._last else 0
         if frame.number != expected:
             raise ValueError(f"frame {expected} of the film is missing, {frame.number} is there")
+        if self._last is not None and self._last.reel != frame.reel:
+            raise ValueError(f"frame {frame.number} is of another film")
+        if self._last is not None and self._last.size > frame.size:
+            raise ValueError(f"frame {frame.number} has fewer rows than the one before it")
         self._last = frame
         for name in COLUMNS:
             self._grow(name, frame.size)
         for name, part in frame.columns.items():
             column = self._columns[name]
             none = unset(name) if name in NUMBERS else None
-            values = [none if each is None else each for each in part.values]
+            values = part.values
+            if isinstance(values, np.ndarray):
+                column[: frame.size] = values
+                continue
+            values = [none if each is None else each for each in values]
             rows = range(frame.size) if part.rows is None else part.rows
             for row, value in zip(rows, values, strict=True):
                 column[row] = value
@@ -154,7 +167,7 @@ class _Reel:
     def _grow(self, name: str, size: int) -> None:
         column = self._columns[name]
         if len(column) < size:
-            self._columns[name] = np.zeros(size, column.dtype)
+            self._columns[name] = _empty(name, size)
             self._columns[name][: len(column)] = column
 
     def table(self) -> HostTable:

@@ -27,6 +27,14 @@ class HostNames:
         """Whether no host has more than one node."""
         return len(self._rows_of) == len(self._row_of)
 
+    def copy(self) -> "HostNames":
+        """Return the same names; a change of either does not change the other."""
+        other = HostNames()
+        other._row_of = self._row_of.copy()
+        other._rows_of = self._rows_of.copy()
+        other._spellings = self._spellings.copy()
+        return other
+
     def rows(self) -> Collection[int]:
         """Return the rows of all nodes."""
         return self._row_of.values()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.scaling import Weights
 from scheduler.objects.request_spec import RequestSpec
 
@@ -42,6 +43,9 @@ class Filter(Protocol):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         """Return why a host does not pass, in words."""
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        """Return of what a host has too little to pass, None where it is no matter of amounts."""
 
 
 class Weigher(Protocol):

@@ -80,6 +80,13 @@ class Numbers:
         other._late = {}
         return other
 
+    def detached(self) -> "Numbers":
+        """Return columns of their own."""
+        other = Numbers.__new__(Numbers)
+        other._columns = {name: self.column(name).copy() for name in DTYPES}
+        other._borrowed, other._late = set(), {}
+        return other
+
     def part(
         self,
         rows: npt.NDArray[np.int64],

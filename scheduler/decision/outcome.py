@@ -100,6 +100,17 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Lack:
+    """So much of a resource a host lacks to pass a filter: of vcpus, memory_mb or disk_mb.
+
+    Of instances and io_ops it has so many more than it may have.
+    """
+
+    resource: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome for a request: placements for all of its instances, or the shortage."""
 

@@ -34,6 +34,13 @@ class Choice:
         """Return the position of the one that is chosen."""
         return pick(totals, self.subset_size, self.shuffle, self.chance, self.choices)
 
+    def drawn_from(self, totals: Weights) -> int:
+        """Return how many of the best may be chosen."""
+        if self.choices > self.subset_size:
+            return len(_good(totals, self.subset_size, self.choices))
+        equal = len(_equal_best(totals)) if self.shuffle else 1
+        return min(len(totals), max(self.subset_size, equal))
+
 
 def best_first(totals: Weights, count: int) -> list[int]:
     """Return the positions of the count highest totals; of equal ones the earlier comes first."""
@@ -61,7 +68,7 @@ def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random, choic
     that are nearly as good as the best are drawn from as well.
     """
     if choices > subset_size:
-        return _widely(totals, subset_size, chance, choices)
+        return chance.choice(_good(totals, subset_size, choices))
     if subset_size == 1:
         if not shuffle:
             return int(np.argmax(totals))
@@ -75,11 +82,12 @@ def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random, choic
     return chance.choice(order[:subset_size])
 
 
-def _widely(totals: Weights, subset_size: int, chance: Random, choices: int) -> int:
+def _good(totals: Weights, subset_size: int, choices: int) -> list[int]:
+    """Return the positions of the best, and of those among more of them that are nearly as good."""
     order = best_first(totals, choices)
     least = totals[order[0]] - NEARLY * (totals[order[0]] - totals.min())
     good = [position for position in order[subset_size:] if totals[position] >= least]
-    return chance.choice([*order[:subset_size], *good])
+    return [*order[:subset_size], *good]
 
 
 def _equal_best(totals: Weights) -> npt.NDArray[np.int64]:

@@ -24,7 +24,6 @@ from scheduler.decision.outcome import (
     Candidate,
     Decision,
     Placement,
-    Refusal,
     Shortage,
     Step,
     WeighedHost,
@@ -39,8 +38,6 @@ NOT_ENOUGH = "There are not enough hosts available."
 # Of how many of the best hosts a decision keeps the weights, for the first instance; for others of
 # the one that was chosen.
 EXPLAINED = 5
-# How much of a reason is told.
-MOST_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,8 @@ class _Ranking(NamedTuple):
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     """Return where all instances of a request go, or the shortage that prevents it.
 
-    hosts is consumed: pass a working copy. A host refused for one instance is not asked again for
-    the next ones, since it can only have become fuller.
+    hosts is consumed, by what was placed before a shortage too: pass a working copy. A host refused
+    for one instance is not asked again for the next ones, since it can only have become fuller.
     """
     choice = _choice(request, plan)
     group = request.spec.instance_group
@@ -171,27 +168,6 @@ def _placed(
     explained = _explained(hosts, ranking)
     taken = None if spec.is_rebuild else state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, steps, explained, taken=taken)
-
-
-def explain(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int) -> list[Refusal]:
-    """Return why hosts are refused, every reason of every host, for at most that many hosts."""
-    refusals: list[Refusal] = []
-    hosts.candidates = hosts.present
-    filters = (*plan.request_filters, *plan.filters)
-    masks = [(each, each.mask(hosts, spec)) for each in filters if each.applies(spec)]
-    for row in sorted(hosts.rows())[:most]:
-        state = HostState.of(hosts, row)
-        refusals += [
-            Refusal(state.host, state.nodename, each.name, _in_one_line(each.reason(state, spec)))
-            for each, mask in masks
-            if not mask[row]
-        ]
-    return refusals
-
-
-def _in_one_line(reason: str) -> str:
-    """Return a reason that fits into a log, whatever a tenant has put into names and hints."""
-    return " ".join(reason.split())[:MOST_CHARACTERS]
 
 
 def _with_alternates(

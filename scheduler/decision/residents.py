@@ -66,6 +66,13 @@ class Residents:
     def copy(self) -> "Residents":
         return Residents(self)
 
+    def detached(self) -> "Residents":
+        """Return the same for a table of its own; this one must not be a copy."""
+        other = Residents()
+        other._by_row = self._by_row.copy()
+        other._rows_of = self._rows_of.copy()
+        return other
+
     def on(self, row: int) -> Mapping[str, Instance]:
         """Return {uuid: instance} of a row."""
         here = self._by_row.get(row)

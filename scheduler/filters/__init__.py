@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import Codes, HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.settings import Options, take
 from scheduler.objects.request_spec import RequestSpec
 
@@ -82,6 +83,10 @@ class BaseHostFilter:
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         """Return in words, with figures, why a host does not pass. Asked only of those."""
         return "does not pass"
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        """Return by how much a host fails to pass; None where it is no matter of amounts."""
+        return None
 
     def run_filter_for_index(self, index: int) -> bool:
         """Return whether to ask for the instance at this place of the request, from 0."""

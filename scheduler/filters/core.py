@@ -9,9 +9,10 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
-from scheduler.filters.overcommit import room, shortage
+from scheduler.filters.overcommit import Held, lack, room, shortage
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -34,10 +35,16 @@ class CoreFilter(BaseHostFilter):
         return passes | np.asarray(total == 0, np.bool_)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        ratio = self.ratios(host_state.table)[host_state.row]
-        total, used = host_state.vcpus_total, host_state.vcpus_used
-        return shortage(total, used, ratio, spec_obj.vcpus, "vCPUs")
+        return shortage(self._held(host_state), spec_obj.vcpus, "vCPUs")
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        return lack(self._held(host_state), spec_obj.vcpus, "vcpus")
 
     def ratios(self, hosts: HostTable) -> Weights:
         """Return for each row by what its CPUs are multiplied, NaN where it is not known."""
         return hosts.cpu_allocation_ratio
+
+    def _held(self, host_state: HostState) -> Held:
+        ratio = self.ratios(host_state.table)[host_state.row]
+        total, used = host_state.vcpus_total, host_state.vcpus_used
+        return Held(total, used, ratio)

@@ -9,9 +9,10 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
-from scheduler.filters.overcommit import room, shortage
+from scheduler.filters.overcommit import Held, lack, room, shortage
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -35,11 +36,17 @@ class DiskFilter(BaseHostFilter):
         return passes
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        ratio = self.ratios(host_state.table)[host_state.row]
-        total = host_state.total_usable_disk_gb * 1024
-        used = total - host_state.free_disk_mb
-        return shortage(total, used, ratio, spec_obj.disk_mb, "MB of disk")
+        return shortage(self._held(host_state), spec_obj.disk_mb, "MB of disk")
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        return lack(self._held(host_state), spec_obj.disk_mb, "disk_mb")
 
     def ratios(self, hosts: HostTable) -> Weights:
         """Return for each row by what its disk is multiplied, NaN where it is not known."""
         return hosts.disk_allocation_ratio
+
+    def _held(self, host_state: HostState) -> Held:
+        ratio = self.ratios(host_state.table)[host_state.row]
+        total = host_state.total_usable_disk_gb * 1024
+        used = total - host_state.free_disk_mb
+        return Held(total, used, ratio)

@@ -9,8 +9,10 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.overcommit import too_many
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -32,6 +34,10 @@ class IoOpsFilter(BaseHostFilter):
         return (
             f"{host_state.num_io_ops} instances are busy with input and output, {allowed} allowed"
         )
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        allowed = float(self.allowed(host_state.table)[host_state.row])
+        return too_many(host_state.num_io_ops, allowed, "io_ops")
 
     def allowed(self, hosts: HostTable) -> Weights:
         """Return for each row how many it may have."""

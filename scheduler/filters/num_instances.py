@@ -9,8 +9,10 @@ import numpy as np
 
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
+from scheduler.decision.outcome import Lack
 from scheduler.decision.scaling import Weights
 from scheduler.filters import BaseHostFilter
+from scheduler.filters.overcommit import too_many
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -30,6 +32,10 @@ class NumInstancesFilter(BaseHostFilter):
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         allowed = int(self.allowed(host_state.table)[host_state.row])
         return f"has {host_state.num_instances} instances, {allowed} allowed"
+
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
+        allowed = float(self.allowed(host_state.table)[host_state.row])
+        return too_many(host_state.num_instances, allowed, "instances")
 
     def allowed(self, hosts: HostTable) -> Weights:
         """Return for each row how many it may have."""

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the scheduler, for conductors written in Python and for the operator's command."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import kombu.exceptions
@@ -19,7 +20,7 @@ from scheduler.rpc.codec import SelectArguments, decode_destinations, encode_sel
 from scheduler.rpc.codec.downgrade import SENT, Version, downgraded, newest_version
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import ServiceUnavailable, from_remote
-from scheduler.rpc.host_client import greet
+from scheduler.rpc.host_client import NAMESPACE, VERSION, greet
 
 # What oslo.messaging raises, and what it lets through from the libraries below it.
 _BROKER_FAILURES = (
@@ -78,21 +79,35 @@ class SchedulerClient:
         """
         prepared = self._prepared(timeout=timeout, retry=_RECONNECTIONS)
         told = downgraded(arguments, self._version)
-        try:
+        with self._failures_named(timeout):
             self._greet_once()
             reply = prepared.call(context.to_dict(), "select_destinations", **told)
-        except oslo_messaging.RemoteError as error:
-            raise from_remote(error) from None
-        except oslo_messaging.MessagingTimeout as error:
-            raise ServiceUnavailable(
-                f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
-                " on the same transport_url and control_exchange?"
-            ) from error
-        except _BROKER_FAILURES as error:
-            raise ServiceUnavailable(
-                f"The message broker of transport_url cannot be used: {error}"
-            ) from error
         return decode_destinations(reply)
+
+    def explain_destinations(
+        self,
+        context: RequestContext,
+        asked: SelectArguments,
+        timeout: float | None = None,
+        **extent: Any,
+    ) -> dict[str, Any]:
+        """Return what would be decided, and why, as JSON has it: {decision, explanation}.
+
+        Nothing is claimed. extent are most (hosts to tell of), hosts (names of those) and near (how
+        many near misses). Raises what select_destinations() does, and Forbidden unless the context
+        is that of an administrator.
+        """
+        patience = self._conf.rpc_response_timeout if timeout is None else timeout
+        prepared = self._client.prepare(
+            namespace=NAMESPACE, version=VERSION, timeout=patience, retry=_RECONNECTIONS
+        )
+        arguments = encode_select_arguments(asked)
+        with self._failures_named(patience):
+            self._greet_once()
+            found: dict[str, Any] = prepared.call(
+                context.to_dict(), "explain_destinations", **arguments, **extent
+            )
+        return found
 
     def cast_select_destinations(
         self, context: RequestContext, spec: RequestSpec, instance_uuids: Sequence[str]
@@ -105,6 +120,27 @@ class SchedulerClient:
     def close(self) -> None:
         """Give the connections back."""
         self._transport.cleanup()
+
+    @contextmanager
+    def _failures_named(self, timeout: float) -> Iterator[None]:
+        """Turn what oslo.messaging raises into what callers know."""
+        try:
+            yield
+        except oslo_messaging.RemoteError as error:
+            if error.exc_type == "UnsupportedVersion":
+                raise ServiceUnavailable(
+                    "A scheduler of an older release answered, which cannot do that."
+                ) from None
+            raise from_remote(error) from None
+        except oslo_messaging.MessagingTimeout as error:
+            raise ServiceUnavailable(
+                f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
+                " on the same transport_url and control_exchange?"
+            ) from error
+        except _BROKER_FAILURES as error:
+            raise ServiceUnavailable(
+                f"The message broker of transport_url cannot be used: {error}"
+            ) from error
 
     def _prepared(self, **options: float) -> Any:
         major, minor = self._version

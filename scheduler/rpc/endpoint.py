@@ -52,13 +52,13 @@ class SchedulerEndpoint:
         caller = RequestContext.from_dict(context)
         caller.for_logging()
         _refuse_unknown(arguments, _SELECT, _SELECT_ARGUMENTS)
-        with _failures_named(caller):
+        with failures_named(caller):
             asked = decode_select_arguments(arguments)
         # Callers before Rocky name the user only in the context.
         asked.spec.user_id = asked.spec.user_id or caller.user_id
         self._notifications.send("start", caller, asked.spec)
         try:
-            with _failures_named(caller):
+            with failures_named(caller):
                 destinations = self._selector.select(asked, caller, Deadline.of(context))
         except SchedulerFailure as failure:
             self._notifications.send("error", caller, asked.spec, failure.reason)
@@ -224,7 +224,7 @@ def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSp
 
 
 @contextmanager
-def _failures_named(caller: RequestContext) -> Iterator[None]:
+def failures_named(caller: RequestContext) -> Iterator[None]:
     """Turn errors that a caller would not know into those that it does."""
     try:
         yield

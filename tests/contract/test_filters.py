@@ -12,12 +12,13 @@ from stevedore import ExtensionManager
 from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.filtering import filtered
 from scheduler.decision.host_state import HostState
-from scheduler.decision.pipeline import Plan, explain
+from scheduler.decision.pipeline import Plan
 from scheduler.filters import BaseHostFilter
 from scheduler.plugins import FILTERS
 from tests.builders import IMAGE
 from tests.contract.drawn import hosts, requests
 from tests.hosts import a_table
+from tests.refusals import refusals
 
 CLASSES = {each.name: each.plugin for each in ExtensionManager(FILTERS)}
 
@@ -127,7 +128,7 @@ def test_explain_has_a_reason_exactly_for_the_hosts_that_are_refused(each, spec,
     rules = [made(name) for name in names]
     table = a_table(*each)
     left = filtered(table, spec, rules, np.ones(len(each), np.bool_))[0]
-    refused = {(one.host, one.nodename) for one in explain(table, spec, Plan(rules), most=100)}
+    refused = {(one.host, one.nodename) for one in refusals(table, spec, Plan(rules), most=100)}
     expected = {
         (host.host, host.nodename) for host, keep in zip(each, left, strict=True) if not keep
     }

@@ -62,7 +62,8 @@ def check(destinations: Destinations, step: Words) -> None:
     """Make one request and compare all that the scenario says about its outcome."""
     what, caller = step["what"], RequestContext(request_id=step["what"])
     asked = over_the_wire(step)
-    decision, refusals = destinations.rehearse(asked, caller)
+    decision, explained = destinations.rehearse(asked, caller)
+    refusals = [refusal for each in explained.verdicts for refusal in each.refusals]
     answer = answered(destinations, asked, caller)
     assert [each[0].service_host for each in answer] == step["hosts"], (what, refusals)
     if "refused" in step:

@@ -9,6 +9,7 @@ import pytest
 
 from inventory import aggregates, instances, server_groups
 from scheduler.answers import NO_CELL
+from scheduler.decision.explaining import Extent
 from scheduler.decision.pipeline import Plan
 from scheduler.destinations import Destinations
 from scheduler.drivers.fake import FakeScheduler
@@ -221,11 +222,45 @@ def test_what_plug_ins_complain_about_is_logged_once(cloud, caplog):
     ]
 
 
-def test_rehearsing_tells_the_decision_and_the_refusals_and_takes_nothing(cloud):
+def test_rehearsing_tells_the_decision_and_the_reasons_and_takes_nothing(cloud):
     destinations = answering(cloud)
     asked = SelectArguments(a_request(memory_mb=5000), ["u1"])
     for _ in range(3):
-        decision, refusals = destinations.rehearse(asked, RequestContext(request_id="req-1"))
-        assert decision.placements[0].chosen.host == "h1"
+        decision, explained = destinations.rehearse(asked, RequestContext(request_id="req-1"))
+        assert decision.placements[0].chosen.host == explained.chosen == "h1"
+        refusals = [refusal for each in explained.verdicts for refusal in each.refusals]
         assert [(each.host, each.filter) for each in refusals] == [("h3", "RamFilter")]
-    assert destinations.rehearse(asked, RequestContext(request_id="req-1"), most=2)[1] == []
+    few = destinations.rehearse(asked, RequestContext(request_id="req-1"), Extent(most=2))[1]
+    assert [each.host for each in few.verdicts] == ["h1", "h2"]
+
+
+def test_others_are_answered_while_reasons_are_looked_for(cloud):
+    destinations = answering(cloud)
+    asked = SelectArguments(a_request(memory_mb=5000), ["u1"])
+    answered = []
+
+    def pause():
+        # A decision in the middle of it: the table is not locked, and not looked at any more.
+        if not answered:
+            thread = Thread(target=lambda: answered.append(ask(destinations, "u2")))
+            thread.start()
+            thread.join(20)
+
+    decision, explained = destinations.rehearse(
+        asked, RequestContext(request_id="req-1"), Extent(pause=pause)
+    )
+    assert hosts(answered[0]) == ["h1"]
+    weights = [each.weighed.total for each in explained.verdicts if each.weighed]
+    assert decision.placements[0].weighed[0].total == weights[0] == 1.0
+    assert destinations.rehearse(asked, RequestContext())[0].placements[0].chosen.host == "h1"
+
+
+def test_a_request_that_fails_is_rehearsed_with_near_misses(cloud):
+    destinations = answering(cloud)
+    asked = SelectArguments(a_request(memory_mb=5000), ["u1", "u2", "u3"])
+    decision, explained = destinations.rehearse(asked, RequestContext(), Extent(near=1))
+    assert (decision.shortage.index, explained.index) == (2, 2)
+    assert explained.instance_uuid == "u3"
+    assert [str(each) for each in explained.near_misses] == [
+        "904 MB of memory less, or 904 MB of memory more free on h3"
+    ]

@@ -407,7 +407,8 @@ def test_a_trusted_host_is_chosen(cloud, server):
     with pytest.raises(NoValidHost):
         place(destinations, "u4")
     spec = a_request(extra_specs={"trust:trusted_host": "trusted"})
-    refusals = destinations.rehearse(SelectArguments(spec, ["u5"]), RequestContext())[1]
+    _, explained = destinations.rehearse(SelectArguments(spec, ["u5"]), RequestContext())
+    refusals = (refusal for each in explained.verdicts for refusal in each.refusals)
     assert [(each.filter, each.reason) for each in refusals] == [
         ("TrustedFilter", "needs trust level 'trusted', attested is 'unknown'")
     ] * 2

@@ -83,7 +83,7 @@ class TableMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.table, self.model = HostTable(), Model()
-        self.original = None
+        self.original = self.left = None
 
     def a_place(self, data):
         return data.draw(st.sampled_from(sorted(self.model.rows)))
@@ -142,6 +142,14 @@ class TableMachine(RuleBasedStateMachine):
         self.original = (self.table, self.model.copy())
         self.table = self.table.working_copy()
 
+    @precondition(lambda self: self.original is None)
+    @rule(stays=st.booleans())
+    def detach(self, stays):
+        """Go on with a table or with the one made of it; the other of them stays as it is."""
+        tables = self.table, self.table.detached()
+        self.table, other = tables if stays else reversed(tables)
+        self.left = other, self.model.copy()
+
     @precondition(lambda self: self.original is not None)
     @rule()
     def drop_copy(self):
@@ -154,6 +162,8 @@ class TableMachine(RuleBasedStateMachine):
             assert_same(self.table, self.model)
             if self.original:
                 assert_same(*self.original)
+            if self.left:
+                assert_same(*self.left)
 
 
 TestTable = TableMachine.TestCase
@@ -200,6 +210,18 @@ def test_limits_and_warnings_of_a_copy_are_its_own():
     assert list(copy.warnings) == ["once"]
     assert table.warnings == {}
     assert dict(table.limits.of(0)) == {"vcpu": 1.0}
+
+
+def test_what_was_made_of_values_is_not_shared_by_a_table_of_its_own():
+    table = a_table(a_host("h1", host_ip="a"), a_host("h2", host_ip="b"))
+    other = table.detached()
+    assert other.derived("host_ip", "length", lambda ip: len(ip or ""), int).tolist() == [1, 1]
+    table.set(0, "host_ip", "abc")
+    assert table.derived("host_ip", "length", lambda ip: len(ip or ""), int).tolist() == [3, 1]
+    assert other.derived("host_ip", "length", lambda ip: len(ip or ""), int).tolist() == [1, 1]
+    row = table.add("h3", "n3")
+    assert (other.size, other.add("h4", "n4")) == (2, row)
+    assert other.positions(["host"]) == table.positions(["host"])
 
 
 def test_sharing_a_value_by_its_key():

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.narrowing import narrowed
+from scheduler.decision.narrowing import narrowed, rules, why_not
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.destination import CellMapping, Destination
@@ -185,3 +185,53 @@ def test_rows_that_were_given_up_are_no_hosts():
     decision = decide(hosts, Request(a_request(ignore_hosts=["h2"]), ["u"]), Plan())
     assert decision.shortage.steps[0].after == 0
     assert decision.hosts == 1
+
+
+CELL, OTHER_CELL = CellMapping("c1"), "c2"
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "expected"),
+    [
+        (
+            "requested_destination",
+            {"requested_destination": Destination(host="h9")},
+            "is not the requested destination h9",
+        ),
+        (
+            "requested_destination",
+            {"requested_destination": Destination(host="h9", node="n9")},
+            "is not the requested destination h9 (n9)",
+        ),
+        (
+            "requested_destination",
+            {"requested_destination": Destination(node="n9")},
+            "is not the requested destination n9",
+        ),
+        (
+            "requested_cell",
+            {"requested_destination": Destination(cell=CELL)},
+            "is in cell c2, requested is c1",
+        ),
+        (
+            "requested_aggregates",
+            {"requested_destination": Destination(aggregates=["a1", "a3, a2", "a4"])},
+            "is in none of the requested aggregates a2 or a3 and a4",
+        ),
+        (
+            "forbidden_aggregates",
+            {"requested_destination": Destination(forbidden_aggregates=["a1", "a2"])},
+            "is in the forbidden aggregates a1",
+        ),
+        ("ignore_hosts", {"ignore_hosts": ["H1"]}, "is among the hosts to be ignored"),
+        ("force_hosts", {"force_hosts": ["h2", "h3"]}, "is not among the forced hosts h2, h3"),
+        ("force_nodes", {"force_nodes": ["n2"]}, "is not among the forced nodes n2"),
+    ],
+)
+def test_each_rule_says_why(rule, changes, expected):
+    aggregates = [Aggregate(1, uuid="a1"), Aggregate(2)]
+    hosts = a_table(a_host("h1", cell_uuid=OTHER_CELL, aggregates=aggregates))
+    spec = a_request(**changes)
+    ((name, allowed),) = rules(hosts, spec)
+    assert (name, allowed.tolist()) == (rule, [False])
+    assert why_not(hosts, spec, rule, 0) == expected

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.decision.outcome import Refusal, Shortage, Step
-from scheduler.decision.pipeline import NOT_ENOUGH, Plan, Request, decide, explain
+from scheduler.decision.pipeline import NOT_ENOUGH, Plan, Request, decide
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.retry import RetryFilter
@@ -18,6 +18,7 @@ from scheduler.weighers.ram import RAMWeigher
 from tests.builders import INSTANCE, a_group, a_request
 from tests.hosts import a_host, a_table, hosts_with
 from tests.plugins import Drop, DropOnce, DropOnRebuild, Favourite
+from tests.refusals import refusals
 
 REBUILD = {"_nova_check_type": ["rebuild"]}
 
@@ -174,14 +175,14 @@ def test_explain_gives_every_reason_of_every_host():
         a_host("h2"),
         a_host("h3", forced_down=True),
     )
-    refusals = explain(hosts, a_request(), Plan([ComputeFilter(), RamFilter(), Drop("h3")]), most=3)
-    assert refusals == [
+    found = refusals(hosts, a_request(), Plan([ComputeFilter(), RamFilter(), Drop("h3")]), most=3)
+    assert found == [
         Refusal("h1", "h1", "ComputeFilter", "compute service forced down"),
         Refusal("h1", "h1", "RamFilter", "needs 2048 MB of memory, 100 left of 65536 x 1.0"),
         Refusal("h3", "h3", "ComputeFilter", "compute service forced down"),
         Refusal("h3", "h3", "Drop", "h3 was dropped"),
     ]
-    assert {each.host for each in explain(hosts, a_request(), Plan([ComputeFilter()]), most=2)} == {
-        "h1"
-    }
-    assert explain(hosts, a_request(), Plan([]), most=3) == []
+    assert {
+        each.host for each in refusals(hosts, a_request(), Plan([ComputeFilter()]), most=2)
+    } == {"h1"}
+    assert refusals(hosts, a_request(), Plan([]), most=3) == []

@@ -5,12 +5,13 @@
 import pytest
 
 from scheduler.decision.outcome import Refusal
-from scheduler.decision.pipeline import Plan, Request, decide, explain
+from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters import BaseHostFilter
 from scheduler.weighers import BaseHostWeigher
 from tests.builders import INSTANCE, a_request
 from tests.hosts import a_host, a_table, hosts_with
 from tests.plugins import Drop, Favourite, Moody, Tens
+from tests.refusals import refusals
 
 THREE = {"h1": 4096, "h2": 8192, "h3": 2048}
 
@@ -138,8 +139,8 @@ def test_filter_all_works_on_a_list_of_hosts():
 
 def test_a_filter_without_reason_still_explains():
     hosts = hosts_with("free_ram_mb", THREE)
-    refusals = explain(hosts, a_request(), Plan([RoomyFilter()]), most=3)
-    assert refusals == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
+    found = refusals(hosts, a_request(), Plan([RoomyFilter()]), most=3)
+    assert found == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
 
 
 def test_a_reason_is_told_in_one_line_of_bounded_length():
@@ -147,7 +148,7 @@ def test_a_reason_is_told_in_one_line_of_bounded_length():
         def reason(self, host_state, spec_obj):
             return "line\n\tby line " * 1000
 
-    (refusal,) = explain(hosts_with("free_ram_mb", {"h": 0}), a_request(), Plan([Talkative()]), 1)
+    (refusal,) = refusals(hosts_with("free_ram_mb", {"h": 0}), a_request(), Plan([Talkative()]), 1)
     assert refusal.reason.startswith("line by line line by line")
     assert len(refusal.reason) == 1000
 

@@ -6,12 +6,13 @@ from collections import Counter
 
 import pytest
 
-from scheduler.decision.pipeline import Plan, Request, explain
+from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.chance import ALL_IGNORED, NONE_UP, ChanceScheduler
 from scheduler.objects.destination import Destination
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 from tests.plugins import Drop
+from tests.refusals import refusals
 
 SEEDS = 300
 REBUILD = {"_nova_check_type": ["rebuild"]}
@@ -148,5 +149,5 @@ def test_an_instance_that_is_rebuilt_stays_where_it_is():
 
 def test_what_explains_it_is_the_liveness_alone():
     hosts = a_table(a_host("a"), a_host("b", forced_down=True))
-    (refusal,) = explain(hosts, a_request(memory_mb=10**9), DRIVER.plan, most=9)
+    (refusal,) = refusals(hosts, a_request(memory_mb=10**9), DRIVER.plan, most=9)
     assert (refusal.host, refusal.reason) == ("b", "compute service forced down")

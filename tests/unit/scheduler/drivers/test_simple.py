@@ -4,12 +4,13 @@
 
 import pytest
 
-from scheduler.decision.pipeline import Plan, Request, explain
+from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.simple import ALL_FULL, NONE_UP, NOT_THERE, SimpleScheduler
 from scheduler.objects.destination import Destination
 from tests.builders import IMAGE, a_request, an_image
 from tests.hosts import a_host, a_table, in_aggregates
 from tests.plugins import Drop
+from tests.refusals import refusals
 
 # The configured filters have no say.
 PLAN = Plan([Drop("a", "b", "c")])
@@ -232,8 +233,8 @@ def test_an_instance_that_is_rebuilt_stays_unless_its_image_is_isolated():
 def test_what_explains_it_are_its_own_rules():
     driver = SimpleScheduler(PLAN, **ISOLATING)
     hosts = a_table(*IN_ZONES, used("d", 0, ["z1"], **DOWN))
-    refusals = explain(hosts, a_request(availability_zone="z1"), driver.plan, most=9)
-    assert [(each.host, each.filter) for each in refusals] == [
+    found = refusals(hosts, a_request(availability_zone="z1"), driver.plan, most=9)
+    assert [(each.host, each.filter) for each in found] == [
         ("a", "AvailabilityZoneFilter"),
         ("a", "IsolatedHostsFilter"),
         ("c", "AvailabilityZoneFilter"),

@@ -5,12 +5,13 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.pipeline import Plan, Request, decide, explain
+from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.objects.aggregate import Aggregate
 from scheduler.objects.destination import Destination
 from scheduler.request_filters.require_tenant_aggregate import RequireTenantAggregate
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
+from tests.refusals import refusals
 
 RULE = RequireTenantAggregate(enabled=True)
 STRICT = RequireTenantAggregate(enabled=True, required=True)
@@ -83,8 +84,8 @@ def test_the_aggregates_of_the_whole_cloud_count_not_of_the_candidates_alone():
 
 
 def test_the_reason_names_the_aggregates_and_the_project():
-    refusals = explain(HOSTS, a_request(project_id="p1"), Plan(request_filters=[STRICT]), most=9)
-    assert {each.host: each.reason for each in refusals} == {
+    found = refusals(HOSTS, a_request(project_id="p1"), Plan(request_filters=[STRICT]), most=9)
+    assert {each.host: each.reason for each in found} == {
         "two": "no aggregate of the host (a0, a1) is for project p1",
         "listed": "no aggregate of the host (a0) is for project p1",
         "key": "no aggregate of the host (a0) is for project p1",

@@ -23,7 +23,7 @@ from scheduler.rpc.codec import (
     encode_select_arguments,
 )
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
+from scheduler.rpc.failures import Forbidden, NoValidHost, ServiceUnavailable
 from scheduler.rpc.server import RpcServer
 from tests.builders import INSTANCE, a_request
 from tests.fixtures.daemons.process import wait_until
@@ -115,6 +115,46 @@ def test_the_usual_call_sends_no_less(connect: Connect, serve: Callable[[Schedul
         client.select_destinations(caller, a_request(), [INSTANCE])
     wanted = [arguments["return_alternates"] for _, arguments in scheduler.asked]
     assert wanted == [True, False]
+
+
+class Explainer:
+    """An endpoint of our own that keeps what it is asked."""
+
+    target = oslo_messaging.Target(namespace="berthmaster", version="1.0")
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    @oslo_messaging.expected_exceptions(Forbidden)
+    def explain_destinations(self, context: dict[str, Any], **arguments: Any) -> Any:
+        self.asked.append(arguments)
+        if not context["is_admin"]:
+            raise Forbidden("Not you.")
+        return {"decision": {}}
+
+
+def test_an_explanation_is_asked_for_in_a_namespace_of_our_own(
+    connect: Connect, serve: Callable[[Any], None]
+) -> None:
+    client, explainer = connect(IN_MEMORY), Explainer()
+    asked = SelectArguments(a_request(), [INSTANCE], True)
+    serve(explainer)
+    admin = RequestContext("req-1", is_admin=True)
+    found = client.explain_destinations(admin, asked, 20.0, most=3, hosts=["h1"], near=1)
+    assert found == {"decision": {}}
+    extent = {"most": 3, "hosts": ["h1"], "near": 1}
+    assert explainer.asked == [encode_select_arguments(asked) | extent]
+    with pytest.raises(Forbidden, match="Not you"):
+        client.explain_destinations(RequestContext("req-1"), asked)
+
+
+def test_a_scheduler_of_an_older_release_cannot_explain(
+    connect: Connect, serve: Callable[[Any], None]
+) -> None:
+    client = connect(IN_MEMORY)
+    serve(Scheduler())
+    with pytest.raises(ServiceUnavailable, match="older release"):
+        client.explain_destinations(RequestContext(), SelectArguments(a_request(), [INSTANCE]))
 
 
 @pytest.mark.parametrize(

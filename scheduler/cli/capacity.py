@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that says how many more instances there is room for."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from inventory import aggregates
+from scheduler.cli import wanted
+from scheduler.cli.current_hosts import NOT_SEEN, CurrentHosts, current_hosts, progress
+from scheduler.cli.largest import largest_of, told
+from scheduler.cli.telling import Table, TellingCommand
+from scheduler.decision.capacity import MOST, Filling, fill, fill_in_turns, shares
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.refusing import limits
+from scheduler.objects.request_spec import RequestSpec
+
+COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
+
+
+class Capacity(TellingCommand):
+    __doc__ = f"""Say how many instances of a flavor there is room for now, host by host.
+
+    As many as requests for one instance each would place, by the filters, weighers and the driver
+    of the configuration. Where one of the best hosts is drawn at random, and where that matters,
+    another draw may find another number. Several flavors are counted each by itself. {NOT_SEEN}
+    """
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        wanted.add_arguments(parser)
+        parser.add_argument(
+            "--together",
+            action="store_true",
+            help="Place one instance of each flavor in turn until there is no host for the next.",
+        )
+        parser.add_argument(
+            "--largest",
+            action="store_true",
+            help="Also say how large one more instance can be.",
+        )
+        parser.add_argument(
+            "--max",
+            type=_positive,
+            metavar="N",
+            help=f"Place so many instances at most ({MOST}; without a bound where hosts can be"
+            " counted without placing any).",
+        )
+        parser.add_argument(
+            "--limit",
+            type=_positive,
+            default=50,
+            metavar="N",
+            help="How many hosts to show at most for each flavor (50); -f json has all of them.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: Any) -> None:
+        wanted.check(parsed_args)
+        with current_hosts(self.app) as hosts:
+            specs = _requests(hosts, parsed_args)
+            tables, fillings = self._filled(hosts, specs, parsed_args)
+            plan = hosts.destinations.driver.plan
+            documents = [
+                _document(table, filling, plan)
+                for table, filling in zip(tables, fillings, strict=True)
+            ]
+            for each in documents:
+                # Together, the first for which there is no host is the end for all of them.
+                each["more"] &= not (parsed_args.together and any(f.is_full for f in fillings))
+            if parsed_args.largest:
+                for spec, document in zip(specs, documents, strict=True):
+                    document["largest"] = largest_of(hosts.table(spec), spec, hosts.means())
+            warnings = list(dict.fromkeys(text for table in tables for text in table.warnings))
+        document = {"together": parsed_args.together, "flavors": documents}
+        story = [part for each in documents for part in _story(each, parsed_args.limit)]
+        story += [f"Warning: {text}" for text in warnings]
+        self.tell(parsed_args, story, document | {"warnings": warnings})
+
+    def _filled(
+        self, hosts: CurrentHosts, specs: list[RequestSpec], asked: Any
+    ) -> tuple[list[HostTable], list[Filling]]:
+        """Return what was filled, each with the table that it has left."""
+        with progress(self.app, "instances placed") as tell:
+            if asked.together:
+                table, most = hosts.table(specs[0]), asked.max or MOST
+                fillings = fill_in_turns(table, specs, hosts.means(tell), most)
+                return [table] * len(specs), fillings
+            tables = [hosts.table(each) for each in specs]
+            pairs = zip(tables, specs, strict=True)
+            return tables, [fill(*each, hosts.means(tell), asked.max) for each in pairs]
+
+
+def _requests(hosts: CurrentHosts, asked: Any) -> list[RequestSpec]:
+    """Return the requests; the group that a hint names is the same in all of them."""
+    found = wanted.requests(asked, hosts.database.read(aggregates.everything))
+    group = hosts.completed(found[0]).instance_group
+    for each in found:
+        each.instance_group = group
+    return found
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _document(hosts: HostTable, filling: Filling, plan: Any) -> dict[str, Any]:
+    """Return all that is known about one flavor."""
+    found, left_out = shares(hosts, filling, plan)
+    return {
+        "flavor": wanted.sized(filling.spec.flavor),
+        "total": filling.rows.total(),
+        "more": not filling.is_full,
+        "left_out": left_out,
+        "limits": dict(limits(each.refusals for each in found)),
+        "hosts": [
+            {
+                "host": each.host,
+                "node": each.nodename,
+                "instances": each.count,
+                "refusals": [{"filter": why.filter, "reason": why.reason} for why in each.refusals],
+            }
+            for each in found
+        ],
+    }
+
+
+def _story(found: dict[str, Any], most: int) -> list[str | Table]:
+    taking = sum(1 for each in found["hosts"] if each["instances"])
+    story: list[str | Table] = [
+        f"{found['flavor']}: {found['total']} instances on {taking} of {len(found['hosts'])} hosts"
+    ]
+    if found["more"]:
+        story.append("There may be room for more: no more were tried")
+    if found["limits"]:
+        counts = ", ".join(f"{name} {count}" for name, count in found["limits"].items())
+        story.append(f"Hosts by the filter that refuses one more: {counts}")
+    if found["left_out"]:
+        story.append(f"Left out, as the request does not ask for them: {found['left_out']} hosts")
+    story += map(told, found.get("largest", ()))
+    rows = [_row(each) for each in found["hosts"][:most]]
+    story.append(Table("", COLUMNS, rows))
+    if len(found["hosts"]) > most:
+        story.append(f"... and {len(found['hosts']) - most} more; see --limit")
+    return story
+
+
+def _row(each: dict[str, Any]) -> Sequence[Any]:
+    first = next(iter(each["refusals"]), {"filter": "", "reason": ""})
+    return each["host"], each["node"], each["instances"], first["filter"], first["reason"]

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where the instances of hosts that are to be emptied would go."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from scheduler.decision.capacity import Means
+from scheduler.decision.host_table import HostTable
+from scheduler.decision.outcome import Candidate, Refusal
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.refusing import limits, refusals
+from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.request_spec import RequestSpec
+
+# How many of the hosts that would be the first to fit are named.
+NEAREST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An instance that is to leave the row of a host; spec is what it asks for elsewhere."""
+
+    spec: RequestSpec
+    row: int
+
+    @property
+    def uuid(self) -> str:
+        return self.spec.instance_uuid or ""
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """What it takes, memory first: of that hosts give the least away twice."""
+        return self.spec.memory_mb, self.spec.vcpus, self.spec.disk_mb
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where an instance would go; without a target, why no host takes it.
+
+    limits say which filter is the first to refuse it, and on how many hosts. nearest are all
+    reasons of those few hosts that the fewest filters refuse.
+    """
+
+    leaving: Leaving
+    target: Candidate | None = None
+    limits: Sequence[tuple[str, int]] = ()
+    nearest: Sequence[Refusal] = ()
+
+
+def drained(
+    hosts: HostTable, leaving: Iterable[Leaving], emptied: Iterable[str], means: Means
+) -> list[Move]:
+    """Return where each instance would go, the largest first, in the order in which they go.
+
+    The largest fit on the fewest hosts; small ones fill what is left. hosts is a working copy that
+    is consumed; those that are to be emptied, by their names, take nothing. Members of a server
+    group see those that have gone before them and those that stay, not those that are still to go.
+    """
+    order = sorted(leaving, key=lambda each: (*(-amount for amount in each.size), each.uuid))
+    names = sorted(emptied)
+    return [_moved(hosts, each, names, means, number) for number, each in enumerate(order)]
+
+
+def _moved(
+    hosts: HostTable, leaving: Leaving, emptied: list[str], means: Means, number: int
+) -> Move:
+    spec = leaving.spec.for_instance(leaving.uuid)
+    spec.ignore_hosts = emptied
+    if spec.instance_group is not None:
+        spec.instance_group = _where_it_is(hosts, spec.instance_group, emptied)
+    decision = means.decide(hosts, Request(spec, [leaving.uuid], seed=number))
+    means.tell(number + 1)
+    if decision.placements:
+        return Move(leaving, decision.placements[0].chosen)
+    return _refused(hosts, Move(leaving), spec, means.plan)
+
+
+def _where_it_is(hosts: HostTable, group: InstanceGroup, emptied: Collection[str]) -> InstanceGroup:
+    """Return a group with the hosts on which its members are by now."""
+    rows = hosts.residents.rows_of_each(group.members)
+    names = {hosts.get(row, "host") for row in rows}
+    found = group.with_hosts()
+    found.hosts = sorted(names.difference(emptied))
+    return found
+
+
+def _refused(hosts: HostTable, move: Move, spec: RequestSpec, plan: Plan) -> Move:
+    """Return a move that cannot be made, with the reasons."""
+    found = [each for each in refusals(hosts, spec, plan).values() if each]
+    found.sort(key=lambda each: (len(each), each[0].host, each[0].nodename))
+    near = [each for refused in found[:NEAREST] for each in refused]
+    return replace(move, limits=limits(found), nearest=near)

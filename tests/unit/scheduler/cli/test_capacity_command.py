@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the command capacity, run in this process on a database of its own."""
+
+import pytest
+
+from inventory import aggregates, server_groups
+from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from tests.databases import a_node, save, serve
+from tests.devices import a_pool
+from tests.fixtures.command import Command
+from tests.numa import a_topology
+
+SMALL = "--flavor=2,4096,20"
+FILTERS = (
+    "ComputeFilter,AvailabilityZoneFilter,RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter,"
+    "PciPassthroughFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
+)
+
+
+@pytest.fixture
+def command(database, url, tmp_path):
+    """The command, on four hosts: with cells and devices, with little memory, plain, without."""
+    rich = {
+        "numa_topology": numa_topology_to_json(a_topology()),
+        "pci_stats": pci_pools_to_json([a_pool(3)]),
+    }
+    save(database, a_node("rich", free_ram_mb=20000, **rich))
+    save(database, a_node("low", free_ram_mb=-20000), a_node("plain"), a_node("dead"))
+    serve(database, "rich", "low", "plain")
+    zone = {"availability_zone": "z1"}
+    database.write(lambda c: aggregates.create(c, "rack", ["rich", "low"], zone))
+    config = tmp_path / "berthmaster.conf"
+    config.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
+        f"[filter_scheduler]\nenabled_filters = {FILTERS}\n"
+    )
+    return Command(config)
+
+
+def counts(command, *arguments):
+    (found,) = command.json("capacity", *arguments)["flavors"]
+    return {each["host"]: each["instances"] for each in found["hosts"]}
+
+
+def test_hosts_are_counted_and_say_why_not_one_more(command):
+    (found,) = command.json("capacity", SMALL)["flavors"]
+    assert found == {
+        "flavor": "2,4096,20",
+        "total": 38,
+        "more": False,
+        "left_out": 0,
+        "limits": {"RamFilter": 3, "compute_service": 1},
+        "hosts": [
+            a_host("plain", 23, "needs 4096 MB of memory, 3584 left of 65536 x 1.5"),
+            a_host("rich", 12, "needs 4096 MB of memory, 3616 left of 65536 x 1.5"),
+            a_host("low", 3, "needs 4096 MB of memory, 480 left of 65536 x 1.5"),
+            {
+                "host": "dead",
+                "node": "dead",
+                "instances": 0,
+                "refusals": [
+                    {"filter": "compute_service", "reason": "has no compute service"},
+                    {
+                        "filter": "ComputeFilter",
+                        "reason": "compute service last seen never, 60 s allowed",
+                    },
+                ],
+            },
+        ],
+    }
+
+
+def a_host(name, count, reason):
+    refusals = [{"filter": "RamFilter", "reason": reason}]
+    return {"host": name, "node": name, "instances": count, "refusals": refusals}
+
+
+def test_people_get_a_table(command):
+    done = command.run("capacity", SMALL, "--largest", "--limit=1", "--aggregate=rack")
+    assert done.status == 0
+    lines = done.stdout.splitlines()
+    assert lines[:7] == [
+        "2,4096,20: 15 instances on 2 of 2 hosts",
+        "Hosts by the filter that refuses one more: RamFilter 2",
+        "Left out, as the request does not ask for them: 2 hosts",
+        "Most: 16 vCPUs, 16,4096,20 on rich",
+        "Most: 52768 MB of memory, 2,52768,20 on rich",
+        "Most: 1000 GB of disk, 2,4096,1000 on rich",
+        "Most: 8 of them as one, 16,32768,160 on rich",
+    ]
+    assert any(line.startswith("| rich | rich |        12 | RamFilter  |") for line in lines)
+    assert lines[-1] == "... and 1 more; see --limit"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--availability-zone=z1"], {"rich": 12, "low": 3, "plain": 0, "dead": 0}),
+        (["--aggregate=rack", "--pci-device=8086:1520:2"], {"rich": 1, "low": 0}),
+        (["--aggregate=rack", "--extra-spec=hw:numa_nodes=2"], {"rich": 6, "low": 0}),
+        (["--aggregate=rack", "--group-policy=affinity"], {"rich": 12, "low": 0}),
+        (
+            ["--aggregate=rack", "--group-policy=anti-affinity", "--max-per-host=4"],
+            {"rich": 4, "low": 3},
+        ),
+        (["--aggregate=rack", "--hint=group=web"], {"rich": 1, "low": 1}),
+        (["--aggregate=rack", "--max=5"], {"rich": 3, "low": 2}),
+    ],
+)
+def test_what_is_asked_for_counts(command, database, arguments, expected):
+    database.write(lambda c: server_groups.create(c, "web", "anti-affinity", {}, []))
+    assert counts(command, SMALL, *arguments) == expected
+
+
+def test_several_flavors_are_counted_each_by_itself_or_in_turns(command):
+    flavors = (SMALL, "--flavor=m1.big=2,16384,20")
+    alone = command.json("capacity", *flavors)
+    assert [each["total"] for each in alone["flavors"]] == [38, 8]
+    together = command.json("capacity", *flavors, "--together")
+    assert [each["total"] for each in together["flavors"]] == [8, 7]
+    assert [each["flavor"] for each in together["flavors"]] == ["2,4096,20", "m1.big=2,16384,20"]
+    assert [each["more"] for each in together["flavors"]] == [False, False]
+
+
+def test_a_bound_is_told(command):
+    (found,) = command.json("capacity", SMALL, "--max=2")["flavors"]
+    assert (found["total"], found["more"]) == (2, True)
+    assert "There may be room for more" in command.run("capacity", SMALL, "--max=2").stdout
+
+
+def test_what_has_no_bound_or_no_room_is_told(command):
+    done = command.run("capacity", "--flavor=1,512,0", "--largest", "--extra-spec=hw:numa_nodes=1")
+    assert "Most: 8 vCPUs, 8,512,0 on rich" in done.stdout
+    assert "Most: 8192 MB of memory, 1,8192,0 on rich" in done.stdout
+    done = command.run("capacity", "--flavor=99,1,1", "--largest")
+    assert "99,1,1: 0 instances on 0 of 4 hosts" in done.stdout
+    assert "Most: 16 vCPUs, 16,1,1 on plain" in done.stdout
+    assert "No host for the least MB of memory" in done.stdout
+    assert "No host for a single one" in done.stdout
+
+
+def test_what_no_filter_bounds_is_told(command, url, tmp_path):
+    config = tmp_path / "unbounded.conf"
+    config.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
+        "[filter_scheduler]\nenabled_filters = ComputeFilter, RamFilter\n"
+    )
+    done = Command(config).run("capacity", SMALL, "--largest")
+    assert "Most vCPUs: no filter bounds it" in done.stdout
+    assert "Most: 65536 MB of memory, 2,65536,20 on plain" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["--flavor=1,2"], 2, "'1,2' is not of the form [NAME=]VCPUS,RAM_MB,DISK_GB"),
+        (["--flavor=1,2,-3"], 2, "'1,2,-3': a size is below 0 or above 2147483647"),
+        ([SMALL, "--max=0"], 2, "must be at least 1"),
+        ([SMALL, "--pci-device=8086"], 2, "'8086' is not of the form VENDOR:PRODUCT[:COUNT]"),
+        ([SMALL, "--aggregate=nope"], 1, "there is no aggregate 'nope'; see 'aggregate list'"),
+        ([SMALL, "--hint=group=nope"], 1, "there is no server group 'nope'"),
+        ([SMALL, "--max-per-host=2"], 1, "--max-per-host: is a number from 1 on, with --group-"),
+        (
+            [SMALL, "--hint=group=a", "--group-policy=affinity"],
+            1,
+            "--group-policy: is for a new group; the hint names one that is there",
+        ),
+        ([SMALL, "--extra-spec=hw:numa_nodes=3"], 1, "cannot be shared out among 3"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(command, arguments, status, told):
+    assert told in command.refused("capacity", *arguments, status=status)
