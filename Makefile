@@ -20,7 +20,7 @@ CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/
 	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 
-.PHONY: help venv peer system-packages demo test lint types unit functional bench chaos clean
+.PHONY: help venv peer system-packages demo test lint types docs man unit functional bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,7 @@ test: ## everything that CI runs, stopping at the first stage that fails
 	$(AGAIN) venv
 	$(AGAIN) lint
 	$(AGAIN) types
+	$(AGAIN) docs
 	$(AGAIN) peer
 	$(PYTEST)
 
@@ -72,6 +73,16 @@ lint: venv ## style, formatting, the floors of the house, the sample configurati
 
 types: venv ## mypy
 	$(BIN)/mypy
+
+# Pages that are made from the program say what it was when they were read, so all are read anew.
+SPHINX = $(BIN)/sphinx-build -q -W -n -d build/doc/doctrees
+docs: venv ## the pages and the man pages, into build/doc; what Sphinx warns of is an error
+	$(SPHINX) -E -b html doc/source build/doc/html
+	$(SPHINX) -b man doc/source build/doc/man
+	@echo "docs: build/doc/html/index.html, and for man -l: $$(echo build/doc/man/*.[1-9])"
+
+man: venv ## the man pages alone
+	$(SPHINX) -E -b man doc/source build/doc/man
 
 unit: venv ## the tests that need no daemon (-m "not daemons" in all folders)
 	$(PYTEST) -m "not daemons" tests

@@ -29,6 +29,15 @@ _REPEATED = api.wrap_db_retry(
 )
 # Errors of a server that takes no more connections, of anyone or of this account.
 _FULL = frozenset({ER.CON_COUNT_ERROR, 1203, ER.USER_LIMIT_REACHED})
+# Errors of an account that may not do something: for a database, a table, a column, a routine.
+_DENIED = frozenset(
+    {
+        ER.DBACCESS_DENIED_ERROR,
+        ER.TABLEACCESS_DENIED_ERROR,
+        ER.COLUMNACCESS_DENIED_ERROR,
+        ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    }
+)
 _GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase, exception.DBDeadlock)
 
 
@@ -80,6 +89,10 @@ class Database:
                     raise exception.DBDeadlock(error) from error
                 if number in _FULL:
                     raise DatabaseUnavailable(_cause(error)) from error
+                if number in _DENIED:
+                    raise DatabaseUnavailable(
+                        f"the account of [database] connection lacks a right: {_cause(error)}"
+                    ) from error
                 raise
 
         try:

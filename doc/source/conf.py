@@ -1,18 +1,44 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How Sphinx builds these pages: sphinx-build -W -b html doc/source build/doc."""
+"""How Sphinx builds these pages and the man pages; make docs and make man call it."""
 
 import configparser
 from pathlib import Path
 
+from conf import process
+
+# Two extensions import our programs, and whoever imports oslo.messaging first would choose the
+# backend otherwise.
+process.refuse_import("eventlet")
+process.start_backend("threading")
+
+_ROOT = Path(__file__).resolve().parents[2]
 _setup = configparser.ConfigParser()
-_setup.read(Path(__file__).resolve().parents[2] / "setup.cfg")
+_setup.read(_ROOT / "setup.cfg")
 
 project = "Berthmaster"
 author = copyright = _setup["metadata"]["author"]
 release = version = _setup["metadata"]["version"]
+extensions = ["cliff.sphinxext", "oslo_config.sphinxext"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "1100px"}
 # What pip leaves behind where the example was installed from.
 exclude_patterns = ["plugins/example/build", "plugins/example/*.egg-info"]
 nitpicky = True
+# Two hyphens are the beginning of an option, in help texts too.
+smartquotes = False
+autoprogram_cliff_application = autoprogram_cliff_app_dist_name = "berthmaster"
+# What all commands have in common is said once, in man/output.txt.
+autoprogram_cliff_ignored = [
+    *("-h", "--help", "--format", "--column", "--quote", "--noindent", "--variable", "--prefix"),
+    *("--max-width", "--fit-width", "--print-empty", "--sort-column", "--sort-ascending"),
+    "--sort-descending",
+]
+man_pages = [
+    (f"man/{name}", name, what, [author], section)
+    for name, what, section in (
+        ("berthmaster", "look after a Berthmaster scheduler, or ask it for a host", 1),
+        ("berthmaster-agent", "keep the rows of this machine's hypervisor true", 8),
+        ("berthmaster-scheduler", "decide on which host an instance runs", 8),
+    )
+]

@@ -11,9 +11,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from oslo_config import cfg
 
-from inventory import tables
+from inventory.decision_tables import metadata
 from inventory.engine import Database, open_database
 
 # Not alembic's usual name: a database that holds Nova's tables has one of that name already.
@@ -37,7 +38,11 @@ def sync(database: Database) -> tuple[str | None, str]:
             _refuse_foreign_tables(connection)
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        try:
+            command.upgrade(config, "head")
+        # There is no way from a revision that it does not know.
+        except CommandError:
+            raise SchemaError(_other_than_wanted(before)) from None
         after = _revision(connection)
         if after is None:
             raise SchemaError("alembic left no revision behind")
@@ -47,16 +52,12 @@ def sync(database: Database) -> tuple[str | None, str]:
 def check(database: Database) -> None:
     """Raise SchemaError unless the schema is exactly this release's."""
     found = database.read(_revision)
-    wanted = ScriptDirectory.from_config(_config()).get_current_head()
     if found is None:
         raise SchemaError(
             "the database has no tables of Berthmaster yet: run 'berthmaster db sync' once"
         )
-    if found != wanted:
-        raise SchemaError(
-            f"the database's schema is at {found}, this release needs {wanted}: "
-            "run 'berthmaster db sync' with the newest release installed"
-        )
+    if found != _wanted():
+        raise SchemaError(_other_than_wanted(found))
 
 
 @contextmanager
@@ -104,6 +105,18 @@ def _config() -> Config:
     return config
 
 
+def _wanted() -> str | None:
+    head: str | None = ScriptDirectory.from_config(_config()).get_current_head()
+    return head
+
+
+def _other_than_wanted(found: str | None) -> str:
+    return (
+        f"the database's schema is at {found}, this release needs {_wanted()}: "
+        "run 'berthmaster db sync' with the newest release installed"
+    )
+
+
 def _revision(connection: sa.Connection) -> str | None:
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     revision: str | None = context.get_current_revision()
@@ -111,7 +124,7 @@ def _revision(connection: sa.Connection) -> str | None:
 
 
 def _refuse_foreign_tables(connection: sa.Connection) -> None:
-    taken = sorted(set(sa.inspect(connection).get_table_names()) & tables.metadata.tables.keys())
+    taken = sorted(set(sa.inspect(connection).get_table_names()) & metadata.tables.keys())
     if taken:
         raise SchemaError(
             f"the database has tables of another program ({', '.join(taken)}), perhaps Nova's: "

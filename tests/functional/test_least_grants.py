@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Daemons and commands do their work with what the guide grants in database and broker."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+import sqlalchemy as sa
+
+from inventory import aggregates, decisions, instances, migrations, operations, server_groups
+from inventory.engine import Database
+from tests import claimed, guides
+from tests.databases import a_uuid, an_instance, open_at
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import Guard, search_path, wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+from tests.fixtures.virtual_host import CONTROL
+
+NAME = "granted"
+PATIENCE = 60.0
+# Says which commands the shell would have run, and with which arguments.
+ECHO = "rabbitmqctl() { printf '%s\\0' \"$@\"; printf '\\n'; }\n"
+
+
+def _elsewhere(statement: str) -> str:
+    """Return a statement of the guide for another database, and another name of its owner."""
+    statement = statement.replace("berthmaster.", f"{NAME}.").replace(
+        "'berthmaster'@", f"'{NAME}'@"
+    )
+    return statement.replace("DATABASE berthmaster ", f"DATABASE {NAME} ")
+
+
+def _apply(mariadb: MariaDB, name: str) -> None:
+    """Run the statements of the guide, as root."""
+    for statement in guides.statements(name):
+        _as_root(mariadb, _elsewhere(statement))
+
+
+def _as_root(mariadb: MariaDB, statement: str) -> None:
+    """Run one statement as who may grant something to others."""
+    with (
+        pymysql.connect(unix_socket=str(mariadb.socket), user="root") as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement)
+
+
+def _url(mariadb: MariaDB, user: str, password: str) -> str:
+    return f"mysql+pymysql://{user}:{password}@127.0.0.1:{mariadb.port}/{NAME}?charset=utf8mb4"
+
+
+@pytest.fixture(scope="module")
+def urls(mariadb: MariaDB) -> Iterator[dict[str, str]]:
+    """The database, made and granted as the guide says, for each account."""
+    _apply(mariadb, "admin/database")
+    owner = _url(mariadb, NAME, "DB_PASS")
+    database = open_at(owner)
+    migrations.sync(database)
+    database.close()
+    _apply(mariadb, "admin/grants")
+    yield {
+        "owner": owner,
+        "scheduler": _url(mariadb, "berthmaster_scheduler", "SCHEDULER_DB_PASS"),
+        "agent": _url(mariadb, "berthmaster_agent", "AGENT_DB_PASS"),
+    }
+    _as_root(mariadb, f"DROP DATABASE {NAME}")
+    for user in (NAME, "berthmaster_scheduler", "berthmaster_agent"):
+        _as_root(mariadb, f"DROP USER '{user}'@'%'")
+
+
+@pytest.fixture(scope="module")
+def accounts(rabbitmq: RabbitMQ) -> dict[str, str]:
+    """The URL of the broker for each account that the guide makes there."""
+    script = ECHO + (guides.SOURCE / "admin" / "accounts.sh").read_text()
+    said = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout
+    commands = [line.rstrip("\0").split("\0") for line in said.splitlines()]
+    users = [each[1:] for each in commands if each[0] == "add_user"]
+    permissions = [each[1:] for each in commands if each[0] == "set_permissions"]
+    assert len(users) + len(permissions) == len(commands)
+    # One start of Erlang instead of six.
+    _import(
+        rabbitmq,
+        {
+            "users": [{"name": name, "password": word, "tags": []} for name, word in users],
+            "permissions": [
+                dict(zip(("user", "configure", "write", "read"), each, strict=True), vhost="/")
+                for each in permissions
+            ],
+        },
+    )
+    return {name: f"rabbit://{name}:{word}@127.0.0.1:{rabbitmq.port}/" for name, word in users}
+
+
+def _import(rabbitmq: RabbitMQ, definitions: dict[str, Any]) -> None:
+    subprocess.run(
+        [CONTROL, "--quiet", "import_definitions"],
+        input=json.dumps(definitions),
+        env={"PATH": search_path(), "LANG": "C.UTF-8", **rabbitmq.environment()},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def granted(accounts: dict[str, str], urls: dict[str, str], tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment whose commands use the accounts of operators."""
+    with Guard() as guard:
+        yield Deployment(tmp_path, guard, accounts["berthmaster"], urls["owner"])
+
+
+@pytest.fixture
+def owned(granted: Deployment) -> Iterator[Database]:
+    """The database as its owner sees it."""
+    database = granted.open_database()
+    yield database
+    database.close()
+
+
+def _options(accounts: dict[str, str], urls: dict[str, str], who: str) -> dict[str, Any]:
+    """Return what makes a daemon use its own accounts, and be quick."""
+    return {
+        "DEFAULT": {
+            "transport_url": accounts[f"berthmaster_{who}"],
+            "compute_driver": "fake",
+            "report_interval": 1,
+            "update_resources_interval": 1,
+        },
+        "database": {"connection": urls[who]},
+        "fake": {"hosts": 3, "guests": 1},
+    }
+
+
+def _rows(database: Database, query: str, **values: Any) -> list[Any]:
+    return [*database.read(lambda c: c.execute(sa.text(query), values).all())]
+
+
+def _execute(database: Database, statement: str, **values: Any) -> None:
+    database.write(lambda c: c.execute(sa.text(statement), values))
+
+
+def _group(database: Database) -> str:
+    return database.write(lambda c: server_groups.create(c, "apart", "anti-affinity", {}, []))
+
+
+def _build(database: Database, uuid: str) -> None:
+    """Write the row of an instance as who builds it does, so that its agent sees it there."""
+    _execute(
+        database,
+        "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb, vm_state, managed)"
+        " SELECT instance_uuid, host, node, vcpus, memory_mb, root_gb, 'active', 1"
+        " FROM allocations WHERE instance_uuid = :uuid",
+        uuid=uuid,
+    )
+
+
+def test_everybody_does_their_work_with_what_they_are_granted(
+    granted: Deployment, owned: Database, accounts: dict[str, str], urls: dict[str, str]
+) -> None:
+    agent = granted.agent("threading", _options(accounts, urls, "agent"), name="node")
+    wait_for_log(agent, "Listening as compute")
+    assert wait_until(
+        lambda: len(_rows(owned, "SELECT id FROM compute_nodes WHERE deleted = 0")) == 3, PATIENCE
+    )
+    scheduler = granted.scheduler("threading", _options(accounts, urls, "scheduler"))
+
+    hint = f"--hint=group={_group(owned)}"
+    kept = granted.cli_json("select", "--keep", "--num-instances=2", hint)
+    seen, lost = [row["Instance"] for row in kept]
+    _build(owned, seen)
+    _execute(
+        owned,
+        "UPDATE allocations SET expires_at = UTC_TIMESTAMP() WHERE instance_uuid = :uuid",
+        uuid=lost,
+    )
+    # The agent confirms the one and gives the other back, in the figures of the nodes as well.
+    confirmed = "SELECT instance_uuid FROM allocations WHERE state = 'confirmed'"
+    assert wait_until(lambda: _rows(owned, confirmed) == [(seen,)], PATIENCE)
+    assert wait_until(lambda: len(_rows(owned, "SELECT id FROM allocations")) == 1, PATIENCE)
+    # A new request takes the place of an old claim, and without --keep it is given back.
+    assert len(granted.cli_json("select", "--alternates")) == 1
+
+    power = granted.cli("host", "power", "node-0001", "reboot", "--agent=node", "--timeout=20")
+    assert "power actions are not allowed on this agent" in power.stderr
+    assert granted.cli_json("host", "maintenance", "on", "node-0001")["status"] == "disabled"
+    scheduler.stop(timeout=25)
+    _execute(owned, "DELETE FROM allocations")
+    # At its start it forgets the groups for which nothing is claimed.
+    again = granted.scheduler("threading", _options(accounts, urls, "scheduler"))
+    assert _rows(owned, "SELECT uuid FROM claimed_groups") == []
+    agent.stop(timeout=25)
+    assert wait_until(lambda: _rows(owned, "SELECT decision_id FROM decision_instances"), PATIENCE)
+    for process in (agent, scheduler, again):
+        assert "denied" not in (log := process.log.read_text().lower()), log
+        assert "refused - " not in log, log
+
+
+def test_an_agent_removes_a_host_when_an_operator_asks_it_to(
+    owned: Database, urls: dict[str, str]
+) -> None:
+    a_fleet(owned, ["gone"])
+    owned.write(lambda c: aggregates.create(c, "cold", ["gone"], {}))
+    guest = an_instance(a_uuid("guest"))
+    owned.write(lambda c: instances.replace(c, "gone", "gone", [guest]))
+    agent = open_at(urls["agent"])
+    done = agent.write(lambda c: operations.delete(c, "gone", -1, forget_guests=True))
+    agent.close()
+    assert done["deleted_nodes"] == ["gone"]
+    assert _rows(owned, "SELECT host FROM aggregate_hosts WHERE host = 'gone'") == []
+
+
+def test_a_scheduler_claims_again_and_gives_back(owned: Database, urls: dict[str, str]) -> None:
+    a_fleet(owned, ["claimed"])
+    (node,) = _rows(owned, "SELECT * FROM compute_nodes WHERE host = 'claimed'")
+    scheduler, uuid = open_at(urls["scheduler"]), a_uuid("claimed")
+    for vcpus in (1, 2):
+        claimed.claim(scheduler, uuid, node, vcpus=vcpus)
+    assert claimed.claimed(scheduler)[uuid] == "pending"
+    claimed.release(scheduler, uuid)
+    assert uuid not in claimed.claimed(scheduler)
+    scheduler.close()
+
+
+def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]) -> None:
+    _execute(
+        owned,
+        "INSERT INTO decisions (decided_at, scheduler, outcome, instances, milliseconds, conflicts,"
+        " film, frame, document) VALUES (UTC_TIMESTAMP() - INTERVAL 1 DAY, 's', 'o', 1, 1, 0, 'f',"
+        " 1, '')",
+    )
+    _execute(
+        owned,
+        "INSERT INTO decision_inputs (film, first, piece, written_at, data)"
+        " VALUES ('f', 1, 1, UTC_TIMESTAMP() - INTERVAL 1 DAY, '')",
+    )
+    scheduler = open_at(urls["scheduler"])
+    # What no decision needs any more goes after the last decision.
+    assert wait_until(lambda: not scheduler.write(lambda c: decisions.prune(c, 60, 10)), PATIENCE)
+    scheduler.close()
+    for table in ("decisions", "decision_inputs"):
+        assert _rows(owned, f"SELECT film FROM {table} WHERE film = 'f'") == []
+
+
+@pytest.mark.parametrize(
+    ("who", "statement"),
+    [
+        ("agent", "INSERT INTO aggregates (uuid, name) VALUES ('u', 'n')"),
+        ("agent", "INSERT INTO allocations (id) VALUES (1)"),
+        ("agent", "UPDATE migrations SET deleted = 1"),
+        ("scheduler", "INSERT INTO compute_nodes (id) VALUES (1)"),
+        ("scheduler", "UPDATE instances SET vcpus = 1"),
+        ("scheduler", "DELETE FROM services"),
+        *((who, "DROP TABLE allocations") for who in ("agent", "scheduler")),
+        *((who, "SELECT * FROM mysql.user") for who in ("agent", "scheduler", "owner")),
+    ],
+)
+def test_nobody_may_do_more(urls: dict[str, str], who: str, statement: str) -> None:
+    database = open_at(urls[who])
+    with pytest.raises(sa.exc.DBAPIError, match="command denied"):
+        _execute(database, statement)
+    database.close()
