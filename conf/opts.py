@@ -13,6 +13,7 @@ from conf import (
     compute,
     compute_agent,
     database,
+    decisions,
     fake,
     filter_scheduler,
     libvirt,
@@ -22,6 +23,7 @@ from conf import (
     pci,
     scheduler,
     service,
+    status,
     trusted_computing,
     upgrade_levels,
 )
@@ -31,6 +33,7 @@ GROUPS = (
     database,
     scheduler,
     claims,
+    decisions,
     filter_scheduler,
     metrics,
     alignment,
@@ -42,6 +45,7 @@ GROUPS = (
     monitors,
     fake,
     notifications,
+    status,
     upgrade_levels,
 )
 

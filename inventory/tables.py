@@ -14,8 +14,8 @@ metadata = sa.MetaData()
 
 _TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 # Which of two things that happened within a second was the first.
-_MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 
 class utc_now(FunctionElement[datetime]):
@@ -29,7 +29,7 @@ class utc_now(FunctionElement[datetime]):
 
 
 class utc_moment(utc_now):
-    """The same clock with fractions of a second, for a column of _MOMENT."""
+    """The same clock with fractions of a second, for a column of MOMENT."""
 
     inherit_cache = True
     mysql = "UTC_TIMESTAMP(6)"
@@ -100,7 +100,7 @@ compute_nodes = sa.Table(
     sa.Column("disk_allocation_ratio", sa.Double),
     sa.Column("mapped", sa.Integer, server_default="0"),
     # Schedulers compare it with the moment at which they promised something of the host.
-    *_timestamps(_MOMENT),
+    *_timestamps(MOMENT),
     # Ours: grows by one with every write of the row.
     sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
     # Ours, in MB, which local_gb_used and free_disk_gb are rounded from: what is taken, and what
@@ -110,7 +110,7 @@ compute_nodes = sa.Table(
     # Ours: how many claims count in the usage besides the instances that were seen.
     sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 services = sa.Table(
@@ -132,7 +132,7 @@ services = sa.Table(
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 instances = sa.Table(
@@ -167,7 +167,7 @@ instances = sa.Table(
     sa.UniqueConstraint("uuid", "host", "node", name="uniq_instances_place"),
     # What an audit asks for, on every host every minute.
     sa.Index("ix_instances_host_node", "host", "node"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 migrations = sa.Table(
@@ -192,7 +192,7 @@ migrations = sa.Table(
     sa.Index("ix_migrations_source", "source_compute", "source_node"),
     sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
     sa.Index("ix_migrations_instance_uuid", "instance_uuid"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 aggregates = sa.Table(
@@ -203,7 +203,7 @@ aggregates = sa.Table(
     sa.Column("name", sa.String(255), nullable=False, unique=True),
     sa.Column("created_at", sa.DateTime),
     sa.Column("updated_at", sa.DateTime),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 aggregate_hosts = sa.Table(
@@ -211,7 +211,7 @@ aggregate_hosts = sa.Table(
     metadata,
     sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("host", sa.String(255), primary_key=True),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 aggregate_metadata = sa.Table(
@@ -220,7 +220,7 @@ aggregate_metadata = sa.Table(
     sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.String(255), primary_key=True, quote=True),
     sa.Column("value", sa.String(255), nullable=False),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 server_groups = sa.Table(
@@ -234,7 +234,7 @@ server_groups = sa.Table(
     sa.Column("rules", _TEXT),
     sa.Column("created_at", sa.DateTime),
     sa.Column("updated_at", sa.DateTime),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 server_group_members = sa.Table(
@@ -242,7 +242,7 @@ server_group_members = sa.Table(
     metadata,
     sa.Column("group_id", sa.ForeignKey("server_groups.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("instance_uuid", sa.String(36), primary_key=True),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 # Ours: a claim holds what an instance takes of a node, from the answer of a scheduler until the
@@ -279,10 +279,10 @@ allocations = sa.Table(
     _count("flavor_id", nullable=True),
     _name("flavor_name", nullable=True),
     sa.Column("image_properties", _TEXT),
-    sa.Column("created_at", _MOMENT),
-    sa.Column("expires_at", _MOMENT),
+    sa.Column("created_at", MOMENT),
+    sa.Column("expires_at", MOMENT),
     sa.UniqueConstraint("instance_uuid", "slot", name="uniq_allocations_slot"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 # Ours: who claims for a member of a server group locks its row, so that one sees the other.
@@ -291,7 +291,7 @@ claimed_groups = sa.Table(
     metadata,
     sa.Column("uuid", sa.String(255), primary_key=True),
     _count("claims"),
-    **_OPTIONS,
+    **OPTIONS,
 )
 
 # Ours: how often the rows of a table changed in a way that every reader must see at once.
@@ -301,5 +301,5 @@ revisions = sa.Table(
     metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("revision", sa.Integer, nullable=False),
-    **_OPTIONS,
+    **OPTIONS,
 )

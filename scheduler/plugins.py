@@ -51,7 +51,6 @@ NOVA_DRIVERS = {
 ALL_FILTERS = (".all_filters", ".standard_filters")
 # The cost function that Essex and Folsom use if they are not told otherwise.
 FILL_FIRST = "compute_fill_first_cost_fn"
-_BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class PluginError(Exception):
@@ -151,17 +150,12 @@ def _weigher_names(conf: cfg.ConfigOpts) -> tuple[list[str], Option]:
     here. Where it has only the weight of the default one, that is meant.
     """
     paths = conf.filter_scheduler.least_cost_functions
-    if not paths and _is_given(conf, f"{FILL_FIRST}_weight"):
-        paths = [] if _is_given(conf, "weight_classes") else [FILL_FIRST]
+    if not paths and loading.is_given(conf, "filter_scheduler", f"{FILL_FIRST}_weight"):
+        told = loading.is_given(conf, "filter_scheduler", "weight_classes")
+        paths = [] if told else [FILL_FIRST]
     option = "least_cost_functions" if paths else "weight_classes"
     names = paths or conf.filter_scheduler.weight_classes
     return names, Option.of(conf, "filter_scheduler", option)
-
-
-def _is_given(conf: cfg.ConfigOpts, name: str) -> bool:
-    """Return whether somebody chose the value of an option, be it the default one."""
-    location = conf.get_location(name, "filter_scheduler")
-    return location is not None and location.location not in _BY_DEFAULT
 
 
 def _installed(namespace: str) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler service: the one place where its parts are joined."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from threading import Event, Thread
 
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as oslo_service
 
+from conf import tracing
 from conf.scheduler import view_max_age
 from conf.systemd import Notifier
 from inventory import claimed_groups, heartbeat, migrations, services
@@ -16,18 +17,25 @@ from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, plugins
 from scheduler.claiming import Claimer, Terms
+from scheduler.course import Witness
+from scheduler.decision.film import Film
 from scheduler.destinations import Destinations
+from scheduler.drivers import BaseDriver
 from scheduler.host_view import HostView
 from scheduler.host_view.changes import of_nodes
+from scheduler.keeping import settings
+from scheduler.keeping.keeper import Keeper, Limits
 from scheduler.rpc import changes
 from scheduler.rpc.announcements import Announcements
 from scheduler.rpc.changes import Written
 from scheduler.rpc.changes_endpoint import ChangesEndpoint
 from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
+from scheduler.rpc.explanations import ExplanationsEndpoint
 from scheduler.rpc.notifications import Notifications
 from scheduler.rpc.server import RpcServer
 from scheduler.rpc.transport import rpc_transport
 from scheduler.told import Told
+from scheduler.watching import Watching
 
 LOG = log.getLogger(__name__)
 
@@ -36,11 +44,14 @@ Tell = Callable[[Collection[int]], None]
 
 
 def build_destinations(
-    conf: cfg.ConfigOpts, database: Database, tell: Tell = lambda _: None
+    conf: cfg.ConfigOpts,
+    database: Database,
+    tell: Tell = lambda _: None,
+    witnesses: Sequence[Witness] = (),
 ) -> Destinations:
     """Return what answers requests, made from the configuration.
 
-    tell is given the ids of nodes on which something was claimed.
+    tell is given the ids of nodes on which something was claimed; witnesses hear of each request.
     """
     view = HostView(
         database,
@@ -52,12 +63,20 @@ def build_destinations(
     return Destinations(
         database,
         view,
-        plugins.load_driver(conf),
+        _driver(conf),
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
         attestation=attestation.load(conf),
         claimer=_claimer(conf, database, tell),
+        witnesses=witnesses,
     )
+
+
+def _driver(conf: cfg.ConfigOpts) -> BaseDriver:
+    """Return what decides; it knows with which settings, to be kept with each decision."""
+    driver = plugins.load_driver(conf)
+    driver.settings = settings.given(conf, driver)
+    return driver
 
 
 def _claimer(conf: cfg.ConfigOpts, database: Database, tell: Tell) -> Claimer | None:
@@ -90,6 +109,10 @@ def _settle(view: HostView, conf: cfg.ConfigOpts) -> None:
         view.forget_instances()
 
 
+def _limits(conf: cfg.ConfigOpts) -> Limits:
+    return Limits(conf.decisions.max_age, conf.decisions.max_number)
+
+
 def _forget_idle_groups(database: Database) -> None:
     try:
         claimed_groups.prune(database)
@@ -112,21 +135,18 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
     def start(self) -> None:
         """Connect, serve and tell systemd so."""
         conf = self._conf
+        tracing.prepare(conf)
         self._database = open_database(conf)
         migrations.check(self._database)
         self._transport = rpc_transport(conf)
-        self._notifications = Notifications(conf)
-        self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
-        self.destinations = build_destinations(conf, self._database, self._announcements.tell_of)
+        self._make_parts()
         plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _warn_of_old_agents(self._database)
             _forget_idle_groups(self._database)
-        self._server, self._changes_server = self._servers()
-        self._heartbeat = Heartbeat(
-            self._database, [conf.host], services.SCHEDULER, conf.report_interval
-        )
+        self._watching.start(self._database, self.destinations.view, self._server)
         self._heartbeat.start()
+        self._keeper.start()
         self._announcements.start()
         self._notifications.start()
         # Requests last: what has taken some must not fail any more.
@@ -137,6 +157,20 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifier.watch(self._server.alive)
         LOG.info("Scheduler %s serves select_destinations", conf.host)
 
+    def _make_parts(self) -> None:
+        """Make all that is started, in no order to rely on."""
+        conf, database = self._conf, self._database
+        self._notifications = Notifications(conf)
+        self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
+        self._watching = Watching(conf)
+        self._keeper = Keeper(database, conf.host, _limits(conf))
+        witnesses = (*self._watching.witnesses, self._keeper)
+        tell = self._announcements.tell_of
+        self.destinations = build_destinations(conf, database, tell, witnesses)
+        self.destinations.film = self._film()
+        self._server, self._changes_server = self._servers()
+        self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
+
     def _servers(self) -> tuple[RpcServer, RpcServer]:
         """Return what serves requests, and what agents push to."""
         conf, view = self._conf, self.destinations.view
@@ -146,6 +180,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
                 Told(view, lambda: self.destinations.claimer),
                 lambda: bool(conf.filter_scheduler.track_instance_changes),
             ),
+            ExplanationsEndpoint(self.destinations),
             BaseEndpoint(),
         ]
         most = conf.scheduler.max_requests_in_flight
@@ -154,6 +189,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         # One at a time, in the order in which they come: taking them in is work for the CPU.
         pushes = RpcServer(self._transport, changes.TOPIC, conf.host, [ChangesEndpoint(view)], 1)
         return requests, pushes
+
+    def _film(self) -> Film | None:
+        """Return what takes pictures of what is decided on, None where nothing is to be kept."""
+        return self._keeper.film if self._conf.decisions.keep else None
 
     def _read(self, node_ids: Collection[int]) -> Written:
         return self._database.read(lambda connection: of_nodes(connection, node_ids))
@@ -172,7 +211,9 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.join()
         self._announcements.stop()
         self._notifications.stop()
+        self._keeper.stop()
         self._heartbeat.stop()
+        self._watching.stop()
         self._transport.cleanup()
         self._database.close()
         self._stopped.set()
@@ -192,7 +233,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifier.reloading()
         mistake = ""
         try:
-            driver, attested = plugins.load_driver(self._conf), attestation.load(self._conf)
+            driver, attested = _driver(self._conf), attestation.load(self._conf)
             self.destinations.driver, self.destinations.attestation = driver, attested
             self.destinations.claimer = _claimer(
                 self._conf, self._database, self._announcements.tell_of
@@ -204,4 +245,5 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         else:
             LOG.info("Configuration read again")
         _settle(self.destinations.view, self._conf)
+        self._keeper.limits, self.destinations.film = _limits(self._conf), self._film()
         self._notifier.ready("serving select_destinations")

@@ -24,13 +24,15 @@ list      comparable is the three filters that both have: compute, capabilities 
 stream    requests of three flavors in turn; each finds gone what the ones before have taken.
 fresh     the same with flavors and images that were not seen before, and zones; Nova is given
           the hosts of the zone only, as Placement gives them to it.
+kept      the same stream of requests by two schedulers in turn, of which one leaves its decisions
+          to be kept; that is done between the turns, and told by itself.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
 
 from benchmarks import program
-from benchmarks.decisions import cases
+from benchmarks.decisions import cases, keeping
 from benchmarks.decisions.by_turns import by_turns
 from benchmarks.decisions.cases import Case
 from benchmarks.decisions.growth import growth
@@ -53,6 +55,7 @@ def measure(asked: argparse.Namespace) -> Sequence[Figure]:
             found += _on_fleet(some, turns, peer)
         if not asked.quick:
             found += streams(turns, peer)
+        found += keeping.figures(asked.quick)
     return [*found, *growth(found)]
 
 

@@ -5,7 +5,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.figures import FLOOR, NOVA, OURS, Figure
+from benchmarks.decisions import keeping
+from benchmarks.figures import FLOOR, NOVA, OURS, Figure, Ratio, find
 
 _SAME = {True: "yes", False: "no", None: ""}
 HEAD = (
@@ -21,7 +22,7 @@ def report(figures: Sequence[Figure]) -> str:
     # The matrix first.
     ours.sort(key=lambda each: _described(each.case) != "")
     rows = [_row(each, {it.who: it for it in decided if it.case == each.case}) for each in ours]
-    return "\n".join([HEAD, *rows, *_growth(figures)])
+    return "\n".join([HEAD, *rows, *_growth(figures), *_keeping(figures)])
 
 
 def _row(ours: Figure, sides: Mapping[str, Figure]) -> str:
@@ -60,3 +61,19 @@ def _growth(figures: Sequence[Figure]) -> Iterator[str]:
                 f"{each.what}, {each.who}: {value:.3f} ms, {facts['of_first']:.3f} of the first"
                 f" (request of {facts['instances']}, {each.case['hosts']} hosts)"
             )
+
+
+def _keeping(figures: Sequence[Figure]) -> Iterator[str]:
+    kept = find(figures, keeping.DECIDED, kept=True)
+    plain = find(figures, keeping.DECIDED, kept=False)
+    if kept is None or plain is None:
+        return
+    ratio, hosts = Ratio.of(kept, plain), kept.case["hosts"]
+    low, high = ratio.quartiles
+    yield (
+        f"kept: {kept.median:.3f} ms, not kept: {plain.median:.3f} ms, {ratio.median:.3f} times as"
+        f" much, half of the turns {low:.3f} to {high:.3f} ({hosts} hosts)"
+    )
+    for each in figures:
+        if each.what in (keeping.AFTERWARDS, keeping.SIZE, keeping.FIRST):
+            yield f"{each.what}: {each.median:.3f} {each.unit} ({hosts} hosts)"

@@ -39,7 +39,7 @@ class Ours:
         loading.read(conf, "berthmaster-scheduler", [], "")
         for name, value in settings.items():
             conf.set_override(name, value, "filter_scheduler")
-        self._decide = plugins.load_driver(conf).decide
+        self.driver = plugins.load_driver(conf)
         self._hosts = hosts
         self._ages = np.zeros(hosts.size)
 
@@ -48,7 +48,7 @@ class Ours:
         request = Request(comparable.a_request(wish), comparable.uuids(instances))
         began = time.process_time()
         for _ in range(times):
-            decision = self._decided(request)
+            decision = self.decided(request)
         ms = 1000 * (time.process_time() - began) / times
         return Turn(ms, [each.chosen.host for each in decision.placements])
 
@@ -56,15 +56,16 @@ class Ours:
         """Decide for one instance, and take what it takes from the hosts, as the view does."""
         request = Request(comparable.a_request(wish), comparable.uuids(1))
         began = time.process_time()
-        decision = self._decided(request)
+        decision = self.decided(request)
         for each in decision.placements:
             HostState.of(self._hosts, each.chosen.row).consume_from_request(request.spec)
         ms = 1000 * (time.process_time() - began)
         return Turn(ms, [each.chosen.host for each in decision.placements])
 
-    def _decided(self, request: Request) -> Decision:
+    def decided(self, request: Request) -> Decision:
+        """Return what the driver decides."""
         self._hosts.fill("heartbeat_age", self._ages)
-        return self._decide(self._hosts.working_copy(), request)
+        return self.driver.decide(self._hosts.working_copy(), request)
 
 
 class Nova:

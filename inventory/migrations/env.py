@@ -4,11 +4,12 @@
 
 from alembic import context
 
-from inventory import migrations, tables
+from inventory import migrations
+from inventory.decision_tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=tables.metadata,
+    target_metadata=metadata,
     version_table=migrations.VERSION_TABLE,
     # SQLite cannot alter a table; alembic copies it instead.
     render_as_batch=True,

@@ -80,7 +80,8 @@ def _apart(argv: list[str]) -> list[str]:
     for at, words in enumerate(pairwise(argv)):
         if words == ("decision", "replay"):
             behind = (
-                re.sub(r"^--config-file(?==|$)", "--settings", each) for each in argv[at + 2 :]
+                re.sub(r"^--config-(?=(file|dir)(=|$))", "--settings-", each)
+                for each in argv[at + 2 :]
             )
             return [*argv[: at + 2], *behind]
     return argv

@@ -25,6 +25,7 @@ from scheduler.plugins import load_driver
 from tests import guides
 from tests.builders import a_request
 from tests.databases import a_conf
+from tests.fixtures.documented import ROOT
 from tests.hosts import a_host, a_table
 
 DECIDING = guides.page("user/deciding")
@@ -120,7 +121,6 @@ GUIDES = [
     "admin/tuning",
     "admin/upgrading",
 ]
-ROOT = guides.SOURCE.parents[1]
 OPTION = re.compile(r"\[(\w+)\] ([a-z_]+)")
 # Named to say that we have none of it, or by another name.
 ABSENT = {("filter_scheduler", "pci_in_placement"), ("pci", "passthrough_whitelist")}

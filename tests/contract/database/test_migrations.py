@@ -141,7 +141,7 @@ class Killed(Exception):
     """Stands for what ends db sync in the middle of its work."""
 
 
-@pytest.mark.parametrize("done", range(10))
+@pytest.mark.parametrize("done", range(1, 25, 2))
 def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(second_release, done):
     changes = []
 
@@ -157,8 +157,8 @@ def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(second_re
     with pytest.raises((Killed, DBError)):
         migrations.sync(second_release)
     sa.event.remove(engine, "before_cursor_execute", count)
-    assert migrations.revision(second_release) == "0002"
-    with pytest.raises(SchemaError, match="is at 0002"):
+    # MariaDB keeps the revisions before the one that was being made.
+    with pytest.raises(SchemaError, match=r"is at 000[234], this release needs"):
         migrations.check(second_release)
     migrations.sync(second_release)
     check_upgraded(second_release)
@@ -207,3 +207,10 @@ def test_check_says_what_to_do_about_another_release_s_schema(fresh):
     execute(fresh, f"UPDATE {migrations.VERSION_TABLE} SET version_num = 'ffff'")
     with pytest.raises(SchemaError, match=f"is at ffff, this release needs {head}: run"):
         migrations.check(fresh)
+
+
+def test_a_schema_of_a_later_release_is_not_synced(fresh):
+    migrations.sync(fresh)
+    execute(fresh, f"UPDATE {migrations.VERSION_TABLE} SET version_num = '9999'")
+    with pytest.raises(SchemaError, match=r"is at 9999, .* with the newest release installed"):
+        migrations.sync(fresh)

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import comparable, nova, wire
 from benchmarks.decisions import __main__ as decisions
-from benchmarks.decisions import cases, streams
+from benchmarks.decisions import cases, keeping, streams
 from benchmarks.decisions.cases import Case
 from benchmarks.decisions.growth import exponent, growth
 from benchmarks.decisions.report import report
@@ -159,7 +159,8 @@ def test_a_program_measures_reports_and_writes(monkeypatch, tmp_path, capsys):
     arguments = ["decisions", "--quick", "--turns", "1", "--json", str(figures)]
     monkeypatch.setattr(sys, "argv", arguments)
     decisions.main()
-    found = [Figure.from_dict(each) for each in json.loads(figures.read_text())]
+    measured = [Figure.from_dict(each) for each in json.loads(figures.read_text())]
+    found = [each for each in measured if each.what == "decide"]
     assert [(each.who, each.case["instances"]) for each in found] == [
         (OURS, 1), (NOVA, 1), (FLOOR, 1), (OURS, 60), (NOVA, 60), (FLOOR, 60), (OURS, 1)
     ]  # fmt: skip
@@ -168,6 +169,8 @@ def test_a_program_measures_reports_and_writes(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "same hosts" in said
     assert "10% anti-affinity" in said
+    assert find(measured, keeping.DECIDED, hosts=keeping.QUICK, kept=True)
+    assert "times as much" in said
 
 
 def test_a_report_has_a_line_for_each_case_the_matrix_first():
@@ -197,6 +200,26 @@ def test_a_report_has_a_line_for_each_case_the_matrix_first():
     assert third.split()[:3] == ["10000", "1", "stack"]
     assert rest[0] == "growth with instances, ours: 0.30 from 1 to 10"
     assert rest[1].startswith("further instance, ours: 0.222 ms, 0.111 of the first")
+
+
+def test_keeping_is_measured_beside_not_keeping(monkeypatch):
+    monkeypatch.setattr(keeping, "QUICK", 50)
+    found = list(keeping.figures(quick=True))
+    kept = find(found, keeping.DECIDED, kept=True)
+    plain = find(found, keeping.DECIDED, kept=False)
+    assert len(kept.turns) == len(plain.turns) == keeping.TURNS_OF_A_LOOK
+    others = {(each.what, each.unit) for each in found} - {(keeping.DECIDED, "ms")}
+    assert others == {
+        (keeping.AFTERWARDS, "ms"),
+        (keeping.SIZE, "kB"),
+        (keeping.FIRST, "ms"),
+        (keeping.FIRST, "kB"),
+    }
+    assert all(each.median > 0 for each in found)
+    *_, row, afterwards, _size, _first, first_size = report(found).splitlines()
+    assert row.startswith(f"kept: {kept.median:.3f} ms, not kept: {plain.median:.3f} ms")
+    assert afterwards.startswith("keep a decision: ")
+    assert first_size.startswith("first picture of a film: ")
 
 
 @pytest.mark.parametrize("program", [decisions, wire])

@@ -14,6 +14,8 @@ from scheduler.decision.journal import MOST
 from tests.contract.drawn.drawn_lives import lives
 from tests.hosts import a_host, a_table
 
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
 
 def contents(table):
     """Return all that decisions can see of a table, to the very bit."""
@@ -28,7 +30,7 @@ def contents(table):
     return numbers, objects, dict(sorted(places.items())), residents, rest
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=SLOW)
 @given(lives(), st.integers(2, 5))
 def test_each_frame_shows_the_table_as_it_was(life, count):
     film, taken = Film(), []

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs a request that its decision is kept, and what is done for that afterwards."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks import comparable
+from benchmarks.decisions.sides import Ours
+from benchmarks.figures import OURS, Figure
+from inventory.engine import Database
+from scheduler.course import PLACED, Course
+from scheduler.decision.film import Film
+from scheduler.decision.host_state import HostState
+from scheduler.decision.pipeline import Request
+from scheduler.keeping.batches import Origin, batch_of
+from scheduler.keeping.line import Line
+from scheduler.rpc.context import RequestContext
+from tests.databases import migrated
+
+HOSTS, QUICK = 10_000, 1_000
+DECIDED, AFTERWARDS, SIZE = "decide, kept or not", "keep a decision", "kept decision"
+FIRST = "first picture of a film"
+# So many decisions are made before the other side has its turn again.
+SLICE = 10
+# A turn are as many decisions as are written at once.
+SLICES, SLICES_OF_A_LOOK = 10, 5
+TURNS, TURNS_OF_A_LOOK = 25, 3
+
+
+class Stream:
+    """Requests one after the other for a fleet, each of which takes what it is given."""
+
+    def __init__(self, size: int, line: Line | None = None, film: Film | None = None) -> None:
+        self._hosts = comparable.fleet(size).table()
+        self._ours = Ours(self._hosts, {})
+        self._line = line
+        self._film = film
+        self._numbers = count()
+
+    def slice(self) -> list[float]:
+        """Return the seconds of the processor for each of some decisions."""
+        took: list[float] = []
+        for _ in range(SLICE):
+            name = f"{next(self._numbers):036}"
+            request = Request(comparable.a_request(comparable.PLAIN), [name])
+            began = time.process_time()
+            self._decide(request, name)
+            took.append(time.process_time() - began)
+        return took
+
+    def _decide(self, request: Request, name: str) -> None:
+        """Decide as scheduler.destinations does, which makes a course in any case."""
+        course = Course(RequestContext(request_id=name), [name], time.monotonic(), PLACED, request)
+        course.driver = self._ours.driver
+        course.decision = self._ours.decided(request)
+        if self._line is not None and self._film is not None:
+            course.frames.append(self._film.take(self._hosts))
+            self._line.add(course)
+        for each in course.decision.placements:
+            HostState.of(self._hosts, each.chosen.row).consume_from_request(request.spec)
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    """Yield what a decision costs that is kept, and one that is not, by turns; and the rest."""
+    size = QUICK if quick else HOSTS
+    slices, turns = (SLICES_OF_A_LOOK, TURNS_OF_A_LOOK) if quick else (SLICES, TURNS)
+    film = Film()
+    line = Line(film)
+    # Nobody waits for others to join.
+    line.close()
+    sides = {True: Stream(size, line, film), False: Stream(size)}
+    took: dict[bool, list[float]] = {True: [], False: []}
+    later: list[tuple[float, int]] = []
+    with TemporaryDirectory(prefix="berthmaster-bench-") as directory:
+        database = migrated(Path(directory))
+        sides[True].slice()
+        first = _written(database, line)
+        for _ in range(turns + 1):
+            for is_kept, ms in _turn(sides, slices).items():
+                took[is_kept].append(ms)
+            later.append(_written(database, line))
+        database.close()
+    for is_kept, found in took.items():
+        case = {"hosts": size, "kept": is_kept}
+        yield Figure(DECIDED, OURS, "ms", found[1:], case)
+    yield from _afterwards({"hosts": size}, first, later[1:], SLICE * slices)
+
+
+def _turn(sides: Mapping[bool, Stream], slices: int) -> dict[bool, float]:
+    """Return the median milliseconds of both sides, who decide by turns in small slices."""
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(slices):
+        for is_kept, side in sides.items():
+            took[is_kept] += side.slice()
+    return {is_kept: 1000 * median(some) for is_kept, some in took.items()}
+
+
+def _written(database: Database, line: Line) -> tuple[float, int]:
+    """Keep what waits; return the milliseconds of the processor for that, and the bytes."""
+    courses = line.take(0.0)
+    began = time.process_time()
+    batch = batch_of(courses, Origin("benchmark", "process"), _no_pause)
+    database.write(batch.write)
+    ms = 1000 * (time.process_time() - began)
+    return ms, sum(len(each.document) for each in batch.decided) + sum(
+        len(each.data) for each in batch.frames
+    )
+
+
+def _afterwards(
+    case: Mapping[str, int], first: tuple[float, int], rest: Sequence[tuple[float, int]], times: int
+) -> Iterator[Figure]:
+    yield Figure(AFTERWARDS, OURS, "ms", [ms / times for ms, _ in rest], case)
+    yield Figure(SIZE, OURS, "kB", [size / times / 1000 for _, size in rest], case)
+    yield Figure(FIRST, OURS, "ms", [first[0]], case)
+    yield Figure(FIRST, OURS, "kB", [first[1] / 1000], case)
+
+
+def _no_pause() -> None:
+    """Nobody else waits."""

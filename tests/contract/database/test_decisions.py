@@ -1,0 +1,270 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of inventory.decisions."""
+
+import os
+import time
+from threading import Thread
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import decisions
+from inventory.chunks import CHUNK
+from inventory.decision_tables import decision_inputs, decision_instances
+from inventory.decision_tables import decisions as table
+from inventory.decisions import PIECE, Decided, Frames
+from tests.databases import a_uuid, open_at
+
+WEEK = 7 * 24 * 3600
+MANY = 10_000
+
+
+def a_decision(frame, film="p1-1", ago=0.0, **changes):
+    """Return a decision about one instance, which has the name of the frame."""
+    ordinary = {
+        "scheduler": "s1",
+        "outcome": "placed",
+        "milliseconds": 1.5,
+        "conflicts": 0,
+        "document": b"what was decided",
+        "request_id": f"req-{film}-{frame}",
+        "project_id": "tenant",
+        "instance_uuids": [a_uuid(f"{film} {frame}")],
+        "hosts": ["h1"],
+    }
+    return Decided(film, frame, time.monotonic() - ago, **ordinary | changes)
+
+
+def keep(database, *decided, frames=None):
+    """Add decisions, and with each the frame that it was made on unless others are given."""
+    some = frames or [Frames(each.film, each.frame, b"frame") for each in decided]
+    database.write(lambda c: decisions.add(c, decided, some))
+
+
+def find(database, text):
+    return database.read(lambda c: decisions.find(c, text))
+
+
+def films(database):
+    query = sa.select(decision_inputs.c.film).distinct()
+    return set(database.read(lambda c: c.scalars(query).all()))
+
+
+def count(database, one):
+    return database.read(lambda c: c.scalar(sa.select(sa.func.count()).select_from(one)))
+
+
+def pruned(database, max_age=WEEK, max_number=MANY):
+    """Prune until there is nothing to prune; return how many steps that took."""
+    steps = 0
+    while database.write(lambda c: decisions.prune(c, max_age, max_number)):
+        steps += 1
+    return steps
+
+
+def aged(database, seconds):
+    """Let all frames be so much older."""
+
+    def work(connection):
+        for film, at in connection.execute(
+            sa.select(decision_inputs.c.film, sa.func.max(decision_inputs.c.written_at)).group_by(
+                decision_inputs.c.film
+            )
+        ).all():
+            of_it = sa.update(decision_inputs).where(decision_inputs.c.film == film)
+            connection.execute(of_it.values(written_at=at - seconds))
+
+    database.write(work)
+
+
+def test_a_decision_is_found_by_its_number_request_and_instances(database):
+    uuids = [a_uuid("one"), None, a_uuid("two"), a_uuid("two").upper(), "x" * 37]
+    kept = a_decision(0, instance_uuids=uuids, hosts=["h1", "h2", "h1"], conflicts=2)
+    keep(database, kept, a_decision(1))
+    (row,) = find(database, a_uuid("one"))
+    assert row._asdict() | {"id": 0, "decided_at": None} == {
+        "id": 0,
+        "request_id": "req-p1-1-0",
+        "project_id": "tenant",
+        "decided_at": None,
+        "scheduler": "s1",
+        "outcome": "placed",
+        "instances": 5,
+        "hosts": "h1, h2",
+        "milliseconds": 1.5,
+        "conflicts": 2,
+        "film": "p1-1",
+        "frame": 0,
+    }
+    for text in (a_uuid("two"), "req-p1-1-0", str(row.id)):
+        assert find(database, text) == [row]
+    for text in ("req-2", a_uuid("three"), "0", "9" * 30, "", "²"):
+        assert find(database, text) == []
+    document = database.read(lambda c: decisions.document(c, row.id))
+    assert document == b"what was decided"
+    assert database.read(lambda c: decisions.document(c, 0)) is None
+
+
+def test_decisions_of_an_instance_come_the_newest_first(database):
+    uuids = [a_uuid("again")]
+    keep(
+        database,
+        *(
+            a_decision(each, ago=ago, instance_uuids=uuids)
+            for each, ago in enumerate((30.0, 10.0, 20.0))
+        ),
+    )
+    assert [row.frame for row in find(database, uuids[0])] == [1, 2, 0]
+    assert [row.frame for row in database.read(lambda c: decisions.listed(c, limit=2))] == [1, 2]
+
+
+def test_the_time_of_a_decision_is_the_one_of_the_database_when_it_was_made(database):
+    keep(database, a_decision(0, ago=3600.0))
+    (row,) = database.read(decisions.listed)
+    now = database.read(lambda c: c.scalar(sa.select(decisions.utc_moment())))
+    assert 3600.0 <= (now - row.decided_at).total_seconds() < 3630.0
+
+
+def test_a_list_may_be_of_an_outcome_or_a_project(database):
+    keep(
+        database,
+        a_decision(0),
+        a_decision(1, outcome="refused", hosts=()),
+        a_decision(2, project_id="other"),
+    )
+    listed = {
+        name: [
+            row.frame for row in database.read(lambda c, asked=asked: decisions.listed(c, **asked))
+        ]
+        for name, asked in {
+            "refused": {"outcome": "refused"},
+            "other": {"project_id": "other"},
+            "neither": {"outcome": "refused", "project_id": "other"},
+        }.items()
+    }
+    assert listed == {"refused": [1], "other": [2], "neither": []}
+    (refused,) = database.read(lambda c: decisions.listed(c, outcome="refused"))
+    assert refused.hosts is None
+
+
+def test_what_is_too_long_is_cut(database):
+    hosts = [f"compute-{each:04}.example.org" for each in range(100)]
+    keep(database, a_decision(0, request_id="r" * 300, project_id=None, hosts=hosts))
+    (row,) = database.read(decisions.listed)
+    assert row.request_id == "r" * 255
+    assert row.project_id is None
+    *shown, dots = row.hosts.split(", ")
+    assert dots == "..."
+    assert shown == hosts[: len(shown)]
+    assert 230 < len(row.hosts) <= 255
+
+
+def test_what_was_added_already_is_not_added_again(database):
+    decided = [a_decision(3), a_decision(5)]
+    frames = [Frames("p1-1", 2, b"2 to 5"), Frames("p1-2", 0, b"0")]
+    for _ in range(2):
+        keep(database, *decided, frames=frames)
+    assert len(database.read(decisions.listed)) == 2
+    assert count(database, decision_inputs) == 2
+    assert count(database, decision_instances) == 2
+
+
+def test_frames_may_come_without_decisions(database):
+    keep(database, frames=[Frames("p1-1", 0, b"0")])
+    assert database.read(decisions.listed) == []
+    assert database.read(lambda c: decisions.frames(c, "p1-1", 0)) == [b"0"]
+
+
+def test_frames_come_back_whole_and_no_later_ones(database):
+    large = os.urandom(3 * PIECE + 7)
+    for first, data in ((9, b"9"), (0, large), (4, b"4 and 7"), (5, b"5 and 6")):
+        keep(database, frames=[Frames("p1-1", first, data)])
+    keep(database, frames=[Frames("p1-2", 0, b"of another film")])
+    found = database.read(lambda c: decisions.frames(c, "p1-1", 7))
+    assert sorted(found) == sorted([large, b"4 and 7", b"5 and 6"])
+    assert database.read(lambda c: decisions.frames(c, "p2-1", 7)) == []
+
+
+def test_a_request_of_thousands_of_instances(database):
+    uuids = [a_uuid(str(each)) for each in range(5_000)]
+    keep(database, a_decision(0, instance_uuids=uuids, document=os.urandom(3_900_000)))
+    (row,) = find(database, uuids[-1])
+    assert row.instances == 5_000
+
+
+def test_old_decisions_go_and_others_stay(database):
+    keep(database, a_decision(0, ago=WEEK + 60), a_decision(1, ago=WEEK - 60))
+    pruned(database)
+    assert [row.frame for row in database.read(decisions.listed)] == [1]
+    assert find(database, a_uuid("p1-1 0")) == []
+    assert count(database, decision_instances) == 1
+
+
+def test_of_many_decisions_the_newest_stay(database):
+    number = 2 * CHUNK + 30
+    keep(database, *(a_decision(each, ago=60.0 + number - each) for each in range(number)))
+    assert pruned(database, max_number=20) == 3
+    left = database.read(lambda c: decisions.listed(c, limit=100))
+    assert [row.frame for row in left] == [*range(number - 1, number - 21, -1)]
+    assert count(database, decision_instances) == 20
+    assert pruned(database, max_number=20) == 0
+
+
+def test_a_film_goes_when_no_decision_needs_it(database):
+    keep(database, a_decision(0, "old-1", ago=WEEK + 60), a_decision(0, "p1-1"))
+    keep(database, frames=[Frames("old-1", first, os.urandom(PIECE + 1)) for first in range(1, 9)])
+    pruned(database)
+    # Somebody may be about to add a decision that needs what was added just now.
+    assert films(database) == {"old-1", "p1-1"}
+    aged(database, decisions.timedelta(seconds=decisions.SETTLED + 1))
+    pruned(database)
+    assert films(database) == {"p1-1"}
+
+
+def test_a_long_film_goes_in_steps(database):
+    keep(database, frames=[Frames("p1-1", first, b"x") for first in range(250)])
+    aged(database, decisions.timedelta(seconds=decisions.SETTLED + 1))
+    assert pruned(database) == 3
+    assert films(database) == set()
+
+
+def test_schedulers_add_and_prune_at_the_same_time(url, database):
+    """Nobody fails, and what is left at the end is what should be."""
+    failures = []
+
+    def scheduler(name):
+        mine = open_at(url)
+        try:
+            for first in range(0, 200, 20):
+                keep(mine, *(a_decision(each, name, ago=1.0) for each in range(first, first + 20)))
+                while mine.write(lambda c: decisions.prune(c, WEEK, 30)):
+                    pass
+        except Exception as error:
+            failures.append(error)
+        finally:
+            mine.close()
+
+    threads = [Thread(target=scheduler, args=(f"p{each}-1",)) for each in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    pruned(database, max_number=30)
+    assert count(database, table) == count(database, decision_instances) == 30
+
+
+def test_numbers_are_never_given_twice(database):
+    keep(database, a_decision(0, ago=WEEK + 60))
+    (row,) = database.read(decisions.listed)
+    pruned(database)
+    keep(database, a_decision(1))
+    (other,) = database.read(decisions.listed)
+    assert other.id > row.id
+
+
+@pytest.mark.parametrize("text", ["p1-1", "\x00", "%", "' or 1=1"])
+def test_what_is_no_name_of_anything_finds_nothing(database, text):
+    keep(database, a_decision(0))
+    assert find(database, text) == []
