@@ -79,11 +79,11 @@ def add(connection: sa.Connection, decided: Sequence[Decided], frames: Sequence[
     instances = [
         {"decision_id": numbers[each.film, each.frame], "instance_uuid": uuid}
         for each in decided
-        # To MariaDB they are the same whatever their letter case.
+        # To MariaDB they are the same whatever their letter case, or their accents.
         for uuid in {
             uuid.casefold(): uuid for uuid in filter(None, reversed(each.instance_uuids))
         }.values()
-        if len(uuid) <= _LONGEST_UUID
+        if len(uuid) <= _LONGEST_UUID and uuid.isascii()
     ]
     if instances:
         connection.execute(sa.insert(decision_instances), instances)

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a request went, told to whoever watches when it is over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
+
+from oslo_log import log
 
 from scheduler.answers import Answer
 from scheduler.decision.film import Frame
@@ -14,6 +16,9 @@ from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Request
 from scheduler.drivers import BaseDriver
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.failures import InvalidInput, NoValidHost, ServiceUnavailable
+
+LOG = log.getLogger(__name__)
 
 # How a request may end: with hosts, without; with nothing, as a driver may decide; with the answer
 # of the same request before; with every race lost; too late; refused as it is; with an error.
@@ -28,9 +33,10 @@ STAGES = ("queue", "view", "decide", "claim")
 class Course:
     """A request from when it was taken, on the monotonic clock.
 
-    request, driver and decision are those of the last attempt, frames those of all attempts; the
-    frames end with what was decided on. conflicts counts the claims that others were faster with.
-    seconds are by stage, those that were not reached left out; view_age is in seconds as well.
+    request, driver and decision are those of the last attempt, and frame is what it was made on,
+    None without a film; frames are those of all attempts. conflicts counts the claims that others
+    were faster with. seconds are by stage, those that were not reached left out; view_age is in
+    seconds as well.
     """
 
     caller: RequestContext
@@ -41,6 +47,7 @@ class Course:
     driver: BaseDriver | None = None
     decision: Decision | None = None
     answer: Answer = field(default_factory=list)
+    frame: Frame | None = None
     frames: list[Frame] = field(default_factory=list)
     conflicts: int = 0
     view_age: float = 0.0
@@ -62,3 +69,31 @@ class Witness(Protocol):
 
     def ended(self, course: Course) -> None:
         """Take the course of a request that is over. The answer waits for it: be quick."""
+
+
+@contextmanager
+def witnessed(course: Course, witnesses: Iterable[Witness]) -> Iterator[None]:
+    """Tell the witnesses about a request when it is over, however it ends."""
+    try:
+        yield
+    except NoValidHost:
+        course.outcome = GIVEN_UP if course.outcome == GIVEN_UP else REFUSED
+        raise
+    except InvalidInput:
+        course.outcome = INVALID
+        raise
+    except ServiceUnavailable:
+        course.outcome = TOO_LATE
+        raise
+    finally:
+        course.total = monotonic() - course.began
+        for witness in witnesses:
+            _tell(witness, course)
+
+
+def _tell(witness: Witness, course: Course) -> None:
+    try:
+        witness.ended(course)
+    # The request has its answer, and the others want to know of it.
+    except Exception:
+        LOG.exception("%s cannot take in how a request went", type(witness).__name__)

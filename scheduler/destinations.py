@@ -16,17 +16,7 @@ from scheduler.claiming import Claimer
 from scheduler.claiming.claimer import TooLate
 from scheduler.claiming.groups import with_members
 from scheduler.claiming.orders import Asked, order_of
-from scheduler.course import (
-    GIVEN_UP,
-    INVALID,
-    NOTHING,
-    PLACED,
-    REFUSED,
-    REPEATED,
-    TOO_LATE,
-    Course,
-    Witness,
-)
+from scheduler.course import GIVEN_UP, NOTHING, PLACED, REPEATED, Course, Witness, witnessed
 from scheduler.decision.explaining import Explanation, Extent, explain, index_of
 from scheduler.decision.film import Film
 from scheduler.decision.host_table import HostTable
@@ -91,7 +81,7 @@ class Destinations:
         deadline = deadline or Deadline(time.monotonic())
         course = Course(caller, asked.instance_uuids, time.monotonic())
         course.seconds["queue"] = deadline.waited()
-        with self._witnessed(course):
+        with witnessed(course, self._witnesses):
             request = request_of(asked, caller, self._database, self._max_attempts)
             if self.claimer is None or request.spec.is_rebuild:
                 return self._consumed(request, course)
@@ -235,31 +225,15 @@ class Destinations:
         self, hosts: HostTable, view: HostTable, request: Request, course: Course
     ) -> Decision:
         """Decide on a working copy of the view, and remember in the course how that came about."""
-        course.request, course.driver = request, self.driver
+        # Others may put in another driver or film meanwhile.
+        driver, film = self.driver, self.film
         with course.stage("decide"):
-            course.decision = self.driver.decide(hosts, request)
-        if self.film is not None:
-            course.frames.append(self.film.take(view))
-        return course.decision
-
-    @contextmanager
-    def _witnessed(self, course: Course) -> Iterator[None]:
-        """Tell the witnesses about a request when it is over, however it ends."""
-        try:
-            yield
-        except NoValidHost:
-            course.outcome = GIVEN_UP if course.outcome == GIVEN_UP else REFUSED
-            raise
-        except InvalidInput:
-            course.outcome = INVALID
-            raise
-        except ServiceUnavailable:
-            course.outcome = TOO_LATE
-            raise
-        finally:
-            course.total = time.monotonic() - course.began
-            for witness in self._witnesses:
-                witness.ended(course)
+            decision = driver.decide(hosts, request)
+        course.frame = film.take(view) if film else None
+        if course.frame:
+            course.frames.append(course.frame)
+        course.request, course.driver, course.decision = request, driver, decision
+        return decision
 
     @contextmanager
     def _hosts(self, spec: RequestSpec, course: Course, fresh: bool = False) -> Iterator[HostTable]:

@@ -1,28 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guides of the documentation as tests read them: pages, console lines, statements of SQL."""
+"""The guides of the documentation as tests read them: pages, their tables, statements of SQL.
+
+Their command lines are for tests/fixtures/documented.py.
+"""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "doc" / "source"
-_CONSOLE = re.compile(r"^( *)\.\. code-block:: console\n(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.M)
+from tests.fixtures.documented import SOURCE
 
 
 def page(name: str) -> str:
     """Return the text of a page such as admin/deploy."""
     return (SOURCE / f"{name}.rst").read_text()
-
-
-def console_lines(text: str) -> Iterator[str]:
-    """Yield what a page tells to type, without prompts; a line that goes on is one line."""
-    for block in _CONSOLE.finditer(text):
-        joined = re.sub(r"\\\n\s*(?:> )?", "", block[2])
-        for line in joined.splitlines():
-            prompt, _, typed = line.strip().partition(" ")
-            if prompt in ("$", "#"):
-                yield typed.strip()
 
 
 def statements(name: str) -> list[str]:

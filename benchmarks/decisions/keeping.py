@@ -59,7 +59,8 @@ class Stream:
         course.driver = self._ours.driver
         course.decision = self._ours.decided(request)
         if self._line is not None and self._film is not None:
-            course.frames.append(self._film.take(self._hosts))
+            course.frame = self._film.take(self._hosts)
+            course.frames.append(course.frame)
             self._line.add(course)
         for each in course.decision.placements:
             HostState.of(self._hosts, each.chosen.row).consume_from_request(request.spec)

@@ -21,7 +21,6 @@ from scheduler.decision.weighing import weighed
 
 # After so many hosts others may have their turn: that is about 2 ms.
 _AT_A_TIME = 32
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Explanation:
     taken, 0 where nothing was or the driver has a choice of its own. reasons says how many hosts
     each rule or filter refuses, whatever others say of them. verdicts begin with the chosen host;
     others that pass follow, the best first, and those that are refused, for the fewest reasons
-    first.
+    first, and of these the last to be refused first.
     """
 
     index: int
@@ -98,13 +97,13 @@ def explain(
     hosts is the table on which it was decided, and stays as it is. Raises ValueError where nothing
     was decided about such an instance.
     """
-    at = moment(hosts, request, driver, index)
+    at = moment(hosts, request, driver, index, extent.pause)
     found = obstacles(hosts, at, request, driver.plan)
     extent.pause()
     counts = np.add.reduce([each.refused for each in found], axis=0, dtype=np.int64)
     ranking = _ranked(at, request, driver.plan, np.flatnonzero(hosts.present & (counts == 0)))
     extent.pause()
-    rows = _rows(hosts, at, ranking, counts)
+    rows = _rows(at, found, ranking)
     told = [*_verdicts(at, found, ranking, _within(at, rows, extent))]
     near = _near_misses(at, found, extent) if at.found is None else ()
     return Explanation(
@@ -142,10 +141,15 @@ def _ranked(at: Moment, request: Request, plan: Plan, rows: npt.NDArray[np.int64
     return _Ranking(best, weights.totals[order].tolist(), shares, drawn_from)
 
 
-def _rows(hosts: HostTable, at: Moment, ranking: _Ranking, counts: Counts) -> list[int]:
-    """Return the rows of all hosts in the order in which they are told of."""
-    refused = np.flatnonzero(hosts.present & (counts > 0))
-    rows = [*ranking.rows, *refused[np.argsort(counts[refused], kind="stable")].tolist()]
+def _rows(at: Moment, found: Sequence[Obstacle], ranking: _Ranking) -> list[int]:
+    """Return the rows of all hosts in the order in which they are told of.
+
+    Of hosts with equally many reasons those come first that were left the longest.
+    """
+    refused_by = np.array([each.refused for each in found])
+    refused = np.flatnonzero(at.hosts.present & refused_by.any(axis=0))
+    counts, first = refused_by.sum(axis=0)[refused], refused_by.argmax(axis=0)[refused]
+    rows = [*ranking.rows, *refused[np.lexsort((-first, counts))].tolist()]
     if at.chosen is not None:
         rows.remove(at.chosen.row)
         rows.insert(0, at.chosen.row)
@@ -197,4 +201,4 @@ def _near_misses(at: Moment, found: Sequence[Obstacle], extent: Extent) -> list[
         return []
     refused = Refused(at.hosts, at.spec, found)
     rows = np.flatnonzero(at.hosts.present).tolist()
-    return refused.near_misses(_paced(rows, extent.pause), extent.near)
+    return refused.near_misses(_paced(rows, extent.pause), extent.near, extent.pause)

@@ -175,14 +175,8 @@ class _Reel:
             raise ValueError("the film is empty")
         hosts = HostTable()
         hosts.numa_packing = self._last.numa_packing
-        names = zip(self._columns["host"], self._columns["nodename"], strict=True)
         # The rows stay where they are, those without a host too: among equal ones rows decide.
-        rows = hosts.add_each(
-            [
-                ("", str(row)) if host is None else (host, node)
-                for row, (host, node) in enumerate(names)
-            ]
-        )
+        rows = hosts.add_each(self._names())
         for name in COLUMNS:
             if name in NUMBERS:
                 hosts.fill(name, self._columns[name])
@@ -195,3 +189,14 @@ class _Reel:
                 hosts.remove(row)
         hosts.set_moment(self._last.moment)
         return hosts
+
+    def _names(self) -> list[tuple[str, str]]:
+        """Return (host, node) of each row, and what no host is called for those without one."""
+        columns = zip(self._columns["host"], self._columns["nodename"], strict=True)
+        names = [
+            (f"\0{row}", "") if host is None else (host, node)
+            for row, (host, node) in enumerate(columns)
+        ]
+        if len({*names}) < len(names):
+            raise ValueError("two rows are of the same node")
+        return names

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The moment at which one instance of a request was decided about, had by deciding once more."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,14 +43,22 @@ class Moment:
         return self.found.chosen if self.found else None
 
 
-def moment(hosts: HostTable, request: Request, driver: Driver, index: int) -> Moment:
+def moment(
+    hosts: HostTable,
+    request: Request,
+    driver: Driver,
+    index: int,
+    pause: Callable[[], None] = lambda: None,
+) -> Moment:
     """Return the moment of the instance at this place; hosts stays as it is.
 
-    Raises ValueError where nothing was decided about such an instance.
+    pause is called between two decisions. Raises ValueError where nothing was decided about such an
+    instance.
     """
     uuids = request.instance_uuids
 
     def decided(count: int) -> Decision:
+        pause()
         first = replace(request, instance_uuids=uuids[:count], alternates=0)
         return driver.decide(hosts.working_copy(), first)
 

@@ -3,7 +3,7 @@
 """The smallest changes with which an instance that was refused would have fitted."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,11 +59,13 @@ class Refused:
     spec: RequestSpec
     obstacles: Sequence[Obstacle]
 
-    def near_misses(self, rows: Iterable[int], most: int) -> list[NearMiss]:
+    def near_misses(
+        self, rows: Iterable[int], most: int, pause: Callable[[], None] = lambda: None
+    ) -> list[NearMiss]:
         """Return the hosts of these rows on which it almost fits: the nearest, at most that many.
 
         They are followed by hosts with a single obstacle, as many again: for each rule the first
-        ones before the second ones.
+        ones before the second ones. pause is called before each try.
         """
         amounts: list[tuple[float, int, Mapping[str, int]]] = []
         single: list[tuple[int, int, Obstacle]] = []
@@ -78,6 +80,7 @@ class Refused:
                 single.append((seen[here[0].name], row, here[0]))
         found = []
         for _, row, lacks in sorted(amounts, key=lambda each: each[:2])[: _TRIES * most]:
+            pause()
             miss = self._tried(row, lacks)
             if miss is not None:
                 found.append(miss)

@@ -13,7 +13,7 @@ from inventory import decisions
 from inventory.decisions import Decided, Frames
 from scheduler.course import REPEATED, Course
 from scheduler.decision.film import Frame
-from scheduler.keeping.documents import Record, frames_to_bytes, record_of, record_to_bytes
+from scheduler.keeping.documents import frames_to_bytes, record_of, record_to_bytes
 
 LOG = log.getLogger(__name__)
 # In bytes: no document is larger, since it has to fit into one statement.
@@ -67,25 +67,34 @@ def _decided(courses: Iterable[Course], origin: Origin, pause: Pause) -> Iterato
     for number, course in enumerate(courses, 1):
         if not number % SPELL:
             pause()
-        # The first answer to a request is what counts, and kept already.
-        if course.outcome == REPEATED or course.driver is None:
-            continue
-        record = record_of(course, course.driver.settings)
-        if record is None:
-            continue
-        document = record_to_bytes(record, pause)
-        if len(document) > LARGEST:
+        try:
+            row = _row(course, origin, pause)
+        # A plug-in of a third party may put anything into a request; others are kept all the same.
+        except Exception as error:
             LOG.warning(
-                "The decision for request %s is not kept: with %s instances it is too large",
+                "The decision for request %s cannot be kept: %s: %s",
                 course.caller.request_id,
-                len(record.request.instance_uuids),
+                type(error).__name__,
+                error,
             )
             continue
-        yield _row(course, record, document, origin)
+        if row is not None:
+            yield row
 
 
-def _row(course: Course, record: Record, document: bytes, origin: Origin) -> Decided:
-    request, frame = record.request, course.frames[-1]
+def _row(course: Course, origin: Origin, pause: Pause) -> Decided | None:
+    """Return a decision as it is written, None where there is none to keep."""
+    frame = course.frame
+    # The first answer to a request is what counts, and kept already.
+    if course.outcome == REPEATED or course.driver is None or frame is None:
+        return None
+    record = record_of(course, course.driver.settings)
+    if record is None:
+        return None
+    document = record_to_bytes(record, pause)
+    if len(document) > LARGEST:
+        raise ValueError(f"with {len(course.instance_uuids)} instances it is too large")
+    request = record.request
     return Decided(
         film=origin.film(frame.reel),
         frame=frame.number,

@@ -25,7 +25,7 @@ Pause = Callable[[], None]
 # Of what is written here; who meets a higher one cannot read it.
 VERSION = 1
 # What a document is at most when it is unpacked.
-MOST_BYTES = 2**30
+MOST_BYTES = 2**27
 # So long, in seconds, work goes on without a pause.
 _SPELL = 0.001
 # So much is packed at a time.

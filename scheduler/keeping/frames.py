@@ -22,7 +22,7 @@ from scheduler.keeping.plain import from_plain, to_plain
 from scheduler.objects.instance import Instance
 
 # No table has more rows, whatever is written in a document.
-MOST_ROWS = 10_000_000
+MOST_ROWS = 1_000_000
 _FEW = 256
 _FACTS = tuple(each.name for each in fields(Instance))
 _MUST = frozenset(each.name for each in fields(Instance) if each.default is MISSING)

@@ -31,6 +31,9 @@ PAUSE = 5.0
 PRUNING = 60.0
 PATIENCE = 5.0
 QUIET = 60.0
+# Seconds without a decision after which another film begins: this one may have been deleted with
+# the last of its decisions, once nothing was written to it for as long as decisions.SETTLED.
+IDLE = 100.0
 # A film ends when what came after its first picture is that large, in bytes, and so many times as
 # large as that picture: all of it is to be read for its last decision.
 MUCH = 1_000_000
@@ -64,6 +67,7 @@ class Keeper:
         self._first = self._rest = 0
         self._chance = Random()
         self._prune_at = time.monotonic() + PRUNING * self._chance.random()
+        self._kept_at = time.monotonic()
         self._quiet_until: dict[str, float] = {}
         self._thread = Thread(target=self._run, name="decisions", daemon=True)
 
@@ -93,6 +97,9 @@ class Keeper:
             is_last = is_closed and not courses
             if courses:
                 self._keep(courses)
+                self._kept_at = time.monotonic()
+            elif time.monotonic() - self._kept_at > IDLE:
+                self.film.begin_anew()
             if time.monotonic() >= self._prune_at:
                 self._prune()
             self._say_what_is_lost()

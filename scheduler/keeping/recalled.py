@@ -47,7 +47,12 @@ class Recalled:
 
     def again(self, driver: BaseDriver) -> Decision:
         """Return what a driver decides on the same hosts; raises Lost without them."""
-        return driver.decide(self.table().working_copy(), self.record.request)
+        hosts = self.table().working_copy()
+        try:
+            return driver.decide(hosts, self.record.request)
+        # A file may have been changed, so that what is read is no request.
+        except (AttributeError, TypeError, OverflowError) as error:
+            raise Lost(f"it cannot be made again: {type(error).__name__}: {error}") from error
 
     def table(self) -> HostTable:
         """Return the hosts as they were; raises Lost where that is not known any more."""

@@ -46,6 +46,8 @@ def restored(settings: Settings) -> cfg.ConfigOpts:
     loading.prepare(conf)
     conf([], project="berthmaster", default_config_files=[], default_config_dirs=[], use_env=False)
     for group, values in settings.items():
+        if not isinstance(values, Mapping):
+            raise ValueError(f"the kept settings of [{group}] are none")
         for option, value in values.items():
             _set(conf, group, option, value)
     try:

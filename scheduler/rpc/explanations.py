@@ -129,6 +129,8 @@ def _extent(arguments: Mapping[str, Any], deadline: Deadline) -> Extent:
         isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)
     ):
         raise InvalidInput(f"hosts: {shown(hosts)} is not a list of names")
+    if hosts is not None and len(hosts) > MOST_HOSTS:
+        raise InvalidInput(f"hosts: {len(hosts)} names are more than {MOST_HOSTS}")
     most = _count(arguments, "most", 100, MOST_HOSTS)
     return Extent(hosts, most, _count(arguments, "near", 0, MOST_NEAR), pause)
 

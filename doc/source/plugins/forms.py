@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the plug-in author's guide."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from scheduler.decision import pipeline
+from scheduler.decision.outcome import Lack
+from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
 from scheduler.weighers import BaseHostWeigher
 
@@ -28,6 +33,20 @@ class RoomyHosts(BaseHostFilter):
 
     def reason(self, host_state, spec_obj):
         return f"needs {2 * spec_obj.memory_mb} MB in total, has {host_state.total_usable_ram_mb}"
+
+
+class TenthFree(BaseHostFilter):
+    """Keep the hosts on which a tenth of the memory stays free."""
+
+    def host_passes(self, host_state, spec_obj):
+        return self.missing(host_state, spec_obj) <= 0
+
+    def lack(self, host_state, spec_obj):
+        return Lack("memory_mb", self.missing(host_state, spec_obj))
+
+    def missing(self, host_state, spec_obj):
+        kept = -(-host_state.total_usable_ram_mb // 10)
+        return kept + spec_obj.memory_mb - host_state.free_ram_mb
 
 
 class GpuAggregate(BaseHostFilter):
@@ -71,3 +90,11 @@ class FreeShare(BaseHostWeigher):
 
     def weigh(self, hosts, spec):
         return hosts.free_ram_mb / np.maximum(hosts.total_usable_ram_mb, 1)
+
+
+class InOrder(BaseDriver):
+    """Decides for the host that has registered first, of those that pass all filters."""
+
+    def decide(self, hosts, request):
+        plan = replace(self.plan, weighers=(), host_subset_size=1, shuffle_best=False)
+        return pipeline.decide(hosts, replace(request, choices=1), plan)

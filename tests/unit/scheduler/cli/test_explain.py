@@ -79,9 +79,9 @@ def test_a_refusal_names_every_reason_of_every_host(scheduler, database, command
         assert line in text
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert rows[-4:-1] == [
-        ["host-1", "AvailabilityZoneFilter", "is in zone e, not in nova"],
-        ["host-2", "ComputeFilter", "compute service disabled: new disks"],
         ["host-3", "RamFilter", "needs 5000 MB of memory, 4096 left of 8192 x 1.0"],
+        ["host-2", "ComputeFilter", "compute service disabled: new disks"],
+        ["host-1", "AvailabilityZoneFilter", "is in zone e, not in nova"],
     ]
     document = command.json("explain", a_uuid("big 0"), "--near-miss")
     assert document["same"] is True

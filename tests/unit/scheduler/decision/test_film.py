@@ -109,6 +109,9 @@ def test_a_row_without_a_host_stays_one():
     assert last_picture(frames).row_of("h4", "n") == row == 1
 
 
+NAMES = ("host", "nodename")
+
+
 @pytest.mark.parametrize(
     ("frames", "complaint"),
     [
@@ -118,6 +121,10 @@ def test_a_row_without_a_host_stays_one():
         ([Frame(1, 0, 0, 0.0), Frame(2, 1, 0, 0.0)], "frame 1 is of another film"),
         ([Frame(1, 0, 1, 0.0), Frame(1, 1, 0, 0.0)], "frame 1 has fewer rows than the one before"),
         ([Frame(1, 0, 2, 0.0, columns={"free_ram_mb": Part(None, [1])})], "zip"),
+        (
+            [Frame(1, 0, 2, 0.0, columns={each: Part(None, ["h", "h"]) for each in NAMES})],
+            "two rows are of the same node",
+        ),
     ],
 )
 def test_frames_that_do_not_belong_together_are_refused(frames, complaint):
@@ -126,7 +133,7 @@ def test_frames_that_do_not_belong_together_are_refused(frames, complaint):
 
 
 def test_what_a_frame_says_nothing_about_is_unset():
-    names = {name: Part(None, ["h"]) for name in ("host", "nodename")}
+    names = {name: Part(None, ["h"]) for name in NAMES}
     found = last_picture([Frame(1, 0, 1, 0.0, columns=names)])
     assert found.get(0, "cell_uuid") is None
     assert found.get(0, "cpu_allocation_ratio") is None

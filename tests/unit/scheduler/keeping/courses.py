@@ -31,7 +31,8 @@ class Scheduler:
         course = Course(RequestContext(request_id=f"req-{name}"), uuids, monotonic())
         course.request, course.driver = Request(a_request(**changes), uuids), self.driver
         course.decision = self.driver.decide(self.hosts.working_copy(), course.request)
-        course.frames.append(self.film.take(self.hosts))
+        course.frame = self.film.take(self.hosts)
+        course.frames.append(course.frame)
         course.outcome = REFUSED if course.decision.shortage else PLACED
         for each in course.decision.placements:
             free = self.hosts.get(each.chosen.row, "free_ram_mb") - each.taken.memory_mb

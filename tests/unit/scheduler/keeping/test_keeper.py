@@ -191,7 +191,7 @@ def test_a_document_that_fits_into_no_statement_is_left_out(
     kept_by.ended(scheduler.decide("one"))
     kept_by.stop()
     assert [row.request_id for row in listed(database)] == ["req-one"]
-    assert "request req-many is not kept: with 1000 instances" in warnings(caplog)[0]
+    assert "request req-many cannot be kept: ValueError: with 1000 instances" in warnings(caplog)[0]
     # The other was made on pictures of which the first is that of the large one.
     record, again = kept(database, listed(database)[0])
     assert record.decision == again
@@ -226,6 +226,17 @@ def test_what_is_old_is_deleted_now_and_then(
     other.limits = Limits(max_age=604_800, max_number=1)
     assert wait_until(lambda: [row.frame for row in listed(database)] == [4], SOON)
     other.stop()
+
+
+def test_a_film_that_nobody_adds_to_ends(database, scheduler, monkeypatch):
+    """It may be deleted with the last of its decisions."""
+    monkeypatch.setattr(keeper, "PRUNING", 0.01)
+    monkeypatch.setattr(keeper, "IDLE", 0.02)
+    idle = Keeper(database, "s1", WEEK)
+    assert idle.film.take(scheduler.hosts).reel == 1
+    idle.start()
+    assert wait_until(lambda: idle.film.take(scheduler.hosts).reel > 1, SOON)
+    idle.stop()
 
 
 def test_a_stop_does_not_wait_for_ever(database, moody, kept_by, scheduler, caplog, monkeypatch):

@@ -157,3 +157,8 @@ def test_an_option_of_another_release_is_in_nobody_s_way():
 
 def test_a_driver_that_was_made_by_hand_has_none():
     assert BaseDriver(plugins.Plan()).settings == {}
+
+
+def test_a_group_that_has_no_options_is_named():
+    with pytest.raises(ValueError, match=r"the kept settings of \[filter_scheduler\] are none"):
+        restored({"filter_scheduler": "host_subset_size"})
