@@ -5,23 +5,25 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.fixtures import documented, stand_ins, ways
-from tests.fixtures.daemons.mariadb import USER, MariaDB
-from tests.fixtures.daemons.ports import LOOPBACK
+from tests.fixtures import documented, stand_ins, warm, ways
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.ports import free_ports
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import Deployment
+from tests.fixtures.deployment import START, Deployment
 from tests.fixtures.documented import Step
+from tests.fixtures.own_servers import OwnServers, opened
 from tests.fixtures.stage import Done, Stage
 
 STEPS = {page: documented.steps(page) for page in documented.pages()}
 PROGRAMS = {
     page: {each for step in steps for each in step.programs} for page, steps in STEPS.items()
 }
-# A page that makes accounts has a broker and a database server of its own.
+# A page that makes accounts has other servers than the rest.
 OF_SERVERS = frozenset({"rabbitmqctl", "mariadb"})
 # What a page has that says nothing of what is there before, and starts nothing.
 USUALLY = ("hosts hypervisor1 hypervisor2 hypervisor3", "scheduler")
@@ -30,6 +32,16 @@ STARTING = ways.DAEMONS | {"systemctl"}
 _OF_THE_MOMENT = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|\d{4}-\d\d-\d\d[T ][\d:.]+Z?|\d+(?:\.\d+)?"
 )
+# Of JSON.
+_KEY = re.compile(r'"(\w+)":')
+
+
+class Served(NamedTuple):
+    """The servers that a page works on, and a deployment there."""
+
+    broker: RabbitMQ
+    server: MariaDB
+    deployment: Deployment
 
 
 @pytest.fixture(params=documented.pages_with_commands())
@@ -39,16 +51,11 @@ def page(request: pytest.FixtureRequest) -> str:
     return found
 
 
-@pytest.fixture
-def servers(
-    page: str, rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path: Path
-) -> Iterator[tuple[RabbitMQ, MariaDB]]:
-    """The broker and the database server that the page works on."""
-    if not PROGRAMS[page] & OF_SERVERS:
-        yield rabbitmq, mariadb
-        return
-    with RabbitMQ(tmp_path / "broker") as broker, MariaDB(tmp_path / "server") as server:
-        yield broker, server
+@pytest.fixture(scope="module")
+def own_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServers]:
+    """The broker and the database server of the pages that make accounts."""
+    with opened(tmp_path_factory.mktemp("own")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -57,29 +64,48 @@ def opt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("opt")
 
 
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The program berthmaster, for all pages."""
+    with Guard() as guard:
+        yield warm.start(guard, tmp_path_factory.mktemp("warm"), START)
+
+
+@pytest.fixture
+def served(
+    page: str,
+    rabbitmq: RabbitMQ,
+    mariadb: MariaDB,
+    deployment: Deployment,
+    request: pytest.FixtureRequest,
+) -> Iterator[Served]:
+    """The broker and the database server that the page works on, and a deployment there."""
+    if not PROGRAMS[page] & OF_SERVERS:
+        yield Served(rabbitmq, mariadb, deployment)
+        return
+    own: OwnServers = request.getfixturevalue("own_servers")
+    with own.of_a_page() as url, Guard() as guard:
+        there = Deployment(deployment.directory, guard, own.broker.transport_url, url)
+        yield Served(own.broker, own.server, there)
+
+
 @pytest.fixture
 def stage(
     page: str,
-    servers: tuple[RabbitMQ, MariaDB],
-    deployment: Deployment,
+    served: Served,
     opt: Path,
-    tmp_path: Path,
+    command: str,
     request: pytest.FixtureRequest,
 ) -> Iterator[Stage]:
     """What stands ready for the reader of a page."""
-    broker, server = servers
+    (status,) = free_ports(1)
+    ports = {5672: served.broker.port, 3306: served.server.port, 9399: status}
     with Guard() as guard:
-        if PROGRAMS[page] & OF_SERVERS:
-            url = server.create_database("stage")
-            # An account of this name and machine would come before those that the page makes.
-            server.execute(f"RENAME USER '{USER}'@'{LOOPBACK}' TO 'stage'@'{LOOPBACK}'")
-            url = url.replace(f"//{USER}:", "//stage:")
-            deployment = Deployment(tmp_path, guard, broker.transport_url, url)
-            deployment.sync()
-        found = Stage(tmp_path, guard, deployment, {5672: broker.port, 3306: server.port})
+        found = Stage(served.deployment.directory, guard, served.deployment, ports)
         (found.root / "opt").rmdir()
         (found.root / "opt").symlink_to(opt)
-        stand_ins.put(found, broker, server)
+        found.program("berthmaster", command)
+        stand_ins.put(found, served.broker, served.server)
         if any("LIBVIRT_URI" in step.text for step in STEPS[page]):
             found.placeholders["LIBVIRT_URI"] = request.getfixturevalue("libvirtd").uri
         if not PROGRAMS[page] & STARTING and not any(each.kind == "given" for each in STEPS[page]):
@@ -137,6 +163,7 @@ def _compare(done: Done, shown: Sequence[str]) -> None:
     elif shown:
         assert _is_table(shown) == _is_table(done.stdout.splitlines()), done
         assert _names(shown) <= _names(done.stdout.splitlines()), done.stdout
+        assert set(_KEY.findall("\n".join(shown))) <= set(_KEY.findall(done.stdout)), done.stdout
 
 
 def _words(text: str) -> list[str]:
