@@ -4,7 +4,7 @@
 
 One transaction claims for all instances of a request, or for none. It locks in this order, as all
 who claim or audit do, so that none waits for one that waits for it: the row of the server group,
-rows of nodes by their ids, rows of claims. Source: design, section 5.
+rows of nodes by their ids, rows of claims, the revision of aggregates. Source: design, section 5.
 """
 
 import time
@@ -16,16 +16,25 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import claimed_groups, claimed_nodes, compute_nodes, group_claims, standing_claims
+from inventory import (
+    claimed_groups,
+    claimed_nodes,
+    compute_nodes,
+    group_claims,
+    revisions,
+    standing_claims,
+)
 from inventory.chunks import chunks
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NoRoom
 from inventory.orders import ALTERNATE, CONFIRMED, PENDING, Claim, Claimed, Identity, Order
+from inventory.revisions import AGGREGATES
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
 # Made once: making a statement costs more than to run it.
 _INSERT = sa.insert(table)
+CHANGED = "aggregates have changed"
 
 
 class ClaimLost(Exception):
@@ -75,7 +84,7 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     if repeated is not None:
         return repeated
     if order.aggregates not in (None, aggregates):
-        raise ClaimLost((), "aggregates have changed")
+        raise ClaimLost((), CHANGED)
     if order.group:
         order = replace(order, claims=_as_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
@@ -83,6 +92,9 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     _check_unchanged(connection, old)
     moment = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, _rows(order, kept, moment))
+    # Who changes them from now on waits, and sees the claim.
+    if order.aggregates not in (None, revisions.held(connection, AGGREGATES)):
+        raise ClaimLost((), CHANGED)
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 

@@ -176,7 +176,9 @@ class Destinations:
             texts = [selections_to_json(each) for each in answer]
             asked = Asked(walk.request_id, walk.digest, request, decision, decided, texts)
             order = order_of(asked, claimer.terms, self.view.reports)
-            order = replace(order, aggregates=self.view.aggregates_revision)
+            # Who loses again and again to changes of aggregates takes them as they were.
+            if 2 * walk.course.conflicts < claimer.terms.attempts:
+                order = replace(order, aggregates=self.view.aggregates_revision)
             self.view.reserve(decision, request.spec)
         return decision, order, answer
 

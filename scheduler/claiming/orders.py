@@ -13,7 +13,7 @@ from inventory.claimed_documents import NUMA, PCI
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NodeDocuments
 from inventory.orders import Claim, Order
-from scheduler.claiming.groups import APART, TOGETHER
+from scheduler.claiming.groups import POLICIES
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import GROUP, NUMERIC, GroupLimit
 from scheduler.decision.outcome import Candidate, Decision, Placement, Taken
@@ -172,13 +172,13 @@ def _documents(hosts: HostTable, row: int, claim: Claim) -> Iterator[tuple[int, 
 
 
 def _group(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule | None:
-    """Return the rule for the members of the server group, if it is a hard one.
+    """Return the rule for the members of the server group, if there is one.
 
-    Where no filter has laid it down, as for a forced host, it is not enforced: others are to see
-    the member all the same.
+    Where no filter has laid it down, as for a forced host or by a soft policy, it is not enforced:
+    others are to see the member all the same.
     """
     group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
-    if group is None or group.uuid is None or group.policy not in (TOGETHER, APART):
+    if group is None or group.uuid is None or group.policy not in POLICIES:
         return None
     enforced = isinstance(limit, GroupLimit)
     most = limit.most if isinstance(limit, GroupLimit) else None

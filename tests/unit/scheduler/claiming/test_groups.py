@@ -23,8 +23,9 @@ def test_members_that_must_be_together_are_where_they_are_now():
     assert spec.instance_group.hosts == ["h1"]
 
 
-def test_hosts_that_are_taken_are_those_that_anybody_knows_of():
-    spec = a_request(instance_group=a_group("anti-affinity", hosts=["h1", "h1", "h2"]))
+@pytest.mark.parametrize("policy", ["anti-affinity", "soft-affinity", "soft-anti-affinity"])
+def test_hosts_that_are_taken_are_those_that_anybody_knows_of(policy):
+    spec = a_request(instance_group=a_group(policy, hosts=["h1", "h1", "h2"]))
     assert found(spec, h2=2, h3=1) == ["h1", "h1", "h2", "h2", "h3"]
 
 
@@ -44,8 +45,7 @@ def test_the_question_names_group_members_and_instances():
     "group",
     [
         None,
-        a_group("soft-affinity"),
-        a_group("soft-anti-affinity"),
+        a_group("unknown"),
         a_group(None),
         a_group(uuid=None),
     ],

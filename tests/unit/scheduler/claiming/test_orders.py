@@ -145,7 +145,15 @@ def test_hard_rules_of_groups_are_claimed_as_filters_have_laid_them_down(policy,
     assert ordered(hosts("h1"), forced, plan=Plan(filters)).group == known
 
 
-@pytest.mark.parametrize("group", [a_group("soft-anti-affinity"), a_group(uuid=None)])
+@pytest.mark.parametrize("policy", ["soft-affinity", "soft-anti-affinity"])
+def test_members_of_soft_groups_are_known_to_others(policy):
+    filters = (ServerGroupAffinityFilter(), ServerGroupAntiAffinityFilter())
+    spec = a_request(instance_group=a_group(policy, members=["u1"]))
+    found = ordered(hosts("h1"), spec, plan=Plan(filters)).group
+    assert found == GroupRule(GROUP, ["u1"], None, [], enforced=False)
+
+
+@pytest.mark.parametrize("group", [a_group("unknown"), a_group(uuid=None)])
 def test_no_other_rules_are_claimed(group):
     filters = (ServerGroupAffinityFilter(), ServerGroupAntiAffinityFilter())
     assert ordered(hosts("h1"), a_request(instance_group=group), plan=Plan(filters)).group is None
