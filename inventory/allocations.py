@@ -86,6 +86,21 @@ def on_nodes(connection: sa.Connection, ids: Collection[int]) -> tuple[list[sa.R
     return rows, connection.scalar(sa.select(utc_moment())) or datetime.min
 
 
+def states(
+    connection: sa.Connection, instance_uuids: Collection[str]
+) -> dict[tuple[str, int], str]:
+    """Return the state of every claim of some instances, by its instance and the id of its node.
+
+    Where an instance is resized in place, that of the newer claim.
+    """
+    found: dict[tuple[str, int], str] = {}
+    columns = table.c.instance_uuid, table.c.compute_node_id, table.c.state
+    for some in chunks(sorted(instance_uuids)):
+        query = sa.select(*columns).where(table.c.instance_uuid.in_(some)).order_by(table.c.id)
+        found.update(((uuid, node_id), state) for uuid, node_id, state in connection.execute(query))
+    return found
+
+
 def overdue(connection: sa.Connection, ids: Collection[int]) -> set[int]:
     """Return those of the nodes on which some claim has waited for longer than its lease."""
     found: set[int] = set()

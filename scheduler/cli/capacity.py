@@ -2,20 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that says how many more instances there is room for."""
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
 from inventory import aggregates
+from inventory.refusals import NotReported, Unknown
 from scheduler.cli import wanted
+from scheduler.cli.base import positive
 from scheduler.cli.current_hosts import NOT_SEEN, CurrentHosts, current_hosts, progress
 from scheduler.cli.largest import largest_of, told
 from scheduler.cli.telling import Table, TellingCommand
 from scheduler.decision.capacity import MOST, Filling, fill, fill_in_turns, shares
 from scheduler.decision.host_table import HostTable
+from scheduler.decision.pipeline import Plan
 from scheduler.decision.refusing import limits
+from scheduler.filters.numa_topology import NUMATopologyFilter
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.rpc.failures import InvalidInput
 
+CELLS_NOT_COUNTED = (
+    "NUMA cells are asked for, and not counted: NUMATopologyFilter is not among [filter_scheduler]"
+    " enabled_filters"
+)
 COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
 
 
@@ -42,14 +50,14 @@ class Capacity(TellingCommand):
         )
         parser.add_argument(
             "--max",
-            type=_positive,
+            type=positive,
             metavar="N",
             help=f"Place so many instances at most ({MOST}; without a bound where hosts can be"
             " counted without placing any).",
         )
         parser.add_argument(
             "--limit",
-            type=_positive,
+            type=positive,
             default=50,
             metavar="N",
             help="How many hosts to show at most for each flavor (50); -f json has all of them.",
@@ -57,11 +65,15 @@ class Capacity(TellingCommand):
         return parser
 
     def take_action(self, parsed_args: Any) -> None:
-        wanted.check(parsed_args)
         with current_hosts(self.app) as hosts:
             specs = _requests(hosts, parsed_args)
             tables, fillings = self._filled(hosts, specs, parsed_args)
             plan = hosts.destinations.driver.plan
+            if not any(len(each) for each in tables):
+                raise NotReported(
+                    "no host has reported yet: start berthmaster-agent on hosts, with the"
+                    " [database] of this command; see 'host list'"
+                )
             documents = [
                 _document(table, filling, plan)
                 for table, filling in zip(tables, fillings, strict=True)
@@ -72,7 +84,7 @@ class Capacity(TellingCommand):
             if parsed_args.largest:
                 for spec, document in zip(specs, documents, strict=True):
                     document["largest"] = largest_of(hosts.table(spec), spec, hosts.means())
-            warnings = list(dict.fromkeys(text for table in tables for text in table.warnings))
+            warnings = _warnings(tables, specs, plan)
         document = {"together": parsed_args.together, "flavors": documents}
         story = [part for each in documents for part in _story(each, parsed_args.limit)]
         story += [f"Warning: {text}" for text in warnings]
@@ -93,22 +105,31 @@ class Capacity(TellingCommand):
 
 
 def _requests(hosts: CurrentHosts, asked: Any) -> list[RequestSpec]:
-    """Return the requests; the group that a hint names is the same in all of them."""
+    """Return the requests; the group that a hint names is the same in all of them.
+
+    Raises Unknown and Malformed.
+    """
     found = wanted.requests(asked, hosts.database.read(aggregates.everything))
-    group = hosts.completed(found[0]).instance_group
+    try:
+        group = hosts.completed(found[0]).instance_group
+    except InvalidInput as error:
+        raise Unknown(f"{error.reason}; see 'server group list'") from error
     for each in found:
         each.instance_group = group
     return found
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _warnings(tables: list[HostTable], specs: list[RequestSpec], plan: Plan) -> list[str]:
+    """Return what was not counted as it should be, each text once."""
+    found = dict.fromkeys(text for table in tables for text in table.warnings)
+    if any(each.numa_topology for each in specs) and not any(
+        isinstance(each, NUMATopologyFilter) for each in plan.filters
+    ):
+        found[CELLS_NOT_COUNTED] = None
+    return list(found)
 
 
-def _document(hosts: HostTable, filling: Filling, plan: Any) -> dict[str, Any]:
+def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
     """Return all that is known about one flavor."""
     found, left_out = shares(hosts, filling, plan)
     return {

@@ -15,6 +15,7 @@ from scheduler.objects.request_spec import RequestSpec
 
 COLUMNS = ("Instance", "From", "vCPUs", "Memory MB", "Disk MB", "To", "Decided By", "Notes")
 NEAREST = ("Instance", "Nearest Host", "Filter", "Reason")
+FITS, TOGETHER = "fits", "only together"
 UNKNOWN = (
     "Nothing is known of the extra specs of flavors, of scheduler hints, nor of the zone that was"
     " asked for. An instance without claimed NUMA cells or PCI devices is taken to need none."
@@ -26,7 +27,8 @@ class DrainCheck(TellingCommand):
 
     Decided for the largest instance first, by memory, vCPUs and disk: it fits on the fewest hosts.
     Each takes its room, so that the next one does not find it, and none goes to a host that is to
-    be emptied as well. The exit status is 0 if there is a place for all of them, else 1. {UNKNOWN}
+    be emptied as well. The exit status is 0 if there is a place for all of them, to which a request
+    can take each by itself, else 1. {UNKNOWN}
     {NOT_SEEN}
     """
 
@@ -45,18 +47,19 @@ class DrainCheck(TellingCommand):
             # Whom extra specs are not known of, nobody asks how far hosts are to be trusted.
             table = hosts.table(RequestSpec(Flavor(0, 0, 0)))
             rows = leaving.rows_of(table, parsed_args.host)
+            names = sorted({table.get(row, "host") for row in rows})
             known = leaving.known(hosts, table, rows)
             if parsed_args.keep_zone:
                 leaving.keep_zone(table, known, conf_of(self.app).default_availability_zone)
             with progress(self.app, f"of {len(known)} instances decided") as tell:
                 going = [each.leaving for each in known if each.leaving]
-                found = drained(table, going, parsed_args.host, hosts.means(tell))
+                found = drained(table, going, names, hosts.means(tell))
             warnings = list(table.warnings)
         moves = {each.leaving.uuid: each for each in found}
         documents = [_document(each, moves.get(each.uuid)) for each in _in_order(known, moves)]
-        fits = all(each["to"] for each in documents)
+        fits = all(each["status"] == FITS for each in documents)
         document = {
-            "hosts": sorted(set(parsed_args.host)),
+            "hosts": names,
             "fits": fits,
             "instances": documents,
             "unknown": UNKNOWN,
@@ -75,7 +78,11 @@ def _in_order(known: list[Known], moves: dict[str, Move]) -> list[Known]:
 def _document(known: Known, move: Move | None) -> dict[str, Any]:
     spec = known.leaving.spec if known.leaving else None
     target = move.target if move else None
-    notes = [*known.notes, *(["is there, or on its way there, already"] if known.already else [])]
+    notes = [*known.notes]
+    if known.already:
+        notes.append("is there, or on its way there, already")
+    if move and move.only_together:
+        notes.append("a request to move it alone is refused while other members stay")
     return {
         "instance": known.uuid,
         "from": known.host,
@@ -85,7 +92,7 @@ def _document(known: Known, move: Move | None) -> dict[str, Any]:
         "disk_mb": spec.disk_mb if spec else None,
         "to": target.host if target else known.already,
         "to_node": target.nodename if target else None,
-        "status": "fits" if target or known.already else "does not fit",
+        "status": _status(known, move),
         "decided_by": known.decided_by,
         "notes": notes,
         "limits": dict(move.limits) if move else {},
@@ -96,13 +103,21 @@ def _document(known: Known, move: Move | None) -> dict[str, Any]:
     }
 
 
+def _status(known: Known, move: Move | None) -> str:
+    if move and move.only_together:
+        return TOGETHER
+    return FITS if known.already or (move and move.target) else "does not fit"
+
+
 def _story(document: dict[str, Any]) -> list[str | Table]:
     found = document["instances"]
     left = [each for each in found if not each["to"]]
     names = ", ".join(document["hosts"])
     if not found:
         return [f"{names}: no instances to move"]
+    bound = sum(each["status"] == TOGETHER for each in found)
     verdict = f"{len(left)} of them cannot go" if left else "all of them can go"
+    verdict += f", {bound} only together with others" if bound else ""
     story: list[str | Table] = [f"{names}: {len(found)} instances, {verdict}", UNKNOWN]
     story.append(Table("", COLUMNS, [_row(each) for each in found]))
     story += [
@@ -124,7 +139,7 @@ def _row(each: dict[str, Any]) -> tuple[Any, ...]:
         each["instance"],
         each["from"],
         *("" if each[name] is None else each[name] for name in ("vcpus", "memory_mb", "disk_mb")),
-        each["to"] or each["status"],
+        f"{each['to']}, {TOGETHER}" if each["status"] == TOGETHER else each["to"] or each["status"],
         _listed(each["decided_by"]),
         "; ".join(each["notes"]),
     )

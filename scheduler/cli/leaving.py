@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from inventory import allocations, group_memberships, instances
+from inventory.orders import ALTERNATE, PENDING
 from inventory.refusals import Unknown
 from inventory.server_groups import ServerGroupRecord
 from scheduler.cli.current_hosts import CurrentHosts
@@ -21,19 +22,25 @@ from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.instance import Instance
 from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
+from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests, PciDevicePool
 from scheduler.objects.request_spec import RequestSpec
 
 # What is known of every instance.
 SIZE = ["vCPUs", "memory", "disk"]
+# Tags without which a request means other devices, as a whole network card is asked for by name.
+_TELLING = ("dev_type", "remote_managed", "physical_network")
 
 
 class Rows(NamedTuple):
-    """What the database has about instances, by uuid: rows, claims and server groups."""
+    """What the database has about instances, by uuid: their rows and server groups.
+
+    claims and their states, those on other nodes as well, are by uuid and the id of the node.
+    """
 
     instances: Mapping[str, Any]
-    claims: Mapping[str, Any]
+    claims: Mapping[tuple[str, int], Any]
     groups: Mapping[str, tuple[str, ServerGroupRecord | None]]
+    states: Mapping[tuple[str, int], str]
 
 
 @dataclass(slots=True)
@@ -53,22 +60,30 @@ class Known:
 
 
 def rows_of(hosts: HostTable, names: Collection[str]) -> list[int]:
-    """Return the rows of hosts by their names; raises Unknown, with names that are like it."""
+    """Return the rows of hosts by their names, if need be in another letter case.
+
+    Raises Unknown, with names that are like it.
+    """
     known = {hosts.get(row, "host") for row in hosts.rows()}
+    found: set[int] = set()
     for name in names:
-        if name not in known:
+        rows = hosts.rows_of_host(name) or hosts.rows_of_host(name, any_case=True)
+        found.update(rows)
+        if not rows:
             near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else "see 'host list'"
             raise Unknown(f"no host {name!r} has reported; {hint}")
-    return sorted(row for name in set(names) for row in hosts.rows_of_host(name))
+    return sorted(found)
 
 
 def _read(connection: sa.Connection, hosts: Collection[str], node_ids: Collection[int]) -> Rows:
     """Return what the database has about the instances on these hosts and nodes."""
     found = {row.uuid: row for row in instances.of_hosts(connection, hosts)}
-    claims = {row.instance_uuid: row for row in allocations.on_nodes(connection, node_ids)[0]}
-    groups = group_memberships.of_instances(connection, found.keys() | claims.keys())
-    return Rows(found, claims, groups)
+    claimed, _ = allocations.on_nodes(connection, node_ids)
+    claims = {(row.instance_uuid, row.compute_node_id): row for row in claimed}
+    uuids = found.keys() | {uuid for uuid, _ in claims}
+    groups = group_memberships.of_instances(connection, uuids)
+    return Rows(found, claims, groups, allocations.states(connection, uuids))
 
 
 def known(current: CurrentHosts, hosts: HostTable, rows: Collection[int]) -> list[Known]:
@@ -93,22 +108,39 @@ def _known(hosts: HostTable, rows: Collection[int], found: Rows) -> Iterator[Kno
     for row in rows:
         place = hosts.get(row, "host"), hosts.get(row, "nodename")
         for uuid, instance in hosts.residents.on(row).items():
-            others = [each for each in hosts.residents.rows_of(uuid) if each not in rows]
-            if others:
-                yield Known(uuid, *place, already=hosts.get(others[0], "host"))
-            else:
-                yield _one(row, Known(uuid, *place), instance, found)
+            goal = _goal(hosts, rows, uuid, found)
+            if goal == row:
+                claim = found.claims.get((uuid, hosts.get(row, "node_id")))
+                one = Known(uuid, *place)
+                one.leaving = Leaving(_asked(one, instance, claim, found), row)
+                yield one
+            # Where that is to be emptied as well, it leaves from there.
+            elif goal not in rows:
+                yield Known(uuid, *place, already=hosts.get(goal, "host"))
 
 
-def _one(row: int, one: Known, instance: Instance, found: Rows) -> Known:
-    stored, claim = found.instances.get(one.uuid), found.claims.get(one.uuid)
+def _goal(hosts: HostTable, rows: Collection[int], uuid: str, found: Rows) -> int:
+    """Return the row on which an instance is in the end: where it is claimed for, else seen.
+
+    Of two on which it is seen, that is the one which is not among the rows to be emptied.
+    """
+    rank = {PENDING: 0, ALTERNATE: 2}
+
+    def order(row: int) -> tuple[int, bool, int]:
+        state = found.states.get((uuid, hosts.get(row, "node_id")), "")
+        return rank.get(state, 1), row in rows, row
+
+    return min(hosts.residents.rows_of(uuid), key=order)
+
+
+def _asked(one: Known, instance: Instance, claim: Any, found: Rows) -> RequestSpec:
+    """Return what an instance asks for, and note by what that is known."""
+    stored = found.instances.get(one.uuid)
     spec = RequestSpec(
         Flavor(
             instance.vcpus or 0,
             instance.memory_mb or 0,
-            instance.root_gb or 0,
-            instance.ephemeral_gb or 0,
-            stored.swap_mb if stored else 0,
+            *_disk(instance, stored, claim),
             id=instance.instance_type_id,
             name=instance.flavor_name,
         ),
@@ -119,8 +151,17 @@ def _one(row: int, one: Known, instance: Instance, found: Rows) -> Known:
     _add_image(spec, one, instance)
     _add_claimed(spec, one, claim)
     _add_group(spec, one, found)
-    one.leaving = Leaving(spec, row)
-    return one
+    return spec
+
+
+def _disk(instance: Instance, stored: Any, claim: Any) -> tuple[int, int, int]:
+    """Return the root and ephemeral disk in GB, and the swap in MB.
+
+    A claim has the sum that was asked for, without a root disk where a volume serves.
+    """
+    if claim is not None:
+        return claim.disk_mb // 1024, 0, claim.disk_mb % 1024
+    return instance.root_gb or 0, instance.ephemeral_gb or 0, stored.swap_mb if stored else 0
 
 
 def _add_image(spec: RequestSpec, one: Known, instance: Instance) -> None:
@@ -136,14 +177,15 @@ def _add_claimed(spec: RequestSpec, one: Known, claim: Any) -> None:
         one.decided_by.append("NUMA cells")
     if claim is not None and claim.pci:
         pools = pci_pools_from_json(claim.pci)
-        wanted = [
-            InstancePCIRequest(
-                each.count, [{"vendor_id": each.vendor_id, "product_id": each.product_id}]
-            )
-            for each in pools
-        ]
+        wanted = [InstancePCIRequest(each.count, [_kind(each)]) for each in pools]
         spec.pci_requests = InstancePCIRequests(one.uuid, wanted)
         one.decided_by.append("PCI devices")
+
+
+def _kind(pool: PciDevicePool) -> dict[str, str | None]:
+    """Return by what devices are asked for that are of the kind of these."""
+    kind = {"vendor_id": pool.vendor_id, "product_id": pool.product_id}
+    return kind | {name: pool.tags[name] for name in _TELLING if name in pool.tags}
 
 
 def _add_group(spec: RequestSpec, one: Known, found: Rows) -> None:
@@ -153,7 +195,5 @@ def _add_group(spec: RequestSpec, one: Known, found: Rows) -> None:
             group.uuid, group.policy, group.members, group.hosts, group.rules, name=group.name
         )
         one.decided_by.append(f"server group {group.name} ({group.policy})")
-        if group.policy == "affinity" and len(group.members) > 1:
-            one.notes.append("a request to move it alone is refused while other members stay")
     elif uuid is not None:
         one.notes.append(f"in server group {uuid}, whose policy is not known here")

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from inventory.aggregates import AggregateRecord, find
-from inventory.refusals import Malformed
 from scheduler.cli import guest_cells
-from scheduler.cli.base import pair
+from scheduler.cli.base import checked_together, pair, positive
 from scheduler.decision.largest import CEILING
 from scheduler.objects.destination import Destination
 from scheduler.objects.flavor import Flavor
@@ -78,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
     _add_places(parser)
+    checked_together(parser, _problem)
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -97,18 +97,19 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     )
     where.add_argument(
         "--max-per-host",
-        type=int,
+        type=positive,
         metavar="N",
         help=f"With --group-policy {APART}, how many members one host may have (1).",
     )
 
 
-def check(asked: Any) -> None:
-    """Raise Malformed for arguments that do not go together."""
-    if asked.max_per_host is not None and (asked.group_policy != APART or asked.max_per_host < 1):
-        raise Malformed("--max-per-host", f"is a number from 1 on, with --group-policy {APART}")
+def _problem(asked: argparse.Namespace) -> str | None:
+    """Return what is wrong with arguments that do not go together."""
+    if asked.max_per_host is not None and asked.group_policy != APART:
+        return f"argument --max-per-host: is for --group-policy {APART} only"
     if asked.group_policy and any(key == "group" for key, _ in asked.hint):
-        raise Malformed("--group-policy", "is for a new group; the hint names one that is there")
+        return "argument --group-policy: is for a new group; the hint names one that exists"
+    return None
 
 
 def requests(asked: Any, aggregates: list[AggregateRecord]) -> list[RequestSpec]:

@@ -83,7 +83,7 @@ def fill(hosts: HostTable, spec: RequestSpec, means: Means, most: int | None = N
     Without a bound it is MOST where they have to be placed, and none where hosts are looked at side
     by side. A random choice among the best is seeded by the number of the instance, from 0.
     """
-    found = room(hosts, spec, means.plan) if _can_come_at_once(spec, means) else None
+    found = room(hosts, spec, means.plan, most) if _can_come_at_once(spec, means) else None
     if found is not None and (most is None or found.total <= most):
         found.take(hosts, spec)
         rows = Counter(dict(zip(found.rows.tolist(), found.counts.tolist(), strict=True)))

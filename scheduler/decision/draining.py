@@ -15,6 +15,8 @@ from scheduler.objects.request_spec import RequestSpec
 
 # How many of the hosts that would be the first to fit are named.
 NEAREST = 3
+# The policy of groups whose members have to be on one host.
+TOGETHER = "affinity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class Leaving:
 class Move:
     """Where an instance would go; without a target, why no host takes it.
 
+    only_together says that there is no host for it while the other members of its server group are
+    where they are now: it belongs with them, and they are to leave as well.
+
     limits say which filter is the first to refuse it, and on how many hosts. nearest are all
     reasons of those few hosts that the fewest filters refuse.
     """
@@ -46,6 +51,7 @@ class Move:
     target: Candidate | None = None
     limits: Sequence[tuple[str, int]] = ()
     nearest: Sequence[Refusal] = ()
+    only_together: bool = False
 
 
 def drained(
@@ -59,7 +65,24 @@ def drained(
     """
     order = sorted(leaving, key=lambda each: (*(-amount for amount in each.size), each.uuid))
     names = sorted(emptied)
-    return [_moved(hosts, each, names, means, number) for number, each in enumerate(order)]
+    bound = {each.uuid for each in order if _is_bound(hosts, each, names, means)}
+    moves = [_moved(hosts, each, names, means, number) for number, each in enumerate(order)]
+    return [
+        replace(each, only_together=each.target is not None and each.leaving.uuid in bound)
+        for each in moves
+    ]
+
+
+def _is_bound(hosts: HostTable, leaving: Leaving, emptied: list[str], means: Means) -> bool:
+    """Return whether it is refused if it is the first to go, since others are still there."""
+    group = leaving.spec.instance_group
+    if group is None or group.policy != TOGETHER:
+        return False
+    spec = leaving.spec.for_instance(leaving.uuid)
+    spec.ignore_hosts = emptied
+    spec.instance_group = _where_it_is(hosts, group, but=leaving.uuid)
+    decision = means.decide(hosts.working_copy(), Request(spec, [leaving.uuid]))
+    return not decision.placements
 
 
 def _moved(
@@ -68,7 +91,7 @@ def _moved(
     spec = leaving.spec.for_instance(leaving.uuid)
     spec.ignore_hosts = emptied
     if spec.instance_group is not None:
-        spec.instance_group = _where_it_is(hosts, spec.instance_group, emptied)
+        spec.instance_group = _where_it_is(hosts, spec.instance_group, emptied=emptied)
     decision = means.decide(hosts, Request(spec, [leaving.uuid], seed=number))
     means.tell(number + 1)
     if decision.placements:
@@ -76,9 +99,11 @@ def _moved(
     return _refused(hosts, Move(leaving), spec, means.plan)
 
 
-def _where_it_is(hosts: HostTable, group: InstanceGroup, emptied: Collection[str]) -> InstanceGroup:
-    """Return a group with the hosts on which its members are by now."""
-    rows = hosts.residents.rows_of_each(group.members)
+def _where_it_is(
+    hosts: HostTable, group: InstanceGroup, emptied: Collection[str] = (), but: str | None = None
+) -> InstanceGroup:
+    """Return a group with the hosts of its members by now: some hosts or a member left out."""
+    rows = hosts.residents.rows_of_each([each for each in group.members if each != but])
     names = {hosts.get(row, "host") for row in rows}
     found = group.with_hosts()
     found.hosts = sorted(names.difference(emptied))

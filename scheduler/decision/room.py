@@ -6,6 +6,7 @@ That is what requests would place there in the end, whichever host is next each 
 hosts are judged by nothing but numbers of their own, and instances take nothing else.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -46,10 +47,11 @@ class Room(NamedTuple):
             hosts.write(self.rows.tolist(), name, taken.tolist())
 
 
-def room(hosts: HostTable, spec: RequestSpec, plan: Plan) -> Room | None:
+def room(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int | None = None) -> Room | None:
     """Return for how many instances there is room; None where that depends on who comes first.
 
-    hosts is a working copy. All filters have to ask the same for each of the instances.
+    hosts is a working copy. All filters have to ask the same for each of the instances. Where there
+    is room for more than most, that there is for more is all that is found out.
     """
     if not _is_plain(hosts, spec):
         return None
@@ -60,7 +62,11 @@ def room(hosts: HostTable, spec: RequestSpec, plan: Plan) -> Room | None:
     counts, changes = np.ones(len(rows), np.int64), _changes(spec)
     columns = {name for each in rules for name in each.columns_read(spec) or ()}
     open_ones = np.arange(len(rows))
-    while len(open_ones) and counts.max() < ENDLESS:
+    # Instances change nothing that is looked at.
+    if columns.isdisjoint(name for name, change in changes.items() if change):
+        counts[:] = ENDLESS
+    bound = math.inf if most is None else most
+    while len(open_ones) and counts.max() < ENDLESS and counts.sum() <= bound:
         ahead = max(1, _CASES // len(open_ones))
         times = np.repeat(counts[open_ones], ahead) + np.tile(np.arange(ahead), len(open_ones))
         part = hosts.part(np.repeat(rows[open_ones], ahead), columns, changes, times)

@@ -30,10 +30,15 @@ def command(database, url, tmp_path):
     serve(database, "rich", "low", "plain")
     zone = {"availability_zone": "z1"}
     database.write(lambda c: aggregates.create(c, "rack", ["rich", "low"], zone))
-    config = tmp_path / "berthmaster.conf"
+    return a_command(url, tmp_path, FILTERS)
+
+
+def a_command(url, tmp_path, filters):
+    """Return the command with a configuration that enables these filters."""
+    config = tmp_path / f"{len(filters)}.conf"
     config.write_text(
         f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
-        f"[filter_scheduler]\nenabled_filters = {FILTERS}\n"
+        f"[filter_scheduler]\nenabled_filters = {filters}\n"
     )
     return Command(config)
 
@@ -141,12 +146,7 @@ def test_what_has_no_bound_or_no_room_is_told(command):
 
 
 def test_what_no_filter_bounds_is_told(command, url, tmp_path):
-    config = tmp_path / "unbounded.conf"
-    config.write_text(
-        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
-        "[filter_scheduler]\nenabled_filters = ComputeFilter, RamFilter\n"
-    )
-    done = Command(config).run("capacity", SMALL, "--largest")
+    done = a_command(url, tmp_path, "ComputeFilter, RamFilter").run("capacity", SMALL, "--largest")
     assert "Most vCPUs: no filter bounds it" in done.stdout
     assert "Most: 65536 MB of memory, 2,65536,20 on plain" in done.stdout
 
@@ -156,18 +156,43 @@ def test_what_no_filter_bounds_is_told(command, url, tmp_path):
     [
         (["--flavor=1,2"], 2, "'1,2' is not of the form [NAME=]VCPUS,RAM_MB,DISK_GB"),
         (["--flavor=1,2,-3"], 2, "'1,2,-3': a size is below 0 or above 2147483647"),
-        ([SMALL, "--max=0"], 2, "must be at least 1"),
+        ([SMALL, "--max=0"], 2, "argument --max: '0' is not a whole number"),
+        ([SMALL, "--limit=x"], 2, "argument --limit: 'x' is not a whole number"),
         ([SMALL, "--pci-device=8086"], 2, "'8086' is not of the form VENDOR:PRODUCT[:COUNT]"),
         ([SMALL, "--aggregate=nope"], 1, "there is no aggregate 'nope'; see 'aggregate list'"),
-        ([SMALL, "--hint=group=nope"], 1, "there is no server group 'nope'"),
-        ([SMALL, "--max-per-host=2"], 1, "--max-per-host: is a number from 1 on, with --group-"),
+        ([SMALL, "--hint=group=nope"], 1, "no server group 'nope'; see 'server group list'"),
+        ([SMALL, "--max-per-host=2"], 2, "--max-per-host: is for --group-policy anti-affinity"),
+        (
+            [SMALL, "--group-policy=anti-affinity", "--max-per-host=0"],
+            2,
+            "argument --max-per-host: '0' is not a whole number",
+        ),
         (
             [SMALL, "--hint=group=a", "--group-policy=affinity"],
-            1,
-            "--group-policy: is for a new group; the hint names one that is there",
+            2,
+            "--group-policy: is for a new group; the hint names one that exists",
         ),
         ([SMALL, "--extra-spec=hw:numa_nodes=3"], 1, "cannot be shared out among 3"),
     ],
 )
 def test_mistakes_are_told_in_a_line(command, arguments, status, told):
     assert told in command.refused("capacity", *arguments, status=status)
+
+
+def test_cells_that_no_filter_looks_at_are_told(command, url, tmp_path):
+    told = "NUMA cells are asked for, and not counted: NUMATopologyFilter is not among"
+    cells = [SMALL, "--extra-spec=hw:numa_nodes=2"]
+    assert told not in command.run("capacity", *cells).stdout
+    other = a_command(url, tmp_path, "ComputeFilter, RamFilter")
+    assert f"Warning: {told}" in other.run("capacity", *cells).stdout
+    assert other.json("capacity", SMALL)["warnings"] == []
+
+
+def test_without_any_hosts_there_is_nothing_to_count(url, tmp_path):
+    told = a_command(url, tmp_path, "RamFilter").refused("capacity", SMALL)
+    assert told.startswith("no host has reported yet: start berthmaster-agent on hosts")
+
+
+def test_what_takes_nothing_is_bounded(command):
+    (found,) = command.json("capacity", "--flavor=0,0,0", "--max=5")["flavors"]
+    assert (found["total"], found["more"]) == (5, True)

@@ -12,7 +12,10 @@ from inventory.tables import allocations
 from scheduler.objects.documents import guest_topology_to_json, pci_pools_to_json
 from tests.databases import a_node, an_instance, save, serve
 from tests.devices import a_pool
+from tests.fixtures.command import Command
 from tests.numa import a_guest, a_pinned_cell
+
+ALONE = "only together"
 
 
 @pytest.fixture
@@ -131,10 +134,18 @@ def test_server_groups_are_respected(command, cloud):
 def test_members_that_belong_together_are_told_apart(command, cloud):
     cloud.write(lambda c: server_groups.create(c, "web", "affinity", {}, ["small", "large"]))
     put(cloud, "old", an_instance("small", memory_mb=10), an_instance("large", memory_mb=20))
-    found = moves(command, "old")
-    assert {each["to"] for each in found.values()} == {"roomy"}
+    found = moves(command, "old", status=1)
+    assert {(each["to"], each["status"]) for each in found.values()} == {("roomy", ALONE)}
     note = "a request to move it alone is refused while other members stay"
     assert [each["notes"] for each in found.values()] == [[note], [note]]
+    lines = command.run("drain-check", "old").stdout.splitlines()
+    assert lines[0] == "old: 2 instances, all of them can go, 2 only together with others"
+    assert sum("| roomy, only together |" in line for line in lines) == 2
+    # One is there already: a request for the other goes there.
+    put(cloud, "old", an_instance("small", memory_mb=10))
+    put(cloud, "roomy", an_instance("large", memory_mb=20))
+    found = moves(command, "old")["small"]
+    assert (found["to"], found["status"], found["notes"]) == ("roomy", "fits", [])
 
 
 def test_claimed_cells_and_devices_are_asked_for(command, cloud):
@@ -154,6 +165,80 @@ def test_an_instance_that_is_elsewhere_already_needs_no_place(command, cloud):
     found = moves(command, "old")["small"]
     assert (found["to"], found["status"]) == ("full", "fits")
     assert found["notes"] == ["is there, or on its way there, already"]
+
+
+@pytest.fixture
+def moving(cloud):
+    """The host old with an instance for which there is a claim on roomy, and one that is free."""
+    save(cloud, a_node("full"))
+    put(cloud, "old", an_instance("small", memory_mb=10))
+    claim(cloud, "small", "roomy", slot=0, state="pending", compute_node_id=2, memory_mb=10)
+    return cloud
+
+
+def test_an_instance_leaves_the_host_that_it_is_about_to_arrive_on(command, moving):
+    assert moves(command, "old")["small"]["to"] == "roomy"
+    found = moves(command, "roomy")["small"]
+    assert (found["from"], found["to"], found["notes"]) == ("roomy", "old", [])
+    # It is judged once where both are to be emptied: by its claim, which knows of no root disk.
+    (found,) = moves(command, "old", "roomy").values()
+    assert (found["from"], found["to"], found["disk_mb"]) == ("roomy", "full", 0)
+
+
+def test_an_alternate_is_no_place(command, cloud):
+    put(cloud, "old")
+    claim(cloud, "new", "old", slot=0, state="pending", memory_mb=4000)
+    more = {"slot": -3, "state": "alternate", "compute_node_id": 3, "memory_mb": 10}
+    claim(cloud, "new", "full", **more)
+    found = moves(command, "old")["new"]
+    assert (found["to"], found["memory_mb"], found["notes"]) == ("roomy", 4000, [])
+    assert moves(command, "full")["new"]["to"] == "old"
+    (found,) = moves(command, "old", "full").values()
+    assert found["from"] == "old"
+
+
+def test_an_instance_that_is_resized_where_it_is_goes_with_its_new_claim(command, cloud):
+    put(cloud, "old", an_instance("small", memory_mb=10))
+    put(cloud, "full", an_instance("small", memory_mb=10))
+    claim(cloud, "small", "old")
+    claim(cloud, "small", "old", slot=0, state="pending", in_place=True, disk_mb=2048)
+    found = moves(command, "old")["small"]
+    assert (found["to"], found["disk_mb"]) == ("roomy", 2048)
+
+
+def test_the_disk_is_that_of_the_claim(command, cloud):
+    """A volume serves as the root disk of the one, and the other has swap."""
+    save(cloud, a_node("disk", local_gb=12, free_disk_gb=12))
+    put(cloud, "old", an_instance("volume", memory_mb=10, root_gb=999, swap_mb=7))
+    claim(cloud, "volume", "old", disk_mb=0)
+    claim(cloud, "swap", "old", state="pending", slot=0, disk_mb=10 * 1024 + 512, memory_mb=10)
+    found = moves(command, "old")
+    assert {uuid: each["disk_mb"] for uuid, each in found.items()} == {"swap": 10752, "volume": 0}
+
+
+@pytest.mark.parametrize(
+    "tags", [{"dev_type": "type-PF"}, {"dev_type": "vdpa"}, {"remote_managed": "true"}, {}]
+)
+def test_devices_of_a_special_kind_are_asked_for_by_that(database, url, tmp_path, tags):
+    pools = pci_pools_to_json([a_pool(1, 0, **tags, parent_ifname="other")])
+    save(database, a_node("old", pci_stats="[]"), a_node("roomy", pci_stats=pools))
+    serve(database, "old", "roomy")
+    put(database, "old", an_instance("a"))
+    claim(database, "a", "old", pci=pci_pools_to_json([a_pool(1, 1, **tags, parent_ifname="x")]))
+    config = tmp_path / "devices.conf"
+    config.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
+        "[filter_scheduler]\nenabled_filters = PciPassthroughFilter\n"
+    )
+    assert moves(Command(config), "old")["a"]["to"] == "roomy"
+
+
+def test_the_letter_case_of_names_does_not_count(command, cloud):
+    done = command.run("drain-check", "OLD", "old", "FULL", "-f", "json")
+    document = json.loads(done.stdout)
+    assert document["hosts"] == ["full", "old"]
+    assert {each["from"] for each in document["instances"]} == {"old"}
+    assert {each["to"] for each in document["instances"]} == {"roomy", None}
 
 
 def test_instances_stay_in_their_zone_if_they_have_to(command, cloud):

@@ -287,6 +287,29 @@ def test_there_is_an_end_to_what_has_no_bound():
     assert (filling.rows.total(), filling.is_full) == (2500, False)
 
 
+class Counting(RamFilter):
+    """Count on how many cases it was asked."""
+
+    asked = 0
+
+    def mask(self, hosts, spec):
+        self.asked += hosts.size
+        return super().mask(hosts, spec)
+
+    question, reads = RamFilter.question, RamFilter.reads
+
+
+@pytest.mark.parametrize(("memory_mb", "most"), [(0, None), (0, 5), (1, 5)])
+def test_no_more_is_counted_than_somebody_wants_to_know(memory_mb, most):
+    rule = Counting()
+    hosts = hosts_with("free_ram_mb", {"A": 90_000_000, "B": 90_000_000})
+    spec = a_request(vcpus=1, memory_mb=memory_mb)
+    found = room(hosts.working_copy(), spec, Plan([rule]), most)
+    assert found.total > (most or ENDLESS)
+    assert found.is_endless
+    assert rule.asked < 50_000
+
+
 def test_a_bound_is_kept_and_told():
     hosts = hosts_with("free_ram_mb", {"A": 65536, "B": 65536})
     filling = fill(hosts.working_copy(), SPEC, of(BY_RAM), 5)

@@ -132,6 +132,30 @@ def test_server_groups_are_respected(policy, members, expected):
     assert group.hosts == ["old", "gone"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "stays", "free", "expected"),
+    [
+        ("affinity", [], 64, [True, True]),
+        # Where a member stays, each of them can follow it.
+        ("affinity", ["z"], 64, [False, False]),
+        ("soft-affinity", [], 64, [False, False]),
+        # What cannot go at all is not told apart.
+        ("affinity", [], 1, [True, False]),
+    ],
+)
+def test_who_is_refused_alone_is_told(policy, stays, free, expected):
+    hosts = a_table(
+        a_host("old", instances=[*"ab"]), a_host("A", free_ram_mb=1024 * free, instances=stays)
+    )
+    group = a_group(policy, members=["a", "b", "z"])
+    moves = drain(hosts, [leaving(hosts, "old", uuid, instance_group=group) for uuid in "ab"])
+    assert [each.only_together for each in moves] == expected
+    # An only member is bound to nobody.
+    lone = a_group(policy, members=["c"])
+    (move,) = drain(a_cloud(old=9, A=9), [leaving(hosts, "old", "c", instance_group=lone)])
+    assert not move.only_together
+
+
 def test_what_an_instance_asks_for_itself_counts():
     hosts = a_cloud(old=64, A=64, B=32)
     wanted = Destination(host="B")
