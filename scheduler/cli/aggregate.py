@@ -14,7 +14,17 @@ from inventory.aggregates import ZONE
 from inventory.refusals import Malformed
 from inventory.zone_changes import Zones
 from scheduler.cli import aggregate_numbers
-from scheduler.cli.base import conf_of, is_for_programs, pair, read, shown, table, write
+from scheduler.cli.base import (
+    checked_together,
+    conf_of,
+    is_for_programs,
+    pair,
+    read,
+    readable,
+    shown,
+    table,
+    write,
+)
 
 LIST = {"id": "ID", "name": "Name", ZONE: "Availability Zone"}
 LONG = {**LIST, "properties": "Properties", "hosts": "Hosts"}
@@ -31,7 +41,8 @@ class AggregateList(Lister):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         titles = LONG if parsed_args.long else LIST
-        return table(FULL if is_for_programs(parsed_args) else titles, read(self.app, _all))
+        rows = [readable(row) for row in read(self.app, _all)]
+        return table(FULL if is_for_programs(parsed_args) else titles, rows)
 
 
 class AggregateShow(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -41,7 +52,7 @@ class AggregateShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         return _with_aggregate(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return shown(read(self.app, aggregates.show, parsed_args.aggregate))
+        return shown(readable(read(self.app, aggregates.show, parsed_args.aggregate)))
 
 
 class AggregateCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -56,7 +67,7 @@ class AggregateCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.name, _properties(parsed_args))
-        return shown(write(self.app, aggregate_orders.create, *asked))
+        return shown(readable(write(self.app, aggregate_orders.create, *asked)))
 
 
 class AggregateDelete(Lister):  # type: ignore[misc]  # cliff has no types
@@ -82,15 +93,14 @@ class AggregateSet(ShowOne):  # type: ignore[misc]  # cliff has no types
             action="store_true",
             help="Take away all properties that are not given here; the zone stays.",
         )
+        checked_together(parser, _nothing_to_set)
         return _with_instances(parser)
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         properties, without = _properties(parsed_args), parsed_args.no_property
-        if not (properties or without or parsed_args.name is not None):
-            raise Malformed("options", "none says what to set; see 'help aggregate set'")
         change = Change(parsed_args.name, properties, without_others=without)
         asked = (parsed_args.aggregate, change, _zones(self.app, parsed_args))
-        return shown(write(self.app, aggregate_orders.change, *asked))
+        return shown(readable(write(self.app, aggregate_orders.change, *asked)))
 
 
 class AggregateUnset(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -106,7 +116,7 @@ class AggregateUnset(ShowOne):  # type: ignore[misc]  # cliff has no types
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         change = Change(without=parsed_args.property)
         asked = (parsed_args.aggregate, change, _zones(self.app, parsed_args))
-        return shown(write(self.app, aggregate_orders.change, *asked))
+        return shown(readable(write(self.app, aggregate_orders.change, *asked)))
 
 
 class AggregateAddHost(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -119,7 +129,7 @@ class AggregateAddHost(ShowOne):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.aggregate, parsed_args.host, _zones(self.app, parsed_args))
-        return shown(write(self.app, aggregate_orders.add_host, *asked))
+        return shown(readable(write(self.app, aggregate_orders.add_host, *asked)))
 
 
 class AggregateRemoveHost(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -132,7 +142,7 @@ class AggregateRemoveHost(ShowOne):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.aggregate, parsed_args.host, _zones(self.app, parsed_args))
-        return shown(write(self.app, aggregate_orders.remove_host, *asked))
+        return shown(readable(write(self.app, aggregate_orders.remove_host, *asked)))
 
 
 def _all(connection: sa.Connection) -> list[dict[str, Any]]:
@@ -166,12 +176,20 @@ def _with_instances(parser: Any) -> Any:
 
 def _properties(parsed_args: Any) -> dict[str, str]:
     """Return the properties that were given, the zone among them."""
-    found = {key.strip(): value.strip() for key, value in parsed_args.property}
-    zone = parsed_args.zone
-    if zone is not None and found.setdefault(ZONE, zone) != zone:
-        raise Malformed(ZONE, f"is said to be {found[ZONE]!r} and {zone!r}")
+    zone = [] if parsed_args.zone is None else [(ZONE, parsed_args.zone)]
+    found: dict[str, str] = {}
+    for key, value in [*parsed_args.property, *zone]:
+        name, new = key.strip(), value.strip()
+        if found.setdefault(name, new) != new:
+            raise Malformed(name, f"is said to be {found[name]!r} and {new!r}")
     aggregate_numbers.check(found)
     return found
+
+
+def _nothing_to_set(asked: Any) -> str | None:
+    named = asked.name is not None or asked.zone is not None
+    given = named or asked.property or asked.no_property
+    return None if given else "give what to set: --name, --zone, --property or --no-property"
 
 
 def _zones(app: Any, parsed_args: Any) -> Zones:

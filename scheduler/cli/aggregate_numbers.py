@@ -20,12 +20,15 @@ OF_WEIGHERS = "_weight_multiplier"
 
 
 def check(properties: Mapping[str, str]) -> None:
-    """Raise Malformed for a value that is to be a number and would be ignored."""
+    """Raise Malformed for a value that is to be a number and is none that can be used."""
     for key, text in properties.items():
         cast = float if key.endswith(OF_WEIGHERS) else OF_FILTERS.get(key)
         if cast and not _is_read(key, text, cast):
             kind = "a whole number" if cast is int else "a number"
             raise Malformed(key, f"{text!r} is not {kind}: schedulers would ignore it")
+        # Multipliers may be: the weigher then prefers the other end.
+        if key in OF_FILTERS and float(text) < 0:
+            raise Malformed(key, f"{text!r} is less than 0: no host would take any instance")
 
 
 def _is_read(key: str, text: str, cast: Callable[[str], float]) -> bool:

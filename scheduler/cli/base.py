@@ -5,22 +5,30 @@
 import argparse
 import getpass
 import os
-from collections.abc import Callable, Mapping
-from contextlib import closing
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 from uuid import uuid4
 
+import sqlalchemy as sa
 from cliff.app import App
+from cliff.columns import FormattableColumn
 from oslo_config import cfg
 
 from conf.service import liveness_limit
 from inventory import migrations
+from inventory.engine import Database, DatabaseUnavailable
+from inventory.migrations import SchemaError
+from inventory.names import some
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.host_client import HostClient
 
 T = TypeVar("T")
 # Seconds.
 LONGEST_WAIT = 3600
+# What a column of a whole number holds.
+LARGEST = 2**31 - 1
 
 
 def conf_of(app: App) -> cfg.ConfigOpts:
@@ -37,12 +45,54 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def positive(text: str) -> int:
+    """Return a whole number of 1 or more, for argparse."""
+    return whole(text, 1)
+
+
+def not_negative(text: str) -> int:
+    """Return a whole number of 0 or more, for argparse."""
+    return whole(text, 0)
+
+
+def whole(text: str, least: int, most: int = LARGEST) -> int:
+    """Return a whole number of a range; raises ArgumentTypeError, as argparse wants it."""
+    # Of more digits than int() takes none is in the range.
+    value = int(text) if re.fullmatch(r"\s*-?[0-9]{1,20}\s*", text) else None
+    if value is None or not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+    return value
+
+
 def seconds(text: str) -> float:
     """Return a time to wait, for argparse; what messages cannot be given is refused."""
-    value = float(text)
+    wrong = f"{text!r} is not a number of seconds above 0 and up to {LONGEST_WAIT}"
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(wrong) from None
     if not 0 < value <= LONGEST_WAIT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and up to {LONGEST_WAIT}")
+        raise argparse.ArgumentTypeError(wrong)
     return value
+
+
+def checked_together(
+    parser: argparse.ArgumentParser, problem: Callable[[argparse.Namespace], str | None]
+) -> None:
+    """Let a parser refuse arguments of which each is right, and that together mean nothing.
+
+    It refuses them as it refuses a wrong one, with what problem() returns.
+    """
+    parse = parser.parse_args
+
+    def parse_args(*arguments: Any) -> Any:
+        found = parse(*arguments)
+        wrong = problem(found)
+        if wrong is not None:
+            parser.error(wrong)
+        return found
+
+    parser.parse_args = parse_args  # type: ignore[assignment,method-assign]
 
 
 def limit_of(app: App) -> int:
@@ -52,14 +102,40 @@ def limit_of(app: App) -> int:
 
 def read(app: App, work: Callable[..., T], *arguments: Any) -> T:
     """Return work(connection, *arguments), run in a transaction that writes nothing."""
-    with migrations.checked_database(conf_of(app)) as database:
+    with database_of(app) as database:
         return database.read(lambda connection: work(connection, *arguments))
 
 
 def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
     """Return work(connection, *arguments), committed."""
-    with migrations.checked_database(conf_of(app)) as database:
+    with database_of(app) as database:
         return database.write(lambda connection: work(connection, *arguments))
+
+
+@contextmanager
+def database_of(app: App) -> Iterator[Database]:
+    """Yield the database; say which one it is if it cannot be used.
+
+    Who forgets --config-file has another one than is meant.
+    """
+    conf = conf_of(app)
+    try:
+        with migrations.checked_database(conf) as database:
+            yield database
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(f"{error.reason}{_which(conf)}") from error
+    except SchemaError as error:
+        raise SchemaError(f"{error}{_which(conf)}") from error
+
+
+def _which(conf: cfg.ConfigOpts) -> str:
+    """Return which database is configured, without passwords, as the end of a sentence."""
+    try:
+        url = sa.make_url(conf.database.connection)
+    # The reason says so.
+    except (ValueError, sa.exc.ArgumentError):
+        return ""
+    return f" ([database] connection is {url.set(query={}).render_as_string(hide_password=True)})"
 
 
 def ask_agent(app: App, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
@@ -109,6 +185,31 @@ def add_compute_service(parser: argparse.ArgumentParser) -> None:
 def shown(row: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
     """Return a row as cliff shows one."""
     return list(row), list(row.values())
+
+
+class Names(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Names of which people see the first few; programs have all of them."""
+
+    def human_readable(self) -> str:
+        return some(self._value)
+
+
+class Properties(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Values by key, as they are set: KEY=VALUE."""
+
+    def human_readable(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in self._value.items())
+
+
+def readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose lists and mappings people can read as well."""
+
+    def column(value: Any) -> Any:
+        if isinstance(value, list):
+            return Names(value)
+        return Properties(value) if isinstance(value, dict) else value
+
+    return {key: column(value) for key, value in row.items()}
 
 
 def is_for_programs(parsed_args: Any) -> bool:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from cliff.app import App
 
-from inventory import migrations
 from inventory.engine import Database
 from scheduler.attestation import levels_for
 from scheduler.claiming.groups import with_members
-from scheduler.cli.base import conf_of
+from scheduler.cli.base import conf_of, database_of
 from scheduler.decision.capacity import Means
 from scheduler.decision.host_table import HostTable
 from scheduler.destinations import Destinations
@@ -74,7 +73,7 @@ class CurrentHosts:
 def current_hosts(app: App) -> Iterator[CurrentHosts]:
     """Yield the hosts for a short use. Raises PluginError, DatabaseUnavailable and SchemaError."""
     conf = conf_of(app)
-    with migrations.checked_database(conf) as database:
+    with database_of(app) as database:
         found = CurrentHosts(database, build_destinations(conf, database))
         # One reading for the whole command: what it says fits together.
         found.destinations.view.set_max_age(float("inf"))

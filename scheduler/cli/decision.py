@@ -15,7 +15,7 @@ from cliff.lister import Lister
 from inventory import decisions
 from inventory.refusals import OperationRefused
 from scheduler.cli import explanation
-from scheduler.cli.base import read, table
+from scheduler.cli.base import read, table, whole
 from scheduler.cli.heading import heading
 from scheduler.cli.kept import HEADS, MOST, add_decision, find, head
 from scheduler.cli.telling import Table, TellingCommand
@@ -31,7 +31,7 @@ class DecisionList(Lister):  # type: ignore[misc]  # cliff has no types
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--limit", type=_count, default=50, metavar="N", help="How many at most (50)."
+            "--limit", type=_limit, default=50, metavar="N", help="How many at most (50)."
         )
         parser.add_argument(
             "--outcome",
@@ -125,11 +125,8 @@ def _listed(connection: sa.Connection, asked: Any) -> Sequence[Any]:
     return found[: asked.limit]
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= decisions.MOST_LISTED:
-        raise argparse.ArgumentTypeError(f"not from 1 to {decisions.MOST_LISTED}")
-    return value
+def _limit(text: str) -> int:
+    return whole(text, 1, decisions.MOST_LISTED)
 
 
 def _moment(text: str) -> datetime:

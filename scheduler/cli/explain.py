@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that says why instances are where they are, or why there was no host for one."""
 
-import argparse
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 from inventory.refusals import OperationRefused, Unknown
 from scheduler.cli import explanation
+from scheduler.cli.base import positive
 from scheduler.cli.decision import survivors
 from scheduler.cli.heading import heading
 from scheduler.cli.kept import add_decision, driver_of, find, head
@@ -50,7 +50,7 @@ class Explain(TellingCommand):
         )
         parser.add_argument(
             "--limit",
-            type=_positive,
+            type=positive,
             default=explanation.MOST,
             metavar="N",
             help=f"How many hosts to show at most ({explanation.MOST}); -f json has all of them.",
@@ -73,13 +73,6 @@ class Explain(TellingCommand):
         else:
             more, facts = _with_hosts(recalled, recalled.hosts, parsed_args)
         self.tell(parsed_args, [*story, *more], document | facts)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
 
 
 def _without_hosts(recalled: Recalled) -> tuple[Story, dict[str, Any]]:

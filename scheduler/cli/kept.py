@@ -48,7 +48,8 @@ def find(app: App, text: str) -> tuple[Recalled, Sequence[Any]]:
     """Return the newest decision that a text names, and the rows of all of them.
 
     One that was made just now may not be written yet, nor the hosts that it was made on, so these
-    are waited for. Raises Unknown, and Lost for a decision that cannot be read.
+    are waited for; none has a number before it is written. Raises Unknown, and Lost for a decision
+    that cannot be read.
     """
     until = monotonic() + PATIENCE
     while True:
@@ -56,7 +57,7 @@ def find(app: App, text: str) -> tuple[Recalled, Sequence[Any]]:
         is_late = monotonic() > until
         if found is not None and (found[0].hosts is not None or is_late):
             return found
-        if is_late:
+        if is_late or (found is None and text.isdecimal()):
             raise Unknown(
                 f"no decision is kept for {text!r}. They are kept for [decisions] max_age, up to"
                 " max_number of them, unless [decisions] keep is off. See 'decision list'"

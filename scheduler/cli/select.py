@@ -15,8 +15,17 @@ from inventory import claims
 from inventory.claims import ClaimLost
 from inventory.engine import DatabaseUnavailable
 from inventory.migrations import SchemaError
+from inventory.refusals import OperationRefused
 from scheduler.cli import explanation
-from scheduler.cli.base import conf_of, pair, seconds, write
+from scheduler.cli.base import (
+    checked_together,
+    conf_of,
+    not_negative,
+    pair,
+    positive,
+    seconds,
+    write,
+)
 from scheduler.cli.telling import Table
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
@@ -43,21 +52,52 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
         size = parser.add_argument_group("size of an instance")
-        size.add_argument("--vcpus", type=int, default=1, metavar="N")
-        size.add_argument("--memory-mb", type=int, default=512, metavar="MB")
-        size.add_argument("--disk-gb", type=int, default=0, metavar="GB", help="Root disk.")
-        size.add_argument("--extra-spec", type=pair, action="append", default=[], metavar="K=V")
-        where = parser.add_argument_group("where it may run")
-        where.add_argument("--availability-zone", metavar="ZONE")
-        where.add_argument("--hint", type=pair, action="append", default=[], metavar="K=V")
-        where.add_argument(
-            "--image-property", type=pair, action="append", default=[], metavar="K=V"
+        size.add_argument(
+            "--vcpus", type=positive, default=1, metavar="N", help="Virtual CPUs (1)."
         )
-        where.add_argument("--ignore-host", action="append", metavar="HOST")
+        size.add_argument(
+            "--memory-mb", type=positive, default=512, metavar="MB", help="Memory in MB (512)."
+        )
+        size.add_argument(
+            "--disk-gb", type=not_negative, default=0, metavar="GB", help="Root disk in GB (0)."
+        )
+        size.add_argument(
+            "--extra-spec",
+            type=pair,
+            action="append",
+            default=[],
+            metavar="K=V",
+            help="What else the flavor asks of a host; may be repeated.",
+        )
+        where = parser.add_argument_group("where it may run")
+        where.add_argument(
+            "--availability-zone", metavar="ZONE", help="Only on hosts in this one (any)."
+        )
+        where.add_argument(
+            "--hint",
+            type=pair,
+            action="append",
+            default=[],
+            metavar="K=V",
+            help="What filters read of a request, such as group=NAME; may be repeated.",
+        )
+        where.add_argument(
+            "--image-property",
+            type=pair,
+            action="append",
+            default=[],
+            metavar="K=V",
+            help="What the image asks of a host; may be repeated.",
+        )
+        where.add_argument(
+            "--ignore-host", action="append", metavar="HOST", help="Not there; may be repeated."
+        )
         where.add_argument(
             "--force-host", action="append", metavar="HOST", help="Only there, and unfiltered."
         )
-        parser.add_argument("--num-instances", type=int, default=1, metavar="N")
+        parser.add_argument(
+            "--num-instances", type=positive, default=1, metavar="N", help="How many (1)."
+        )
         parser.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
         parser.add_argument(
             "--alternates", action="store_true", help="Also show where to try again."
@@ -76,7 +116,7 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         )
         parser.add_argument(
             "--limit",
-            type=int,
+            type=positive,
             default=explanation.MOST,
             metavar="N",
             help=f"How many hosts a dry run shows at most ({explanation.MOST}); -f json has all of"
@@ -85,14 +125,13 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         parser.add_argument(
             "--timeout", type=seconds, metavar="S", help="Seconds to wait (rpc_response_timeout)."
         )
+        checked_together(parser, _format_without_story)
         return parser
 
     def run(self, parsed_args: Any) -> int:
         """Show the answer as cliff does, and a dry run as a story."""
         if not parsed_args.dry_run:
             return int(super().run(parsed_args))
-        if parsed_args.formatter not in ("table", "json"):
-            raise ValueError("--dry-run knows the formats table and json")
         uuids = _uuids(parsed_args)
         asked = SelectArguments(_spec(parsed_args, uuids), [*uuids], True, parsed_args.alternates)
         most = parsed_args.limit if parsed_args.formatter == "table" else MOST_HOSTS
@@ -111,15 +150,22 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         return 0
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        uuids = _uuids(parsed_args)
-        with closing(SchedulerClient(conf_of(self.app))) as client:
-            destinations = client.select_destinations(
-                _caller(parsed_args),
-                _spec(parsed_args, uuids),
-                uuids,
-                parsed_args.alternates,
-                parsed_args.timeout,
-            )
+        uuids, caller = _uuids(parsed_args), _caller(parsed_args)
+        conf = conf_of(self.app)
+        try:
+            with closing(SchedulerClient(conf)) as client:
+                destinations = client.select_destinations(
+                    caller,
+                    _spec(parsed_args, uuids),
+                    uuids,
+                    parsed_args.alternates,
+                    parsed_args.timeout,
+                )
+        except NoValidHost as refused:
+            if not conf.decisions.keep:
+                raise
+            hint = f"'berthmaster explain {caller.request_id}' says why"
+            raise OperationRefused(f"{refused}\n{hint}") from None
         if not parsed_args.keep:
             _give_back(self.app, uuids)
         return COLUMNS, [
@@ -129,9 +175,13 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         ]
 
 
+def _format_without_story(asked: Any) -> str | None:
+    if asked.dry_run and asked.formatter not in ("table", "json"):
+        return f"--dry-run knows the formats table and json, not {asked.formatter}"
+    return None
+
+
 def _uuids(asked: Any) -> list[str]:
-    if asked.num_instances < 1:
-        raise ValueError("--num-instances must be at least 1")
     return [str(uuid4()) for _ in range(asked.num_instances)]
 
 

@@ -8,7 +8,16 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from inventory import server_group_orders
-from scheduler.cli.base import is_for_programs, read, shown, table, write
+from scheduler.cli.base import (
+    checked_together,
+    is_for_programs,
+    positive,
+    read,
+    readable,
+    shown,
+    table,
+    write,
+)
 
 LIST = {"id": "ID", "name": "Name", "policy": "Policy"}
 LONG = {**LIST, "members": "Members"}
@@ -23,7 +32,7 @@ class ServerGroupList(Lister):  # type: ignore[misc]  # cliff has no types
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        rows = read(self.app, server_group_orders.listed)
+        rows = [readable(row) for row in read(self.app, server_group_orders.listed)]
         return table(LONG if parsed_args.long or is_for_programs(parsed_args) else LIST, rows)
 
 
@@ -36,7 +45,8 @@ class ServerGroupShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return shown(read(self.app, server_group_orders.show, parsed_args.server_group))
+        found = read(self.app, server_group_orders.show, parsed_args.server_group)
+        return shown(readable(found))
 
 
 class ServerGroupCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -53,15 +63,16 @@ class ServerGroupCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
         )
         parser.add_argument(
             "--max-per-host",
-            type=int,
+            type=positive,
             metavar="N",
             help="With anti-affinity, how many members one host may have (1).",
         )
+        checked_together(parser, _policy_without_most)
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.name, parsed_args.policy, parsed_args.max_per_host)
-        return shown(write(self.app, server_group_orders.create, *asked))
+        return shown(readable(write(self.app, server_group_orders.create, *asked)))
 
 
 class ServerGroupDelete(Lister):  # type: ignore[misc]  # cliff has no types
@@ -98,7 +109,7 @@ class ServerGroupAddInstance(ShowOne):  # type: ignore[misc]  # cliff has no typ
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.server_group, parsed_args.instance, parsed_args.force)
-        return shown(write(self.app, server_group_orders.add_instances, *asked))
+        return shown(readable(write(self.app, server_group_orders.add_instances, *asked)))
 
 
 class ServerGroupRemoveInstance(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -109,7 +120,14 @@ class ServerGroupRemoveInstance(ShowOne):  # type: ignore[misc]  # cliff has no 
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.server_group, parsed_args.instance)
-        return shown(write(self.app, server_group_orders.remove_instances, *asked))
+        return shown(readable(write(self.app, server_group_orders.remove_instances, *asked)))
+
+
+def _policy_without_most(asked: Any) -> str | None:
+    apart = server_group_orders.APART
+    if asked.max_per_host is None or asked.policy == apart:
+        return None
+    return f"argument --max-per-host: is for the policy {apart}, not for {asked.policy}"
 
 
 def _with_members(parser: Any) -> Any:

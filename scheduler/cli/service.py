@@ -46,7 +46,11 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
         asked = (limit_of(self.app), default, parsed_args.binary)
         rows = read(self.app, services.listed, *asked)
         titles = FULL if is_for_programs(parsed_args) else COLUMNS
-        return table(titles, [row for row in rows if parsed_args.host in (None, row["host"])])
+        host = parsed_args.host
+        return table(
+            titles,
+            [row for row in rows if host is None or row["host"].casefold() == host.casefold()],
+        )
 
 
 class ServiceShow(ShowOne):  # type: ignore[misc]  # cliff has no types

@@ -39,7 +39,7 @@ def test_the_list_is_short_for_people_and_whole_for_programs(command):
     assert list(row) == ["ID", "Name", "Availability Zone", "Properties", "Hosts", "UUID"]
     assert (row["Properties"], row["Hosts"]) == ({"ssd": "true"}, [])
     assert "ssd" not in command.run("aggregate", "list").stdout
-    assert "{'ssd': 'true'}" in command.run("aggregate", "list", "--long").stdout
+    assert "| ssd=true " in command.run("aggregate", "list", "--long").stdout
 
 
 @pytest.fixture
@@ -61,7 +61,9 @@ def zones(database, command):
         (["create", "x", "--property=ssd"], 2, "'ssd' is not of the form KEY=VALUE"),
         (["create"], 2, "the following arguments are required: name"),
         (["show", "x"], 1, "there is no aggregate 'x'; see 'aggregate list'"),
-        (["set", "north"], 1, "options: none says what to set; see 'help aggregate set'"),
+        (["set", "north"], 2, "give what to set: --name, --zone, --property or"),
+        (["set", "north", "--property=cpu_allocation_ratio=-1"], 1, "'-1' is less than 0: no"),
+        (["set", "north", "--property=a=1", "--property= a=2"], 1, "a: is said to be '1' and '2'"),
         (["set", "north", "--property= max_io_ops_per_host =4.5"], 1, "not a whole number"),
         (["unset", "north"], 2, "the following arguments are required: --property"),
         (["unset", "north", "--property=x"], 1, "has no property 'x'; it has availability_zone"),
@@ -78,6 +80,24 @@ def test_wrong_orders_are_told_in_a_line(database, command, zones, arguments, st
     assert told in refused
     assert status == 2 or "\n" not in refused
     assert database.read(aggregates.everything) == before
+
+
+def test_people_see_the_first_few_hosts_and_programs_all(database, command):
+    hosts = [f"h{number}" for number in range(2000)]
+    database.write(lambda c: aggregates.create(c, "large", hosts, {"ssd": "true", "gpu": "no"}))
+    for arguments in (("list", "--long"), ("show", "large")):
+        told = command.run("aggregate", *arguments).stdout
+        assert "h0, h1, h10 and 1997 more" in told
+        assert "gpu=no, ssd=true" in told
+        assert max(map(len, told.splitlines())) < 130
+    assert command.json("aggregate", "show", "large")["hosts"] == sorted(hosts)
+    (row,) = command.json("aggregate", "list")
+    assert (row["Hosts"], row["Properties"]) == (sorted(hosts), {"gpu": "no", "ssd": "true"})
+
+
+def test_a_property_may_be_said_twice(command):
+    made = command.json("aggregate", "create", "x", "--property=a=1", "--property=a=1")
+    assert made["properties"] == {"a": "1"}
 
 
 def test_hosts_with_instances_change_their_zone_where_that_is_said(command, zones):

@@ -32,6 +32,13 @@ def test_what_is_no_whole_number_is_refused(key, text):
         aggregate_numbers.check({key: text})
 
 
+@pytest.mark.parametrize("key", [*RATIOS, *COUNTS])
+def test_no_filter_can_use_what_is_below_zero(key):
+    with pytest.raises(Malformed, match=r"^[a-z_]+: '-1' is less than 0: no host would take any"):
+        aggregate_numbers.check({key: "-1"})
+    aggregate_numbers.check({key: "0"})
+
+
 def test_numbers_and_all_other_properties_are_taken():
     numbers = dict.fromkeys(RATIOS, "1.5") | dict.fromkeys(COUNTS, "12")
     others = {"filter_tenant_id": "p1, p2", "instance_type": "m1.large", "ssd": "<or> 1 <or> 2"}

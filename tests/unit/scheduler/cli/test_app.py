@@ -37,4 +37,50 @@ def test_a_configuration_that_is_not_there(command):
 def test_a_database_that_has_no_tables(command, tmp_path):
     text = command.config.read_text()
     command.config.write_text(text.replace("inventory.sqlite", "other.sqlite"))
-    assert "berthmaster db sync" in command.refused("host", "list")
+    refused = command.refused("host", "list")
+    assert "berthmaster db sync" in refused
+    assert f"[database] connection is sqlite:///{tmp_path}/other.sqlite" in refused
+
+
+def test_a_database_that_is_gone_is_named_in_one_line_without_its_password(command):
+    command.config.write_text(
+        "[database]\nconnection = mysql+pymysql://me:secret@127.0.0.1:1/bm?charset=utf8\n"
+        "max_retries = 1\nretry_interval = 0\n"
+    )
+    refused = command.refused("host", "list")
+    assert refused.startswith("the database is not available: ")
+    assert refused.endswith("([database] connection is mysql+pymysql://me:***@127.0.0.1:1/bm)")
+    assert "\n" not in refused
+
+
+def test_a_url_that_is_none_is_not_shown(command):
+    command.config.write_text("[database]\nconnection = mysql+pymysql://me:p@host:secret/bm\n")
+    refused = command.refused("host", "list")
+    assert refused.endswith("[database] connection cannot be read as a URL")
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "0", "1.5", "9" * 6000])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("select", "--vcpus"),
+        ("select", "--memory-mb"),
+        ("select", "--limit"),
+        ("select", "--num-instances"),
+        ("explain", "--limit"),
+    ],
+)
+def test_what_is_no_number_is_told_in_plain_words(command, name, option, text):
+    refused = command.refused(name, f"{option}={text}", status=2)
+    assert f"argument {option}: {text!r} is not a whole number from 1 to 2147483647" in refused
+
+
+def test_what_cannot_be_asked_for(command):
+    def refused(*arguments):
+        return command.refused("select", *arguments, status=2)
+
+    assert "--disk-gb: '-1' is not a whole number from 0 to" in refused("--disk-gb=-1")
+    assert "--timeout: 'x' is not a number of seconds above 0" in refused("--timeout=x")
+    assert "--dry-run knows the formats table and json, not yaml" in refused(
+        "--dry-run", "-f", "yaml"
+    )

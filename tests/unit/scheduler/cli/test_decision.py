@@ -72,6 +72,16 @@ def test_what_means_nothing_is_refused(command, wrong):
     assert wrong.partition("=")[0] in command.refused("decision", "list", wrong, status=2)
 
 
+def test_a_number_that_is_not_there_is_not_waited_for(command, monkeypatch):
+    def waited(_seconds):
+        raise AssertionError("waits")
+
+    monkeypatch.setattr(kept, "PATIENCE", 3600.0)
+    monkeypatch.setattr(kept, "sleep", waited)
+    for arguments in (["decision", "show"], ["explain"]):
+        assert "no decision is kept for '12'" in command.refused(*arguments, "12")
+
+
 def test_a_decision_is_shown_as_it_was_kept(command, decided):
     document = command.json("decision", "show", a_uuid("web 1"))
     assert document["request_id"] == "req-web"

@@ -58,6 +58,11 @@ def test_a_service_is_listed_shown_and_deleted(database, command, hosts):
     assert [row["Host"] for row in command.json("host", "list")] == ["h2", "h2"]
 
 
+def test_services_of_a_host_in_any_letter_case(command, hosts):
+    assert [row["Host"] for row in command.json("service", "list", "--host=H1")] == ["h1"]
+    assert command.json("service", "list", "--host=h") == []
+
+
 def test_uuids_are_for_programs(command, hosts):
     assert command.json("service", "list")[0]["UUID"]
     assert "UUID" not in command.run("service", "list").stdout

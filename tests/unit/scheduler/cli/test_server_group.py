@@ -46,8 +46,10 @@ def test_a_group_from_its_beginning_to_its_end(command, guests):
     [
         (["create", "WEB"], 1, "there is a server group 'WEB' already"),
         (["create", "x", "--policy=legacy"], 2, "invalid choice: 'legacy'"),
-        (["create", "x", "--max-per-host=2"], 1, "is for the policy anti-affinity, not for"),
-        (["create", "x", "--max-per-host=many"], 2, "invalid int value: 'many'"),
+        (["create", "x", "--max-per-host=2"], 2, "is for the policy anti-affinity, not for"),
+        (["create", "x", "--max-per-host=0"], 2, "'0' is not a whole number from 1"),
+        (["create", "x", "--max-per-host", "9" * 20], 2, "is not a whole number from 1"),
+        (["create", "x", "--max-per-host=many"], 2, "'many' is not a whole number"),
         (["show", "x"], 1, "there is no server group 'x'; see 'server group list'"),
         (["add", "instance", "x", "u1"], 1, "there is no server group 'x'"),
         (["add", "instance", "web", "u9"], 1, "there is no instance 'u9'"),
