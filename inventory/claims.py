@@ -93,7 +93,7 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     moment = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, _rows(order, kept, moment))
     # Who changes them from now on waits, and sees the claim.
-    if order.aggregates not in (None, revisions.held(connection, AGGREGATES)):
+    if order.aggregates is not None and order.aggregates != revisions.held(connection, AGGREGATES):
         raise ClaimLost((), CHANGED)
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)

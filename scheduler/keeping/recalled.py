@@ -108,7 +108,11 @@ def _picture(batches: Iterable[bytes], last: int) -> HostTable:
 def from_file(path: Path) -> Recalled:
     """Return a decision that was saved; raises files.Unreadable and OSError."""
     saved = files.read(path)
-    return Recalled(saved.record, last_picture([saved.frame]), "", saved.number, saved.decided_at)
+    try:
+        hosts = last_picture([saved.frame])
+    except ValueError as error:
+        raise files.Unreadable(path, str(error)) from error
+    return Recalled(saved.record, hosts, "", saved.number, saved.decided_at)
 
 
 def to_file(recalled: Recalled, path: Path) -> None:

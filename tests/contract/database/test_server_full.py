@@ -67,9 +67,14 @@ def fill(held, address):
 
 def test_a_right_that_is_missing_is_named(mariadb):
     url = sa.make_url(mariadb.create_database("denied"))
-    mariadb.execute("CREATE USER reader IDENTIFIED BY 'reader'")
-    mariadb.execute("GRANT SELECT ON denied.* TO reader")
-    mariadb.execute("CREATE TABLE denied.t (id INT)")
+    statements = (
+        "CREATE TABLE denied.t (id INT)",
+        "CREATE USER reader IDENTIFIED BY 'reader'",
+        "GRANT SELECT ON denied.* TO reader",
+    )
+    with pymysql.connect(unix_socket=str(mariadb.socket), user="root") as connection:
+        for statement in statements:
+            connection.cursor().execute(statement)
     database = open_at(url.set(username="reader", password="reader").render_as_string(False))
     with pytest.raises(DatabaseUnavailable, match=r"lacks a right.*INSERT command denied"):
         database.write(lambda connection: connection.execute(sa.text("INSERT INTO t VALUES (1)")))

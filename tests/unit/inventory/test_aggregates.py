@@ -3,18 +3,17 @@
 """Aggregates by their names, ids and uuids, and the zones of their hosts."""
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from inventory import aggregates
 from inventory.aggregates import AggregateRecord
 from inventory.refusals import Malformed, Unknown
-from tests.databases import execute, migrated
+from tests.databases import a_uuid, execute, migrated
 
 
 def a_record(number: int, name: str, *hosts: str, **metadata: Any) -> AggregateRecord:
-    return AggregateRecord(number, str(uuid4()), name, list(hosts), metadata)
+    return AggregateRecord(number, a_uuid(f"{number} {name}"), name, list(hosts), metadata)
 
 
 FIRST, SECOND = a_record(1, "north"), a_record(2, "3")
