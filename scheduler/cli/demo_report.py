@@ -44,7 +44,7 @@ class Report:
 
     def explained(self, explained: Explanation) -> None:
         """Show survivors filter by filter, then weights; or why there was no host."""
-        explanation.write(explanation.told(json_value(explained)), self._stream)
+        telling.write_story(explanation.told(json_value(explained)), self._stream)
 
     def answer(
         self, title: str, uuids: Sequence[str], answer: Sequence[Sequence[Selection]]

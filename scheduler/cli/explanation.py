@@ -5,10 +5,9 @@
 Source: scheduler.decision.explaining.Explanation, by json_value() or over RPC.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from scheduler.cli import telling
 from scheduler.cli.telling import Table
 
 Document = Mapping[str, Any]
@@ -86,15 +85,6 @@ def about(explained: Document, host: str) -> list[str | Table]:
         raise ValueError(f"there was no host {host!r}")
     chosen = next((each for each in explained["verdicts"] if each["chosen"]), None)
     return [part for each in found for part in _about(each, chosen, explained)]
-
-
-def write(story: Iterable[str | Table], stream: TextIO) -> None:
-    """Print lines and tables; those without rows are left out."""
-    for part in story:
-        if isinstance(part, str):
-            stream.write(f"{part}\n")
-        elif part.rows:
-            telling.write(part, stream)
 
 
 def weight(value: float | None) -> str:

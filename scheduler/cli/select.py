@@ -26,7 +26,7 @@ from scheduler.cli.base import (
     seconds,
     write,
 )
-from scheduler.cli.telling import Table
+from scheduler.cli.telling import Table, write_story
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
@@ -143,7 +143,7 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             json.dump(found, self.app.stdout, indent=2)
             self.app.stdout.write("\n")
         else:
-            explanation.write(_story(found, parsed_args.limit), self.app.stdout)
+            write_story(_story(found, parsed_args.limit), self.app.stdout)
         if found["decision"]["shortage"]:
             # What a tenant would be told.
             raise NoValidHost(found["decision"]["shortage"]["reason"])

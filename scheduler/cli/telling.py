@@ -40,11 +40,16 @@ class TellingCommand(Command):  # type: ignore[misc]  # cliff has no types
             json.dump(document, stdout, indent=2)
             stdout.write("\n")
             return
-        for part in story:
-            if isinstance(part, str):
-                stdout.write(f"{_plain(part)}\n")
-            elif part.rows:
-                write(part, stdout)
+        write_story(story, stdout)
+
+
+def write_story(story: Iterable[str | Table], stdout: Any) -> None:
+    """Print lines and tables; those without rows are left out."""
+    for part in story:
+        if isinstance(part, str):
+            stdout.write(f"{_plain(part)}\n")
+        elif part.rows:
+            write(part, stdout)
 
 
 def write(table: Table, stdout: Any) -> None:

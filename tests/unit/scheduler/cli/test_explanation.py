@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scheduler.cli import explanation
+from scheduler.cli import explanation, telling
 from scheduler.decision.explaining import Extent, explain
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.chance import ChanceScheduler
@@ -110,6 +110,8 @@ def test_a_host_that_passes_may_be_refused_all_the_same():
 def test_what_is_written():
     stream = io.StringIO()
     found = explained()
-    explanation.write(["A line.", *explanation.told(found), explanation.near_misses(found)], stream)
+    telling.write_story(
+        ["A line.", *explanation.told(found), explanation.near_misses(found)], stream
+    )
     assert stream.getvalue().startswith("A line.\n\nHosts left by each filter\n+---")
     assert "Any one of these" not in stream.getvalue()
