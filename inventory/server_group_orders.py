@@ -23,9 +23,8 @@ from inventory.refusals import InUse, Malformed, Unknown
 from inventory.tables import allocations, server_group_members
 from inventory.tables import claimed_groups as claimed_table
 from inventory.tables import server_groups as table
+from scheduler.objects.instance_group import APART, POLICIES, TOGETHER
 
-TOGETHER, APART = "affinity", "anti-affinity"
-POLICIES = (TOGETHER, APART, "soft-affinity", "soft-anti-affinity")
 # How many members of a group may be on one host.
 MOST = "max_server_per_host"
 _REVISION = "server_groups"

@@ -5,20 +5,19 @@
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from scheduler.objects.instance_group import APART, POLICIES, TOGETHER
 from scheduler.objects.request_spec import RequestSpec
 
 # How many members each host has, for (group, members, all but these, alternates count as well).
 Members = Callable[[str, Collection[str], Collection[str], bool], Counter[str]]
-TOGETHER, APART = "affinity", "anti-affinity"
-# All policies: who prefers to be with others, or without them, has to know of them as well.
-POLICIES = (TOGETHER, APART, "soft-affinity", "soft-anti-affinity")
 
 
 def with_members(spec: RequestSpec, uuids: Collection[str], members: Members) -> RequestSpec:
     """Return a request with the hosts on which other members of its group are, or will be.
 
     Callers know those of a moment ago, and not what was claimed since. Who must be together goes
-    where the others are; with other policies a host has at least as many as either knows.
+    where the others are; with other policies, soft ones too, a host has at least as many as either
+    knows.
     """
     group = spec.instance_group
     if group is None or group.uuid is None or group.policy not in POLICIES:

@@ -13,7 +13,6 @@ from inventory.claimed_documents import NUMA, PCI
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NodeDocuments
 from inventory.orders import Claim, Order
-from scheduler.claiming.groups import POLICIES
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import GROUP, NUMERIC, GroupLimit
 from scheduler.decision.outcome import Candidate, Decision, Placement, Taken
@@ -23,6 +22,7 @@ from scheduler.objects.documents import (
     numa_topology_to_json,
     pci_pools_to_json,
 )
+from scheduler.objects.instance_group import POLICIES
 from scheduler.objects.request_spec import RequestSpec
 
 # What limits are totals and ratios of: columns of compute_nodes and attributes of hosts.

@@ -18,6 +18,7 @@ from scheduler.cli.base import (
     table,
     write,
 )
+from scheduler.objects.instance_group import APART, POLICIES, TOGETHER
 
 LIST = {"id": "ID", "name": "Name", "policy": "Policy"}
 LONG = {**LIST, "members": "Members"}
@@ -57,8 +58,8 @@ class ServerGroupCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
         parser.add_argument("name", help="A name that no other server group has.")
         parser.add_argument(
             "--policy",
-            choices=server_group_orders.POLICIES,
-            default="affinity",
+            choices=POLICIES,
+            default=TOGETHER,
             help="On one host or on several ones; soft means as far as possible (affinity).",
         )
         parser.add_argument(
@@ -124,10 +125,9 @@ class ServerGroupRemoveInstance(ShowOne):  # type: ignore[misc]  # cliff has no 
 
 
 def _policy_without_most(asked: Any) -> str | None:
-    apart = server_group_orders.APART
-    if asked.max_per_host is None or asked.policy == apart:
+    if asked.max_per_host is None or asked.policy == APART:
         return None
-    return f"argument --max-per-host: is for the policy {apart}, not for {asked.policy}"
+    return f"argument --max-per-host: is for the policy {APART}, not for {asked.policy}"
 
 
 def _with_members(parser: Any) -> Any:

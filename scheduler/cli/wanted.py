@@ -13,12 +13,10 @@ from scheduler.decision.largest import CEILING
 from scheduler.objects.destination import Destination
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
-from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.instance_group import APART, POLICIES, InstanceGroup
 from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
 from scheduler.objects.request_spec import RequestSpec
 
-APART = "anti-affinity"
-POLICIES = ("affinity", APART, "soft-affinity", "soft-anti-affinity")
 _FORM = "[NAME=]VCPUS,RAM_MB,DISK_GB"
 _PAIRS = {
     "--extra-spec": "Of every flavor. NUMA cells are made from hw:numa_nodes and the like.",

@@ -10,13 +10,11 @@ from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Candidate, Refusal
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.refusing import limits, refusals
-from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.instance_group import TOGETHER, InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
 
 # How many of the hosts that would be the first to fit are named.
 NEAREST = 3
-# The policy of groups whose members have to be on one host.
-TOGETHER = "affinity"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from scheduler.objects.presence import FieldPresence
 
+# The policies that are rules, and all of them.
+TOGETHER, APART = "affinity", "anti-affinity"
+POLICIES = (TOGETHER, APART, "soft-affinity", "soft-anti-affinity")
+
 
 @dataclass(slots=True)
 class InstanceGroup(FieldPresence):
