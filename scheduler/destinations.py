@@ -102,9 +102,8 @@ class Destinations:
         if self.claimer is not None and not request.spec.is_rebuild:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             request = _brought_up_to_date(request, uuids, self.claimer)
-        course = Course(caller, asked.instance_uuids, time.monotonic())
         driver = self.driver
-        with self._hosts(request.spec, course) as hosts:
+        with self.hosts(request.spec, driver.view_max_age) as hosts:
             picture = hosts.detached()
         extent.pause()
         decision = driver.decide(picture.working_copy(), request)
@@ -238,22 +237,31 @@ class Destinations:
         return decision
 
     @contextmanager
-    def _hosts(self, spec: RequestSpec, course: Course, fresh: bool = False) -> Iterator[HostTable]:
+    def hosts(
+        self, spec: RequestSpec, max_age: float | None, fresh: bool = False
+    ) -> Iterator[HostTable]:
         """Yield the table, locked, with the levels of trust if the request needs them.
+
+        For max_age and fresh see HostView.current().
+        """
+        # Asked before the table is locked: the service may take its time.
+        levels = levels_for(
+            spec, self.driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
+        )
+        with self.view.current(max_age, fresh) as hosts:
+            if levels is not None:
+                self.view.set_trust(levels)
+            yield hosts
+
+    @contextmanager
+    def _hosts(self, spec: RequestSpec, course: Course, fresh: bool = False) -> Iterator[HostTable]:
+        """Yield the same to a request, whose course has how long that took.
 
         fresh asks for what was committed until now, however old the driver lets the view be.
         """
-        driver = self.driver
-        max_age = driver.view_max_age
         with ExitStack() as locked:
             with course.stage("view"):
-                # Asked before the table is locked: the service may take its time.
-                levels = levels_for(
-                    spec, driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
-                )
-                hosts = locked.enter_context(self.view.current(max_age, fresh))
-                if levels is not None:
-                    self.view.set_trust(levels)
+                hosts = locked.enter_context(self.hosts(spec, self.driver.view_max_age, fresh))
             course.view_age = self.view.age
             yield hosts
 

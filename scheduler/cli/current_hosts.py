@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from cliff.app import App
 
 from inventory.engine import Database
-from scheduler.attestation import levels_for
 from scheduler.claiming.groups import with_members
 from scheduler.cli.base import conf_of, database_of
 from scheduler.decision.capacity import Means
@@ -59,13 +58,8 @@ class CurrentHosts:
 
     def table(self, spec: RequestSpec) -> HostTable:
         """Return a working copy of the hosts, with their levels of trust if a request asks."""
-        driver, view = self.destinations.driver, self.destinations.view
-        attestation = self.destinations.attestation
-        levels = levels_for(spec, driver.plan, attestation, view.nodenames)
         # Nobody else reads into this view, so its copy holds.
-        with view.current() as hosts:
-            if levels is not None:
-                view.set_trust(levels)
+        with self.destinations.hosts(spec, None) as hosts:
             return hosts.working_copy()
 
 
