@@ -4,8 +4,9 @@
 
 Every order counts the revision of aggregates up before it reads any. Until its transaction ends no
 other order gets further than that, so what was checked stays true, and all schedulers see the
-change at their next decision. All functions raise OperationRefused, after which the transaction is
-to be rolled back.
+change at their next decision. It counts the eligibility of the hosts concerned as well, before it
+looks for claims there: what was decided before it cannot be claimed after it. All functions raise
+OperationRefused, after which the transaction is to be rolled back.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +16,15 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import aggregate_properties, aggregates, names, revisions, services, zone_changes
+from inventory import (
+    aggregate_properties,
+    aggregates,
+    eligibility,
+    names,
+    revisions,
+    services,
+    zone_changes,
+)
 from inventory.aggregates import AggregateRecord
 from inventory.chunks import chunks
 from inventory.names import some
@@ -24,6 +33,7 @@ from inventory.tables import aggregate_hosts, aggregate_metadata, utc_now
 from inventory.tables import aggregates as table
 from inventory.tables import services as services_table
 from inventory.zone_changes import Zones
+from scheduler.objects.aggregate import PROJECT_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +89,9 @@ def change(connection: sa.Connection, text: str, asked: Change, zones: Zones) ->
 
 def add_host(connection: sa.Connection, text: str, host: str, zones: Zones) -> dict[str, Any]:
     """Add a host that has a compute service."""
-    name = _existing(connection, host)
     before = _begin(connection)
     record = aggregates.find(before, text)
+    name = _existing(connection, host)
     if _member(record, name):
         raise InUse(f"host {name} is in aggregate {record.name} already")
     connection.execute(sa.insert(aggregate_hosts).values(aggregate_id=record.id, host=name))
@@ -115,7 +125,13 @@ def _end(
     zones: Zones,
 ) -> dict[str, Any]:
     """Check what has become of the zones of hosts; return the aggregate as it is now."""
-    zone_changes.check(connection, before, hosts, zones)
+    after = aggregates.everything(connection)
+    is_now = next(each for each in after if each.id == record.id)
+    # Whether other hosts are open to a project depends on whether any is set aside for it.
+    if any(key.startswith(PROJECT_KEY) for key in {*record.metadata, *is_now.metadata}):
+        eligibility.advance_all(connection)
+    eligibility.advance(connection, hosts)
+    zone_changes.check(connection, (before, after), hosts, zones)
     stamp = sa.update(table).where(table.c.id == record.id).values(updated_at=utc_now())
     connection.execute(stamp)
     return _shown(connection, record.id)
@@ -169,7 +185,7 @@ def _existing(connection: sa.Connection, host: str) -> str:
     row = services.find(connection, host, services.COMPUTE[0])
     if row is not None:
         live = sa.and_(services_table.c.id == row.id, services_table.c.deleted == 0)
-        query = sa.select(services_table.c.host).where(live).with_for_update(read=True)
+        query = sa.select(services_table.c.host).where(live).with_for_update()
         name: str | None = connection.scalar(query)
         if name is not None:
             return name

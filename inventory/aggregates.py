@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aggregates: sets of hosts with metadata, availability zones among them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import revisions
+from inventory import eligibility, revisions
 from inventory.refusals import Malformed, Unknown
 from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, utc_now
 
@@ -92,7 +92,7 @@ def show(connection: sa.Connection, text: str) -> dict[str, Any]:
 
 
 def create(
-    connection: sa.Connection, name: str, hosts: Iterable[str], metadata: Mapping[str, str]
+    connection: sa.Connection, name: str, hosts: Collection[str], metadata: Mapping[str, str]
 ) -> int:
     """Create an aggregate and return its id; a name that exists raises DBDuplicateEntry."""
     result = connection.execute(
@@ -113,6 +113,7 @@ def create(
             ],
         )
     revisions.advance(connection, revisions.AGGREGATES)
+    eligibility.advance(connection, hosts)
     return identity
 
 

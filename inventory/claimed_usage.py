@@ -47,8 +47,8 @@ class Change:
     """What a request changes of one node; vcpus, memory_mb and disk_mb may be negative.
 
     takes says that something is claimed there, which a deleted node has no room for. limits are
-    the lowest of {vcpu, memory_mb, disk_gb} that filters have set, made from what is known of the
-    node, which must still be true. documents are columns to be
+    the lowest of {vcpu, memory_mb, disk_gb} that filters have set. What is known of the node, which
+    the decision was made from, must still be true. documents are columns to be
     written, if the row still has the generation, where one is given.
     """
 

@@ -4,7 +4,7 @@
 
 One transaction claims for all instances of a request, or for none. It locks in this order, as all
 who claim or audit do, so that none waits for one that waits for it: the row of the server group,
-rows of nodes by their ids, rows of claims, the revision of aggregates. Source: design, section 5.
+rows of nodes by their ids, rows of claims. Source: design, sections 5 and 11.
 """
 
 import time
@@ -21,20 +21,17 @@ from inventory import (
     claimed_nodes,
     compute_nodes,
     group_claims,
-    revisions,
     standing_claims,
 )
 from inventory.chunks import chunks
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NoRoom
 from inventory.orders import ALTERNATE, CONFIRMED, PENDING, Claim, Claimed, Identity, Order
-from inventory.revisions import AGGREGATES
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
 # Made once: making a statement costs more than to run it.
 _INSERT = sa.insert(table)
-CHANGED = "aggregates have changed"
 
 
 class ClaimLost(Exception):
@@ -79,12 +76,10 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     if order.group and not claimed_groups.lock(connection, order.group.uuid):
         raise GroupUnlisted(order.group.uuid)
     identity = order.identity
-    standing, zero, aggregates = standing_claims.of(connection, identity.uuids)
+    standing, zero = standing_claims.of(connection, identity.uuids)
     repeated = _repeated(connection, standing, identity, order.lease)
     if repeated is not None:
         return repeated
-    if order.aggregates not in (None, aggregates):
-        raise ClaimLost((), CHANGED)
     if order.group:
         order = replace(order, claims=_as_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
@@ -92,9 +87,6 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     _check_unchanged(connection, old)
     moment = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, _rows(order, kept, moment))
-    # Who changes them from now on waits, and sees the claim.
-    if order.aggregates is not None and order.aggregates != revisions.held(connection, AGGREGATES):
-        raise ClaimLost((), CHANGED)
     left = {row.compute_node_id for row in old}
     return Claimed([each.answer for each in kept if not each.alternate], left=left)
 
@@ -105,7 +97,7 @@ def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Cla
     That is what is pending for its instances, which a new request takes the place of anyway. None
     where there was nothing of either. Raises ClaimLost, Outdated and PartlyAnswered.
     """
-    standing, *_ = standing_claims.of(connection, identity.uuids)
+    standing, _ = standing_claims.of(connection, identity.uuids)
     repeated = _repeated(connection, standing, identity, lease)
     if repeated is not None:
         return repeated
@@ -157,7 +149,7 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
     Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
     ClaimLost when somebody else is at it.
     """
-    standing, *_ = standing_claims.of(connection, uuids)
+    standing, _ = standing_claims.of(connection, uuids)
     return _give_back(connection, [row for row in standing if host in (None, row.host)])
 
 
@@ -199,7 +191,8 @@ def _write_usage(
     try:
         refused = claimed_nodes.write(connection, changes, old, instead)
     except NoRoom as error:
-        raise ClaimLost({error.node_id}, "a host has less room than it had") from None
+        reason = "a host has less room or other rules than it had"
+        raise ClaimLost({error.node_id}, reason) from None
     return chosen + [each for each in alternates if each.node_id not in refused]
 
 

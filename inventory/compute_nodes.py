@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import named_rows
+from inventory import eligibility, named_rows
 from inventory.chunks import chunks
 from inventory.named_rows import columns, named
 from inventory.tables import compute_nodes as table
@@ -75,6 +75,9 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
     nodes = [_with_exact_disk(node) for node in nodes]
     hosts = {node["host"] for node in nodes}
     ids = _ids(connection, hosts)
+    eligibility.advance_services(
+        connection, [node["host"] for node in nodes if _place(node) not in ids]
+    )
     if _revive(connection, [node for node in nodes if _place(node) not in ids]):
         ids = _ids(connection, hosts)
     new = [node for node in nodes if _place(node) not in ids]
@@ -159,8 +162,11 @@ def by_ids(connection: sa.Connection, ids: Iterable[int], names: Sequence[str] =
 
 
 def written_since(connection: sa.Connection, moment: datetime) -> list[Any]:
-    """Return (id, generation) of the rows, dead ones included, that were written since moment."""
-    query = named_rows.written_since(table, ("id", "generation"))
+    """Return the rows, dead ones included, that were written since moment.
+
+    Of each its id, its generation and its eligibility_revision.
+    """
+    query = named_rows.written_since(table, ("id", "generation", eligibility.REVISION))
     return named(connection.execute(query, {"moment": moment}))
 
 

@@ -18,7 +18,7 @@ class Claim:
     """What one instance is to take of a node; disk in MB, documents as JSON.
 
     limits are {vcpu, memory_mb, disk_gb} as far as filters have set them; known are columns of the
-    node that they were made from, which must still be the same. about holds columns that
+    node that the decision was made from, which must still be the same. about holds columns that
     only describe the instance. An alternate has no documents, and is given up where it does not
     fit.
     """
@@ -61,10 +61,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The claims of one request; leases in seconds.
-
-    aggregates is the revision of the aggregates that it was decided by, None for any.
-    """
+    """The claims of one request; leases in seconds."""
 
     request_id: str | None
     digest: str
@@ -74,7 +71,6 @@ class Order:
     group: GroupRule | None = None
     documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
     attempt: int = 0
-    aggregates: int | None = None
 
     @property
     def identity(self) -> Identity:

@@ -29,18 +29,6 @@ def current_and_now(connection: sa.Connection) -> tuple[dict[str, int], datetime
     return {row.name: row.revision for row in rows if row.name is not None}, rows[0].now
 
 
-_HELD = (
-    sa.select(revisions.c.revision)
-    .where(revisions.c.name == sa.bindparam("of"))
-    .with_for_update(read=True)
-)
-
-
-def held(connection: sa.Connection, name: str) -> int:
-    """Return a revision, 0 before the first; it stays so until the end of the transaction."""
-    return connection.scalar(_HELD, {"of": name}) or 0
-
-
 def advance(connection: sa.Connection, name: str) -> None:
     """Count one more change of the named table, in the transaction that makes it."""
     statement = (

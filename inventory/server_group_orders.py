@@ -142,14 +142,19 @@ def _begin(connection: sa.Connection, text: str) -> tuple[sa.Row[Any], set[str]]
     """Wait for all other orders, and for who claims; return a group with its members."""
     revisions.advance(connection, _REVISION)
     row = _find(_rows(connection), text)
-    if not claimed_groups.lock(connection, row.uuid):
-        try:
-            connection.execute(sa.insert(claimed_table).values(uuid=row.uuid, claims=0))
-        # Somebody is about to claim for the first member.
-        except DBDuplicateEntry:
-            claimed_groups.lock(connection, row.uuid)
+    _lock(connection, row.uuid)
     claimed = sa.select(allocations.c.instance_uuid).where(allocations.c.group_uuid == row.uuid)
     return row, {*_members(connection, row), *connection.scalars(claimed)}
+
+
+def _lock(connection: sa.Connection, uuid: str) -> None:
+    """Let nobody claim for a group until the transaction ends, also where nobody has yet."""
+    if not claimed_groups.lock(connection, uuid):
+        try:
+            connection.execute(sa.insert(claimed_table).values(uuid=uuid, claims=0))
+        # Somebody is about to claim for the first member.
+        except DBDuplicateEntry:
+            claimed_groups.lock(connection, uuid)
 
 
 def _check_single(connection: sa.Connection, uuids: Sequence[str]) -> None:
@@ -191,7 +196,7 @@ def _name_group(connection: sa.Connection, uuids: Sequence[str], group: str | No
 
 def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
     # Whoever claims for a member has locked it, and what is claimed already is seen.
-    claimed_groups.lock(connection, row.uuid)
+    _lock(connection, row.uuid)
     places = claimed_groups.members(connection, row.uuid, _members(connection, row))
     if places and not force:
         hosts = {host for found in places.values() for host in found}

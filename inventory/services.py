@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import aggregates, revisions
+from inventory import aggregates, eligibility, revisions
 from inventory.named_rows import columns, named
 from inventory.tables import services as table
 from inventory.tables import utc_now
@@ -220,8 +220,11 @@ def _automatic() -> sa.ColumnElement[bool]:
 
 
 def _switch(connection: sa.Connection, where: sa.ColumnElement[bool], **values: Any) -> None:
+    where = sa.and_(where, table.c.deleted == 0)
+    hosts = connection.scalars(sa.select(table.c.host).where(where)).all()
     changed = connection.execute(
-        sa.update(table).where(where, table.c.deleted == 0).values(updated_at=utc_now(), **values)
+        sa.update(table).where(where).values(updated_at=utc_now(), **values)
     )
     if changed.rowcount:
+        eligibility.advance(connection, hosts)
         revisions.advance(connection, revisions.SERVICES)

@@ -10,9 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.chunks import chunks
-from inventory.revisions import AGGREGATES
 from inventory.tables import allocations as table
-from inventory.tables import revisions, utc_moment
+from inventory.tables import utc_moment
 
 # Made once: making a statement costs more than to run it.
 _COLUMNS = (
@@ -26,24 +25,22 @@ _BY_IDS = sa.select(*_COLUMNS).where(table.c.id.in_(_VALUES))
 _HOW_MANY = sa.select(
     sa.select(sa.func.count()).where(table.c.instance_uuid.in_(_VALUES)).scalar_subquery(),
     utc_moment(),
-    sa.select(revisions.c.revision).where(revisions.c.name == AGGREGATES).scalar_subquery(),
 )
 
 
-def of(connection: sa.Connection, uuids: Iterable[str]) -> tuple[list[sa.Row[Any]], datetime, int]:
-    """Return the claims of instances, the database's time when time.monotonic() was 0, and the
-    revision of the aggregates.
+def of(connection: sa.Connection, uuids: Iterable[str]) -> tuple[list[sa.Row[Any]], datetime]:
+    """Return the claims of instances, and the database's time when time.monotonic() was 0.
 
     Most requests are new: that there are no claims is cheap to learn, and the rest comes with it.
     However late the answer is, that time is never too early: audits take what is older than what
     they have seen for confirmed by it.
     """
-    uuids, number, zero, revision = list(uuids), 0, datetime.min, 0
+    uuids, number, zero = list(uuids), 0, datetime.min
     for some in chunks(uuids):
         asked = time.monotonic()
-        found, now, revision = connection.execute(_HOW_MANY, {"values": some}).one()
+        found, now = connection.execute(_HOW_MANY, {"values": some}).one()
         number, zero = number + found, now - timedelta(seconds=asked)
-    return _all(connection, _OF_INSTANCES, uuids) if number else [], zero, revision or 0
+    return _all(connection, _OF_INSTANCES, uuids) if number else [], zero
 
 
 def again(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:

@@ -109,6 +109,8 @@ compute_nodes = sa.Table(
     sa.Column("free_disk_mb", sa.BigInteger),
     # Ours: how many claims count in the usage besides the instances that were seen.
     sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
+    # Ours: how often what makes the host eligible has changed; see inventory.eligibility.
+    sa.Column("eligibility_revision", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
     **OPTIONS,
 )
@@ -129,6 +131,8 @@ services = sa.Table(
     sa.Column("version", sa.Integer, server_default="0"),
     # Ours: NULL, or why the host gets no new instances for now, "" where nobody said.
     _name("maintenance", nullable=True),
+    # Ours: see inventory.eligibility.
+    sa.Column("eligibility_revision", sa.Integer, nullable=False, server_default="0"),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),

@@ -31,16 +31,16 @@ class Zones:
 
 def check(
     connection: sa.Connection,
-    before: Sequence[AggregateRecord],
+    change: tuple[Sequence[AggregateRecord], Sequence[AggregateRecord]],
     hosts: Iterable[str],
     zones: Zones,
 ) -> None:
     """Raise InUse for a change that was made but may not be committed.
 
     That is one that puts any of these hosts into two zones, or changes the zone of one that has
-    instances or claims for some. before are the aggregates as they were.
+    instances or claims for some. change are the aggregates as they were and as they will be.
     """
-    after = aggregates.everything(connection)
+    before, after = change
     was, will_be = aggregates.zones_by_host(before), aggregates.zones_by_host(after)
     nowhere: set[str] = set()
     moving: dict[str, str] = {}

@@ -174,10 +174,7 @@ class Destinations:
                 return decision, None, answer
             texts = [selections_to_json(each) for each in answer]
             asked = Asked(walk.request_id, walk.digest, request, decision, decided, texts)
-            order = order_of(asked, claimer.terms, self.view.reports)
-            # Who loses again and again to changes of aggregates takes them as they were.
-            if 2 * walk.course.conflicts < claimer.terms.attempts:
-                order = replace(order, aggregates=self.view.aggregates_revision)
+            order = order_of(asked, claimer.terms, self.view)
             self.view.reserve(decision, request.spec)
         return decision, order, answer
 

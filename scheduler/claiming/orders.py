@@ -4,14 +4,15 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from inventory.claimed_documents import NUMA, PCI
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NodeDocuments
+from inventory.eligibility import REVISION
 from inventory.orders import Claim, Order
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.limits import GROUP, NUMERIC, GroupLimit
@@ -37,8 +38,16 @@ _MADE_FROM = {
         "disk_allocation_ratio": "disk_allocation_ratio",
     },
 }
-# Tells whether an instance was seen on a node: (uuid, host, node).
-Reports = Callable[[str, str, str], bool]
+
+
+class View(Protocol):
+    """What else is known of the hosts that were decided on."""
+
+    def reports(self, uuid: str, host: str, node: str) -> bool:
+        """Return whether the agent of a node has reported an instance there."""
+
+    def eligibility(self, node_id: int) -> int:
+        """Return the eligibility_revision of a node's row that the decision was made by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +74,12 @@ class Asked:
     answers: Sequence[str]
 
 
-def order_of(asked: Asked, terms: Terms, reports: Reports) -> Order:
+def order_of(asked: Asked, terms: Terms, view: View) -> Order:
     """Return the claims that hold a decision."""
     spec, placements = asked.request.spec, asked.decision.placements
     about = _about(spec)
     claims = [
-        _claim(asked.hosts, each, answer, about, reports)
+        _claim(asked.hosts, each, answer, about, view)
         for each, answer in zip(placements, asked.answers, strict=True)
     ]
     documents = {
@@ -80,7 +89,7 @@ def order_of(asked: Asked, terms: Terms, reports: Reports) -> Order:
     }
     if terms.alternates_lease is not None and not documents:
         pairs = list(zip(claims, placements, strict=True))
-        claims += [each for pair in pairs for each in _alternates(asked.hosts, *pair)]
+        claims += [each for pair in pairs for each in _alternates(asked.hosts, *pair, view)]
     return Order(
         request_id=asked.request_id,
         digest=asked.digest,
@@ -103,7 +112,7 @@ def attempt_of(spec: RequestSpec) -> int:
 
 
 def _claim(
-    hosts: HostTable, placement: Placement, answer: str, about: Mapping[str, Any], reports: Reports
+    hosts: HostTable, placement: Placement, answer: str, about: Mapping[str, Any], view: View
 ) -> Claim:
     chosen, taken = placement.chosen, placement.taken or Taken(0, 0, 0)
     # Of an old caller that gave no id either. What has no name cannot be asked for again, nor be
@@ -118,16 +127,18 @@ def _claim(
         memory_mb=taken.memory_mb,
         disk_mb=taken.disk_mb,
         limits=_limits(chosen),
-        known=_known(hosts, chosen),
+        known=_known(hosts, chosen, view),
         answer=answer,
-        in_place=reports(uuid, chosen.host, chosen.nodename),
+        in_place=view.reports(uuid, chosen.host, chosen.nodename),
         numa=guest_topology_to_json(taken.cells) if taken.cells else None,
         pci=pci_pools_to_json(taken.devices) if taken.devices else None,
         about=about,
     )
 
 
-def _alternates(hosts: HostTable, claim: Claim, placement: Placement) -> Iterator[Claim]:
+def _alternates(
+    hosts: HostTable, claim: Claim, placement: Placement, view: View
+) -> Iterator[Claim]:
     """Yield claims like that of a placement for its alternates."""
     for each in placement.alternates:
         yield replace(
@@ -136,7 +147,7 @@ def _alternates(hosts: HostTable, claim: Claim, placement: Placement) -> Iterato
             host=each.host,
             node=each.nodename,
             limits=_limits(each),
-            known=_known(hosts, each),
+            known=_known(hosts, each, view),
             answer=None,
             in_place=False,
             alternate=True,
@@ -149,9 +160,9 @@ def _limits(candidate: Candidate) -> dict[str, float]:
     return {name: each for name, each in limits.items() if math.isfinite(each)}
 
 
-def _known(hosts: HostTable, candidate: Candidate) -> dict[str, float]:
-    """Return the columns of compute_nodes that the limits of a host were made from."""
-    known = {}
+def _known(hosts: HostTable, candidate: Candidate, view: View) -> dict[str, float]:
+    """Return the columns of compute_nodes that a host and its limits were chosen by."""
+    known: dict[str, float] = {REVISION: view.eligibility(hosts.get(candidate.row, "node_id"))}
     for name in _limits(candidate):
         for column, attribute in _MADE_FROM[name].items():
             value = hosts.get(candidate.row, attribute)

@@ -8,11 +8,8 @@ from scheduler.decision import aggregate_metadata
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
-from scheduler.objects.aggregate import Aggregate
+from scheduler.objects.aggregate import PROJECT_KEY, Aggregate
 from scheduler.objects.request_spec import RequestSpec
-
-# One metadata value is too short for many projects: filter_tenant_id2 and so on name further ones.
-PREFIX = "filter_tenant_id"
 
 
 class AggregateMultiTenancyIsolation(BaseHostFilter):
@@ -36,5 +33,5 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
 
 def _projects(aggregates: Iterable[Aggregate] | None) -> set[str]:
-    keys = aggregate_metadata.keys(aggregates, PREFIX)
+    keys = aggregate_metadata.keys(aggregates, PROJECT_KEY)
     return {each for key in keys for each in aggregate_metadata.split_values(aggregates, key)}

@@ -3,7 +3,7 @@
 """What changed in the inventory since a moment, read in one transaction."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,15 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_log import log
 
-from inventory import aggregates, allocations, compute_nodes, instances, revisions, services
+from inventory import (
+    aggregates,
+    allocations,
+    compute_nodes,
+    eligibility,
+    instances,
+    revisions,
+    services,
+)
 from inventory.aggregates import AggregateRecord
 from scheduler.host_view import instance_facts, rows
 from scheduler.host_view.rows import seconds, written
@@ -22,6 +30,8 @@ LOG = log.getLogger(__name__)
 OVERLAP = timedelta(seconds=10)
 # A refresh that takes longer, in seconds, is worth a line.
 SLOW = 1.0
+# What is read of a node: more than agents push, which know nothing of aggregates.
+NODE_COLUMNS = (*rows.COLUMNS, eligibility.REVISION)
 # What is read of a service: how it is switched, and when it was last seen.
 SERVICE_COLUMNS = (
     "host",
@@ -39,14 +49,16 @@ class Changes:
     """Rows to apply. None for services or aggregates means that they were not read.
 
     complete says that these are all live rows, so that what is missing is gone; so is what is
-    missing of the instances of hosts. claims are all that count on the nodes. now and revisions are
-    those of a reading that the next one starts from.
+    missing of the instances of hosts. claims are all that count on the nodes. eligibility has the
+    eligibility_revision of nodes by their ids, as it was together with services and aggregates. now
+    and revisions are those of a reading that the next one starts from.
     """
 
     complete: bool
     now: datetime = datetime.min
     revisions: Mapping[str, int] = field(default_factory=dict)
     nodes: list[Any] = field(default_factory=list)
+    eligibility: Mapping[int, int] = field(default_factory=dict)
     claims: Sequence[Any] = ()
     instances: list[Any] = field(default_factory=list)
     hosts: Collection[str] = ()
@@ -85,11 +97,13 @@ class Wanted:
 def everything(connection: sa.Connection) -> Changes:
     """Return all live rows."""
     numbers, now = revisions.current_and_now(connection)
+    nodes = compute_nodes.all_live(connection, NODE_COLUMNS)
     return Changes(
         complete=True,
         now=now,
         revisions=numbers,
-        nodes=compute_nodes.all_live(connection, rows.COLUMNS),
+        nodes=nodes,
+        eligibility=_eligibility(nodes),
         claims=allocations.counted(connection),
         instances=instances.all_live(connection, instance_facts.COLUMNS),
         services=_services(connection),
@@ -99,7 +113,7 @@ def everything(connection: sa.Connection) -> Changes:
 
 def of_nodes(connection: sa.Connection, ids: Collection[int]) -> Changes:
     """Return the rows of some nodes, dead ones included, as far as they are there."""
-    nodes = compute_nodes.by_ids(connection, ids, rows.COLUMNS)
+    nodes = compute_nodes.by_ids(connection, ids, NODE_COLUMNS)
     return Changes(complete=False, nodes=nodes, claims=allocations.counted(connection, ids))
 
 
@@ -108,15 +122,13 @@ def since(connection: sa.Connection, last: Changes, wanted: Wanted) -> Changes:
     numbers, now = revisions.current_and_now(connection)
     found = Changes(complete=False, now=now, revisions=numbers)
     moment = last.now - OVERLAP
-    new = {
-        row.id
-        for row in compute_nodes.written_since(connection, moment)
-        if wanted.generations.get(row.id) != row.generation
-    }
+    marks = compute_nodes.written_since(connection, moment)
+    new = {mark.id for mark in marks if wanted.generations.get(mark.id) != mark.generation}
     new.update(wanted.nodes)
     if new:
         nodes = of_nodes(connection, new)
         found.nodes, found.claims = nodes.nodes, nodes.claims
+    found.eligibility = _eligibility(marks) | _eligibility(found.nodes)
     found.hosts = wanted.hosts
     found.instances = [
         *instances.written_since(connection, moment, instance_facts.COLUMNS),
@@ -134,6 +146,10 @@ def say_how_long(changes: Changes, took: float) -> None:
     level = logging.INFO if took > SLOW else logging.DEBUG
     what = "all" if changes.complete else "changes of"
     LOG.log(level, "Read %s %s nodes in %.1f ms", what, len(changes.nodes), 1000 * took)
+
+
+def _eligibility(found: Iterable[Any]) -> dict[int, int]:
+    return {node.id: node.eligibility_revision for node in found}
 
 
 def _moved(found: Changes, last: Changes, name: str) -> bool:

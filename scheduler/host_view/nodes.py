@@ -32,6 +32,9 @@ class Nodes:
         self._cell_uuid = cell_uuid
         # Of which generation the rows are; those of dead nodes stay until all are read anew.
         self.generations: dict[int, int] = {}
+        # How often what makes them eligible had changed when services and aggregates were read:
+        # what is pushed says nothing of these.
+        self.eligibility: dict[int, int] = {}
         # Hosts whose nodes have come or gone since somebody cleared this.
         self.moved: set[str] = set()
         self.services_at = float("-inf")
@@ -108,6 +111,7 @@ class Nodes:
         same = {node.id for node in nodes if known.get(node.id) == node.generation}
         # Whatever was known: the database may have been restored from a backup.
         self.generations = {each: known[each] for each in same}
+        self.eligibility.clear()
         return [node for node in nodes if node.id not in same] if same else list(nodes)
 
     def forget(self, node_ids: Collection[int]) -> None:
@@ -171,8 +175,8 @@ class Nodes:
 
     def _remove(self, row: int) -> None:
         node_id = self._node_id(row)
-        self.generations.pop(node_id, None)
-        self.consumed.pop(node_id, None)
+        for memory in (self.generations, self.eligibility, self.consumed):
+            memory.pop(node_id, None)
         self.moved.add(self._hosts.get(row, "host"))
         self._hosts.remove(row)
 

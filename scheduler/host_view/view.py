@@ -16,7 +16,6 @@ from threading import RLock
 from typing import Any
 
 from inventory.engine import Database, DatabaseUnavailable
-from inventory.revisions import AGGREGATES
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
@@ -73,10 +72,13 @@ class HostView:
         """How many seconds ago the last refresh began; infinite before the first one."""
         return time.monotonic() - self._read_at
 
-    @property
-    def aggregates_revision(self) -> int:
-        """The revision of the aggregates that the table has."""
-        return self._last.revisions.get(AGGREGATES, 0) if self._last else 0
+    def eligibility(self, node_id: int) -> int:
+        """Return the eligibility_revision that goes with a node's aggregates and services here.
+
+        It is -1, which no row has, for a node that was pushed and not read yet.
+        """
+        with self._lock:
+            return self._nodes.eligibility.get(node_id, -1)
 
     @contextmanager
     def current(self, max_age: float | None = None, fresh: bool = False) -> Iterator[HostTable]:
@@ -268,6 +270,7 @@ class HostView:
             # A push was faster than the reading, which says nothing of what was reserved since.
             outrun = read - {node.id for node in changes.nodes}
             doubtful = {each: mark for each, mark in doubtful.items() if each not in outrun}
+        self._nodes.eligibility.update(changes.eligibility)
         self._doubts.end(doubtful)
         if changes.aggregates is not None:
             self._aggregates.read(changes.aggregates)

@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 
 from scheduler.objects.presence import FieldPresence
 
+# How keys of metadata begin that set hosts aside for projects: one value is too short for many, so
+# filter_tenant_id2 and so on name further ones.
+PROJECT_KEY = "filter_tenant_id"
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(FieldPresence):

@@ -11,8 +11,7 @@ from scheduler.decision.by_value import rows_where
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.filters import BaseHostFilter
-from scheduler.filters.aggregate_multitenancy_isolation import PREFIX
-from scheduler.objects.aggregate import Aggregate
+from scheduler.objects.aggregate import PROJECT_KEY, Aggregate
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -43,5 +42,5 @@ class RequireTenantAggregate(BaseHostFilter):
 
 
 def _for_project(aggregates: Iterable[Aggregate] | None, project_id: str | None) -> bool:
-    keys = aggregate_metadata.keys(aggregates, PREFIX)
+    keys = aggregate_metadata.keys(aggregates, PROJECT_KEY)
     return any(project_id in aggregate_metadata.values(aggregates, key) for key in keys)

@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A claim and an order about aggregates at the same moment. MariaDB only: SQLite has one writer."""
+"""Claims that were decided before an order of an operator, which says what may go to a host."""
 
 from contextlib import closing
-from uuid import uuid4
 
 import pytest
 
@@ -12,10 +11,12 @@ from inventory import (
     claimed_nodes,
     claims,
     compute_nodes,
-    migrations,
-    revisions,
+    operations,
+    services,
 )
+from inventory.aggregate_orders import Change
 from inventory.claims import ClaimLost
+from inventory.eligibility import REVISION
 from inventory.orders import Claim, Order
 from inventory.refusals import InUse
 from inventory.zone_changes import Zones
@@ -23,28 +24,59 @@ from tests.claimed import claimed
 from tests.databases import a_node, a_uuid, open_at, save, serve
 
 UUID = a_uuid("u1")
+ZONES = Zones("nova", with_instances=True)
+
+
+def changing(aggregate, **change):
+    return lambda c: aggregate_orders.change(c, aggregate, Change(**change), ZONES)
+
+
+def adding(host, aggregate="zone"):
+    return lambda c: aggregate_orders.add_host(c, aggregate, host, ZONES)
+
+
+def closing_itself(connection):
+    row = services.find(connection, "h1", "nova-compute")
+    services.disable_automatically(connection, [row.id], "its libvirt does not answer")
+
+
+# All bear upon h1, which is in the aggregate "fast" and in none that is a zone.
+CONCERNING = {
+    "a zone": adding("h1"),
+    "out of an aggregate": lambda c: aggregate_orders.remove_host(c, "fast", "h1", ZONES),
+    "a property": changing("fast", properties={"ssd": "true"}),
+    "no property": changing("fast", without=["cpu"]),
+    "a zone by its aggregate": changing("fast", properties={"availability_zone": "z2"}),
+    "disabled": lambda c: operations.disable(c, "h1"),
+    "maintenance": lambda c: operations.begin_maintenance(c, "h1"),
+    "forced down": lambda c: operations.force_down(c, "h1"),
+    "disabled by its agent": closing_itself,
+    # Whether h1 is open to the project depends on whether any host is set aside for it.
+    "another host for a project": changing("other", properties={"filter_tenant_id": "p1"}),
+}
+UNRELATED = {
+    "another host": adding("h2"),
+    "a property": changing("other", properties={"ssd": "true"}),
+    "another service": lambda c: operations.disable(c, "h2"),
+    "a new aggregate": lambda c: aggregate_orders.create(c, "new", {"availability_zone": "z3"}),
+}
 
 
 @pytest.fixture
-def url(mariadb):
-    return mariadb.create_database(f"beside_{uuid4().hex}")
+def hosts(database):
+    """Return a database with two hosts and aggregates "zone", "fast" with h1, "other" with h2."""
+    save(database, a_node("h1"), a_node("h2"))
+    serve(database, "h1", "h2")
+    for name, key in (("zone", "availability_zone"), ("fast", "cpu"), ("other", "cpu")):
+        database.write(lambda c, n=name, k=key: aggregate_orders.create(c, n, {k: "z1"}))
+    database.write(adding("h1", "fast"))
+    database.write(adding("h2", "other"))
+    return database
 
 
-@pytest.fixture
-def database(url):
-    """Yield a database with a host, and an aggregate that is a zone and has no hosts."""
-    with closing(open_at(url)) as database:
-        migrations.sync(database)
-        save(database, a_node("h1"))
-        serve(database, "h1")
-        zone = {"availability_zone": "z1"}
-        database.write(lambda c: aggregate_orders.create(c, "a", zone))
-        yield database
-
-
-def an_order(database):
-    (row,) = database.read(compute_nodes.all_live)
-    seen = database.read(revisions.current)[revisions.AGGREGATES]
+def decided(database):
+    """Return what claims h1 by what is known of it now."""
+    (row,) = database.read(lambda c: compute_nodes.of_hosts(c, ["h1"]))
     claim = Claim(
         instance_uuid=UUID,
         node_id=row.id,
@@ -53,32 +85,57 @@ def an_order(database):
         vcpus=1,
         memory_mb=1,
         disk_mb=0,
+        known={REVISION: row.eligibility_revision},
     )
-    return Order("req-1", "any", [claim], 900, aggregates=seen)
+    return Order("req-1", "any", [claim], 900)
 
 
-def into_zone(connection):
-    aggregate_orders.add_host(connection, "a", "h1", Zones("nova"))
+@pytest.mark.parametrize("order", CONCERNING.values(), ids=CONCERNING)
+def test_a_claim_is_not_made_by_what_was_so_before_an_order(hosts, order):
+    wanted = decided(hosts)
+    hosts.write(order)
+    with pytest.raises(ClaimLost, match="other rules") as lost:
+        hosts.write(lambda c: claims.claim(c, wanted))
+    # These are read again before the next decision.
+    assert lost.value.nodes == {wanted.claims[0].node_id}
+    assert claimed(hosts) == {}
 
 
-def test_a_claim_does_not_slip_past_an_order(database, url, monkeypatch):
-    order, write = an_order(database), claimed_nodes.write
+@pytest.mark.parametrize("order", UNRELATED.values(), ids=UNRELATED)
+def test_an_order_for_other_hosts_costs_nothing(hosts, order):
+    wanted = decided(hosts)
+    hosts.write(order)
+    hosts.write(lambda c: claims.claim(c, wanted))
+    assert claimed(hosts) == {UUID: "pending"}
+
+
+def test_what_says_nothing_new_costs_nothing(hosts):
+    hosts.write(lambda c: operations.disable(c, "h1", "for a while"))
+    wanted = decided(hosts)
+    hosts.write(lambda c: operations.disable(c, "h1", "for a while"))
+    hosts.write(lambda c: claims.claim(c, wanted))
+
+
+def test_a_claim_does_not_slip_past_an_order_of_its_own_moment(hosts, url, monkeypatch):
+    if hosts.engine.dialect.name == "sqlite":
+        return  # It has one writer at a time.
+    wanted, write = decided(hosts), claimed_nodes.write
 
     def late(*arguments):
         monkeypatch.undo()
         with closing(open_at(url)) as other:
-            other.write(into_zone)
+            other.write(adding("h1"))
         return write(*arguments)
 
     monkeypatch.setattr(claimed_nodes, "write", late)
-    with pytest.raises(ClaimLost, match="aggregates have changed"):
-        database.write(lambda c: claims.claim(c, order))
-    assert claimed(database) == {}
+    with pytest.raises(ClaimLost, match="other rules"):
+        hosts.write(lambda c: claims.claim(c, wanted))
+    assert claimed(hosts) == {}
 
 
-def test_an_order_does_not_slip_past_a_claim(database):
-    order = an_order(database)
-    database.write(lambda c: claims.claim(c, order))
+def test_an_order_does_not_slip_past_a_claim(hosts):
+    wanted = decided(hosts)
+    hosts.write(lambda c: claims.claim(c, wanted))
     with pytest.raises(InUse):
-        database.write(into_zone)
-    assert claimed(database) == {UUID: "pending"}
+        hosts.write(lambda c: aggregate_orders.add_host(c, "zone", "h1", Zones("nova")))
+    assert claimed(hosts) == {UUID: "pending"}

@@ -9,16 +9,18 @@ from time import monotonic
 import pytest
 import sqlalchemy as sa
 
-from inventory import aggregate_orders, compute_nodes, instances
+from inventory import aggregate_orders, compute_nodes, instances, operations
 from inventory.engine import DatabaseUnavailable
 from inventory.tables import allocations
 from inventory.zone_changes import Zones
 from scheduler.claiming import Claimer, Terms
+from scheduler.claiming.claimer import forever
 from scheduler.decision.pipeline import Plan
 from scheduler.destinations import Destinations
 from scheduler.drivers.fake import FakeScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
+from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
@@ -347,3 +349,37 @@ def test_who_has_decided_by_other_aggregates_decides_again(cloud):
     cloud.write(lambda c: aggregate_orders.add_host(c, "a", "h1", Zones("nova", True)))
     asked = {"availability_zone": "nova", "request_id": "req-2"}
     assert ask(scheduler, U[1], **asked) == ["h3"]
+
+
+class BesideAnOperator(Claimer):
+    """Claims always a moment after the chosen host has got into another zone."""
+
+    def claim(self, order, left=forever):
+        (chosen,) = order.claims
+        zones = Zones("nova", with_instances=True)
+        self._database.write(lambda c: aggregate_orders.add_host(c, "a", chosen.host, zones))
+        return super().claim(order, left)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3, 4, 20])
+def test_however_often_a_claim_is_lost_the_rules_are_kept(cloud, attempts):
+    scheduler = a_scheduler(cloud, Plan([AvailabilityZoneFilter()], [RAMWeigher()]))
+    scheduler.claimer = BesideAnOperator(cloud, Terms(attempts=attempts))
+    cloud.write(lambda c: aggregate_orders.create(c, "a", {"availability_zone": "north"}))
+    with pytest.raises(NoValidHost):
+        ask(scheduler, U[0], availability_zone="nova")
+    assert claimed(cloud) == {}
+
+
+def test_a_host_that_is_disabled_gets_nothing_by_an_older_view(cloud):
+    scheduler = a_scheduler(cloud, Plan([ComputeFilter()], [RAMWeigher()]))
+    assert ask(scheduler, U[0]) == ["h1"]
+    cloud.write(lambda c: operations.disable(c, "h1"))
+    assert ask(scheduler, U[1], request_id="req-2") == ["h2"]
+
+
+def test_an_order_for_other_hosts_costs_no_attempt(cloud):
+    scheduler = a_scheduler(cloud, Plan([ComputeFilter()], [RAMWeigher()]), attempts=1)
+    ask(scheduler, U[0])
+    cloud.write(lambda c: operations.disable(c, "h2"))
+    assert ask(scheduler, U[1], request_id="req-2") == ["h1"]

@@ -3,7 +3,9 @@
 """Tests of scheduler.claiming.orders: from a decision to the claims that hold it."""
 
 import json
+from collections.abc import Collection
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -30,6 +32,18 @@ RESOURCES = (CoreFilter(), RamFilter(), DiskFilter())
 PLAN = Plan(RESOURCES)
 
 
+class View(NamedTuple):
+    """What is known of hosts besides their table."""
+
+    seen: Collection[tuple[str, ...]]
+
+    def reports(self, *there: str) -> bool:
+        return there in self.seen
+
+    def eligibility(self, node_id: int) -> int:
+        return 10 * node_id
+
+
 def hosts(*names, **attributes):
     """Return a table of equal hosts, whose nodes have the ids 1, 2, ... and the generation 7."""
     numbered = enumerate(names, start=1)
@@ -49,7 +63,7 @@ def ordered(table, spec, uuids=("u1",), plan=PLAN, alternates=0, **settings):
 def order(table, request, decision, terms=None, seen=()):
     answers = [f"to {placement.chosen.host}" for placement in decision.placements]
     asked = Asked("req-1", "digest", request, decision, table, answers)
-    return order_of(asked, terms or Terms(lease=30), lambda *there: there in seen)
+    return order_of(asked, terms or Terms(lease=30), View(seen))
 
 
 def test_a_claim_is_what_was_decided():
@@ -64,6 +78,7 @@ def test_a_claim_is_what_was_decided():
     # Without an end, disk has no limit that a database could hold.
     assert claim.limits == {"vcpu": 24.0, "memory_mb": 65536.0}
     assert claim.known == {
+        "eligibility_revision": 10,
         "vcpus": 16,
         "cpu_allocation_ratio": 1.5,
         "memory_mb": 65536,
