@@ -238,7 +238,7 @@ def _failures_named(method: str, caller: RequestContext) -> Iterator[None]:
     except DriverError as error:
         cause, failure = str(error), ServiceUnavailable(f"The hypervisor failed: {error}")
     except DatabaseUnavailable as error:
-        cause, failure = str(error), ServiceUnavailable("The agent's database does not answer.")
+        cause, failure = str(error), ServiceUnavailable(f"The agent's database {error.brief}.")
     # Not up there: oslo.log adds the error to whatever is logged while one is handled.
     LOG.info("Refused %s of %s: %s", method, caller.request_id, cause)
     raise failure

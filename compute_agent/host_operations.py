@@ -17,6 +17,7 @@ from compute_agent.virt.driver import Driver, DriverCannot
 from conf.service import liveness_limit
 from inventory import host_usage, hypervisors, operations, services
 from inventory.engine import Database
+from inventory.idempotency import write_once
 from inventory.refusals import Malformed, OperationRefused, Unknown
 from scheduler.rpc.context import RequestContext
 
@@ -159,7 +160,7 @@ class HostOperations:
         return self._database.read(lambda connection: work(connection, *arguments))
 
     def _write(self, work: Callable[..., T], *arguments: Any) -> T:
-        return self._database.write(lambda connection: work(connection, *arguments))
+        return write_once(self._database, lambda connection: work(connection, *arguments))
 
     @property
     def _limit(self) -> int:

@@ -298,6 +298,15 @@ claimed_groups = sa.Table(
     **OPTIONS,
 )
 
+# Ours: which orders were committed; see inventory.idempotency.
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("key", sa.String(36), primary_key=True, quote=True),
+    sa.Column("created_at", sa.DateTime, nullable=False, index=True),
+    **OPTIONS,
+)
+
 # Ours: how often the rows of a table changed in a way that every reader must see at once.
 # Readers compare one number instead of reading a table that hardly ever changes.
 revisions = sa.Table(

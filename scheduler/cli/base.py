@@ -19,6 +19,7 @@ from oslo_config import cfg
 from conf.service import liveness_limit
 from inventory import migrations
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.idempotency import write_once
 from inventory.migrations import SchemaError
 from inventory.names import some
 from scheduler.rpc.context import RequestContext
@@ -107,9 +108,9 @@ def read(app: App, work: Callable[..., T], *arguments: Any) -> T:
 
 
 def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
-    """Return work(connection, *arguments), committed."""
+    """Return work(connection, *arguments), committed once."""
     with database_of(app) as database:
-        return database.write(lambda connection: work(connection, *arguments))
+        return write_once(database, lambda connection: work(connection, *arguments))
 
 
 @contextmanager

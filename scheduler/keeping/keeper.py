@@ -13,6 +13,7 @@ from random import Random
 from threading import Thread
 from uuid import uuid4
 
+from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
 from inventory import decisions
@@ -134,6 +135,9 @@ class Keeper:
                 self._database.write(batch.write)
             except DatabaseUnavailable as error:
                 self._complain("Decisions wait to be kept: %s", error)
+            # The commit of an earlier attempt was not answered, and had taken place.
+            except DBDuplicateEntry:
+                return True
             else:
                 return True
             if self._line.closed:

@@ -233,7 +233,7 @@ def failures_named(caller: RequestContext) -> Iterator[None]:
         raise
     except DatabaseUnavailable as error:
         LOG.error("Request failed: %s", error)
-        raise ServiceUnavailable("The scheduler's database does not answer.") from error
+        raise ServiceUnavailable(f"The scheduler's database {error.brief}.") from error
 
 
 @contextmanager

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of inventory.engine."""
 
+from contextlib import closing
 from threading import Barrier, Event, Thread
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from oslo_db import exception
 
 from inventory import compute_nodes
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.engine import Database, DatabaseUnavailable, TransactionLost, open_database
 from inventory.tables import compute_nodes as table
-from tests.databases import a_node, open_at, save
+from tests.databases import a_conf, a_node, open_at, save
 
 WRITERS, TIMES = 4, 15
 
@@ -204,3 +206,56 @@ def test_every_transaction_that_writes_sees_what_others_have_committed(database)
     assert {level(each) for each in connections} == {"READ-COMMITTED"}
     for each in connections:
         each.close()
+
+
+def signalled(number, times):
+    """Return work that the server ends so many times with an error of this number."""
+    left = [number] * times
+
+    def work(connection):
+        if left:
+            connection.execute(
+                sa.text(
+                    f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {left.pop()}, MESSAGE_TEXT = 'x'"
+                )
+            )
+        return "done"
+
+    return work
+
+
+@pytest.mark.daemons
+@pytest.mark.parametrize("number", [1213, 1180, 1020])
+def test_a_write_that_does_not_certify_is_tried_again_for_long(mariadb_database, number):
+    assert mariadb_database.write(signalled(number, 8)) == "done"
+
+
+@pytest.mark.daemons
+def test_who_always_loses_against_others_is_told_so(mariadb_database, monkeypatch):
+    monkeypatch.setattr("inventory.engine._PATIENCE", 0.5)
+    with pytest.raises(TransactionLost, match=r"too busy: others wrote the same rows at each of"):
+        mariadb_database.write(signalled(1213, 10_000))
+
+
+@pytest.mark.daemons
+@pytest.mark.parametrize("number", [1290, 1047, 1969, 3100])
+def test_what_a_server_cannot_do_now_is_said_in_one_line(mariadb_database, number):
+    with pytest.raises(DatabaseUnavailable, match=f"not available.*{number}") as caught:
+        mariadb_database.write(signalled(number, 10_000))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.daemons
+def test_who_gets_no_connection_of_the_pool_is_told_so(mariadb):
+    url = mariadb.create_database("pool")
+    few = {"max_pool_size": 1, "max_overflow": 0, "pool_timeout": 1}
+    database = open_database(a_conf(connection=url, **few))
+    with pytest.raises(DatabaseUnavailable, match="all connections of this process are in use"):
+        database.read(lambda _: database.read(lambda c: c.scalar(sa.text("SELECT 1"))))
+    database.close()
+
+
+@pytest.fixture
+def mariadb_database(mariadb):
+    with closing(open_at(mariadb.create_database(f"engine_{uuid4().hex}"))) as database:
+        yield database
