@@ -9,9 +9,17 @@ for the class that declares it and not for those that inherit from it, which may
 from collections.abc import Hashable
 from functools import partial
 
+from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Weigher
 from scheduler.decision.limits import Limits
+from scheduler.decision.plugin_calls import (
+    about_itself,
+    columns_of,
+    leave_out,
+    mask_of,
+    weights_of,
+)
 from scheduler.decision.remembered import Results
 from scheduler.decision.reuse import recalled
 from scheduler.decision.scaling import Weights
@@ -21,6 +29,7 @@ from scheduler.objects.request_spec import RequestSpec
 # members of the server group that the request is about, which is followed but not remembered.
 INSTANCES = "instances"
 MEMBERS = "members"
+_COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS))
 # The longest question that is remembered: tenants may write as much as they like into an image.
 _LONGEST = 1000
 # The names of results; those of limits are their own.
@@ -31,7 +40,7 @@ def passing(hosts: HostTable, rule: Filter, spec: RequestSpec) -> Mask:
     """Return for each row whether its host passes a filter, and set the limits of the filter."""
     asked = _remembered(rule, spec)
     if asked is None:
-        return rule.mask(hosts, spec)
+        return mask_of(rule, hosts, spec)
     question, columns = asked
     found = recalled(hosts, (rule, question), columns, partial(_verdicts, rule, spec))
     for name, column in found.items():
@@ -46,15 +55,18 @@ def verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, R
     return found.pop(_PASSES), found
 
 
-def raw_weights(hosts: HostTable, weigher: Weigher, spec: RequestSpec) -> Weights:
-    """Return the raw weight of each row."""
+def raw_weights(hosts: HostTable, weigher: Weigher, spec: RequestSpec) -> Weights | None:
+    """Return the raw weight of each row; None where the weigher fails."""
     asked = _remembered(weigher, spec)
-    if asked is None:
-        return weigher.weigh(hosts, spec)
-    question, columns = asked
-    return recalled(
-        hosts, (weigher, question), columns, lambda part: {_RAW: weigher.weigh(part, spec)}
-    )[_RAW]
+    try:
+        if asked is None:
+            return weights_of(weigher, hosts, spec)
+        question, columns = asked
+        ask = partial(weights_of, weigher, spec=spec)
+        return recalled(hosts, (weigher, question), columns, lambda part: {_RAW: ask(part)})[_RAW]
+    except Exception as error:
+        leave_out(weigher, hosts, error)
+        return None
 
 
 def declared(
@@ -63,9 +75,12 @@ def declared(
     """Return the question of a plug-in and the columns it looks at; None where it does not say."""
     if "question" not in vars(type(plugin)):
         return None
-    question, columns = plugin.question(spec), plugin.columns_read(spec)
+    question = about_itself(plugin.question, spec, default=None)
+    columns = columns_of(plugin, spec)
     # Instances are in no column, and what cannot be a key cannot be remembered.
-    if question is None or not columns or INSTANCES in columns or not _is_key(question):
+    if question is None or not columns or not _is_key(question):
+        return None
+    if not about_itself(_COLUMNS.issuperset, columns, default=False):
         return None
     return question, columns
 
@@ -91,6 +106,6 @@ def _verdicts(rule: Filter, spec: RequestSpec, hosts: HostTable) -> Results:
     # All are asked, since the next request may leave others.
     hosts.limits, hosts.candidates = Limits(hosts.size), hosts.present
     try:
-        return {_PASSES: rule.mask(hosts, spec), **hosts.limits.columns}
+        return {_PASSES: mask_of(rule, hosts, spec), **hosts.limits.columns}
     finally:
         hosts.limits, hosts.candidates = limits, candidates

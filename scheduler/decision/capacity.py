@@ -15,6 +15,7 @@ from itertools import cycle
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.plugin_calls import applies
 from scheduler.decision.refusing import Refusals, refusals
 from scheduler.decision.room import asks_the_same, room
 from scheduler.objects.request_spec import RequestSpec
@@ -161,4 +162,4 @@ def _can_come_at_once(spec: RequestSpec, means: Means) -> bool:
     """
     if means.one_by_one:
         return False
-    return all(asks_the_same(each, spec) for each in means.plan.filters if each.applies(spec))
+    return all(asks_the_same(each, spec) for each in means.plan.filters if applies(each, spec))

@@ -10,6 +10,7 @@ from scheduler.decision.asking import passing
 from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter
 from scheduler.decision.outcome import Step
+from scheduler.decision.plugin_calls import about_itself, applies
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -33,7 +34,9 @@ def asked_for(filters: Sequence[Filter], spec: RequestSpec, index: int) -> list[
         filters = [each for each in filters if each.RUN_ON_REBUILD]
     elif spec.has_forced_target:
         filters = ()
-    return [each for each in filters if each.run_filter_for_index(index)]
+    return [
+        each for each in filters if about_itself(each.run_filter_for_index, index, default=True)
+    ]
 
 
 def asked_in_turn(
@@ -44,7 +47,7 @@ def asked_in_turn(
     left = int(np.count_nonzero(candidates))
     for each in filters:
         before = left
-        if each.applies(spec):
+        if applies(each, spec):
             hosts.candidates = candidates
             candidates = candidates & passing(hosts, each, spec)
             left = int(np.count_nonzero(candidates))

@@ -15,6 +15,8 @@ from scheduler.decision.asking import verdicts
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.interfaces import Filter, Rows, Weigher
 from scheduler.decision.outcome import Placement
+from scheduler.decision.plugin_calls import columns_of, weights_of
+from scheduler.decision.scaling import Weights
 from scheduler.objects.request_spec import RequestSpec
 
 # How many instances more are looked at for a host that takes one after the other, at most.
@@ -54,7 +56,7 @@ class Forecast:
         self._weighers = weighers
         self._changes = first.taken.changes if first.taken else {}
         plugins: list[Filter | Weigher] = [*filters, *weighers]
-        self._columns = {name for each in plugins for name in each.columns_read(spec) or ()}
+        self._columns = {name for each in plugins for name in columns_of(each, spec) or ()}
         self._ahead: dict[int, deque[Prospect]] = {}
         # After how many instances more than in the table each row has been looked at, at most.
         self._known = {first.chosen.row: -1}
@@ -94,9 +96,19 @@ class Forecast:
             limits |= {name: column.tolist() for name, column in columns.items()}
             for at in np.flatnonzero(~passes).tolist():
                 refused[at] = refused[at] or rule
-        raw = np.array([each.weigh(part, self._spec) for each in self._weighers])
+        raw = np.array([self._raw(each, part) for each in self._weighers])
         weights = raw.reshape(len(self._weighers), len(rows)).T.tolist()
         return [
             Prospect(refused[at], {name: each[at] for name, each in limits.items()}, tuple(weight))
             for at, weight in enumerate(weights)
         ]
+
+    def _raw(self, weigher: Weigher, part: HostTable) -> Weights:
+        """Return the raw weights of these rows: no numbers where the weigher fails.
+
+        The next instance is decided about all hosts then, where a weigher that fails is left out.
+        """
+        try:
+            return weights_of(weigher, part, self._spec)
+        except Exception:
+            return np.full(part.size, np.nan)

@@ -19,6 +19,7 @@ from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows, Weigher
 from scheduler.decision.outcome import Candidate, Placement, Step, WeighedHost
 from scheduler.decision.picker import Choice
+from scheduler.decision.plugin_calls import applies
 from scheduler.decision.standings import FEW, Standings
 from scheduler.decision.weighing import Weighed
 from scheduler.objects.request_spec import RequestSpec
@@ -48,7 +49,7 @@ class First:
 def following(hosts: HostTable, first: First, choice: Choice) -> "Further | None":
     """Return what places further instances, None where more can change than one host at a time."""
     spec, scales = first.spec, first.weighed.scales
-    filters = [each for each in first.rules if each.applies(spec)]
+    filters = [each for each in first.rules if applies(each, spec)]
     weighers = [each.weigher for each in scales]
     if first.placement.taken is None or not _is_plain(hosts, spec):
         return None

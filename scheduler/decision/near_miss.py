@@ -11,6 +11,7 @@ import numpy as np
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.obstacles import Obstacle
+from scheduler.decision.plugin_calls import applies, mask_of
 from scheduler.objects.request_spec import RequestSpec
 
 # The column that changes, and its direction, when some of a resource is given back.
@@ -119,8 +120,8 @@ class Refused:
     def _passes(self, row: int, spec: RequestSpec) -> bool:
         self.hosts.candidates = np.arange(self.hosts.size) == row
         filters = (each.rule for each in self.obstacles if each.rule is not None)
-        asked = (each for each in filters if each.applies(spec))
-        return all(each.mask(self.hosts, spec)[row] for each in asked)
+        asked = (each for each in filters if applies(each, spec))
+        return all(mask_of(each, self.hosts, spec)[row] for each in asked)
 
 
 def _lacks(obstacles: Sequence[Obstacle], row: int) -> Mapping[str, int] | None:

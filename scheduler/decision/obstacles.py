@@ -16,6 +16,7 @@ from scheduler.decision.host_table import HostTable, Mask
 from scheduler.decision.interfaces import Filter
 from scheduler.decision.narrowing import COMPUTE_SERVICE, rules, why_not
 from scheduler.decision.outcome import Lack, Refusal
+from scheduler.decision.plugin_calls import applies, mask_of, problem
 from scheduler.objects.request_spec import RequestSpec
 
 # How much of a reason is told.
@@ -61,7 +62,7 @@ class Obstacle:
             return self.rule.reason(HostState.of(self.hosts, row), self.spec)
         # The filter may be a third party's, and refuse the host only since it failed there.
         except Exception as error:
-            return f"does not pass, without a reason: {type(error).__name__}: {error}"
+            return f"does not pass, without a reason: {problem(error)}"
 
 
 def by_name(hosts: HostTable, spec: RequestSpec) -> list[Obstacle]:
@@ -76,7 +77,7 @@ def of_filters(hosts: HostTable, spec: RequestSpec, filters: Sequence[Filter]) -
     They may set limits of hosts, which is to be a working copy.
     """
     hosts.candidates = hosts.present
-    asked = ((each, each.mask(hosts, spec)) for each in filters if each.applies(spec))
+    asked = ((each, mask_of(each, hosts, spec)) for each in filters if applies(each, spec))
     return [
         Obstacle(each.name, np.asarray(hosts.present & ~mask, np.bool_), hosts, spec, each)
         for each, mask in asked

@@ -19,6 +19,7 @@ from scheduler.decision.host_table import Codes, HostTable, Mask
 from scheduler.decision.interfaces import Filter, Rows
 from scheduler.decision.outcome import Taken
 from scheduler.decision.pipeline import Plan, allowed
+from scheduler.decision.plugin_calls import about_itself, applies, columns_of
 from scheduler.objects.request_spec import RequestSpec
 
 # What an instance may change of its host.
@@ -55,12 +56,12 @@ def room(hosts: HostTable, spec: RequestSpec, plan: Plan, most: int | None = Non
     """
     if not _is_plain(hosts, spec):
         return None
-    rules = [each for each in asked_for(plan.filters, spec, 1) if each.applies(spec)]
+    rules = [each for each in asked_for(plan.filters, spec, 1) if applies(each, spec)]
     candidates, _ = allowed(hosts, spec, plan)
     left, _ = filtered(hosts, spec, plan.filters, candidates)
     rows = np.flatnonzero(left)
     counts, changes = np.ones(len(rows), np.int64), _changes(spec)
-    columns = {name for each in rules for name in each.columns_read(spec) or ()}
+    columns = {name for each in rules for name in columns_of(each, spec) or ()}
     open_ones = np.arange(len(rows))
     # Instances change nothing that is looked at.
     if columns.isdisjoint(name for name, change in changes.items() if change):
@@ -83,11 +84,11 @@ def asks_the_same(rule: Filter, spec: RequestSpec) -> bool:
     One that is asked for each instance judges a host by that host; see asking. One that is asked
     once for a request does not go by what instances take, as far as it does not say otherwise.
     """
-    if rule.run_filter_for_index(1):
+    if about_itself(rule.run_filter_for_index, 1, default=True):
         return declared(rule, spec) is not None
-    columns = rule.columns_read(spec)
+    columns = columns_of(rule, spec)
     if columns is None:
-        return rule.question(spec) is None
+        return about_itself(rule.question, spec, default=None) is None
     return _CHANGED.isdisjoint(columns)
 
 

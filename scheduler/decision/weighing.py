@@ -10,6 +10,7 @@ import numpy as np
 from scheduler.decision.asking import raw_weights
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.interfaces import Rows, Weigher
+from scheduler.decision.plugin_calls import applies, multipliers_of
 from scheduler.decision.scale import Scale, added_up
 from scheduler.decision.scaling import Weights
 from scheduler.objects.request_spec import RequestSpec
@@ -39,6 +40,8 @@ def weighed(
     scales = []
     for weigher, multipliers in _counting(hosts, spec, weighers, rows):
         raw = raw_weights(hosts, weigher, spec)
+        if raw is None:
+            continue
         raw = raw if len(rows) == len(raw) else raw.take(rows)
         scales.append(Scale(weigher, multipliers, raw))
     return Weighed(added_up(scales, len(rows)), scales)
@@ -49,9 +52,7 @@ def _counting(
 ) -> Iterator[tuple[Weigher, float | Weights]]:
     """Yield the weighers that make a difference among these rows, with their multipliers."""
     for weigher in weighers:
-        if weigher.applies(spec):
-            multipliers = weigher.multipliers(hosts, rows)
-            if not isinstance(multipliers, float) and not np.ndim(multipliers):
-                multipliers = float(multipliers)
+        if applies(weigher, spec):
+            multipliers = multipliers_of(weigher, hosts, rows)
             if multipliers if isinstance(multipliers, float) else multipliers.any():
                 yield weigher, multipliers

@@ -10,6 +10,7 @@ import numpy as np
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import Codes, HostTable, Mask
 from scheduler.decision.outcome import Lack
+from scheduler.decision.plugin_calls import problem
 from scheduler.decision.settings import Options, take
 from scheduler.objects.request_spec import RequestSpec
 
@@ -111,9 +112,7 @@ class BaseHostFilter:
             # Nova takes None for no hosts at all.
             mask[[state.row for state in self.filter_all(states, spec) or ()]] = True
         except Exception as error:
-            hosts.warn(
-                f"{self.name} refuses all hosts since it failed: {type(error).__name__}: {error}"
-            )
+            hosts.warn(f"{self.name} refuses all hosts since it failed: {problem(error)}")
         return mask
 
     def _asked_by_value(
@@ -141,7 +140,7 @@ class BaseHostFilter:
         except Exception as error:
             hosts.warn(
                 f"{self.name} refuses {state.host} ({state.nodename}) since it failed there:"
-                f" {type(error).__name__}: {error}"
+                f" {problem(error)}"
             )
             return False
 

@@ -11,6 +11,7 @@ from scheduler.decision import aggregate_metadata
 from scheduler.decision.host_state import HostState
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.interfaces import Rows
+from scheduler.decision.plugin_calls import problem
 from scheduler.decision.scaling import Weights
 from scheduler.decision.settings import Options, take
 from scheduler.objects.request_spec import RequestSpec
@@ -88,7 +89,7 @@ class BaseHostWeigher:
         except Exception as error:
             host.table.warn(
                 f"{self.name} puts {host.host} ({host.nodename}) last since it failed there:"
-                f" {type(error).__name__}: {error}"
+                f" {problem(error)}"
             )
             return float("nan")
 
