@@ -3,6 +3,7 @@
 """One run of some work for many callers who ask for it at the same time."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from threading import Condition, Thread
 
 
@@ -25,8 +26,9 @@ class SharedTurn:
         self._work = work
         self._name = name
         self._condition = Condition()
-        self._wanted = self._started = self._ended = 0
-        self._error: Exception | None = None
+        # The run that is wanted next. Each has an outcome of its own: who wakes up late must not
+        # take that of a later run for it.
+        self._next: Future[None] | None = None
         self._thread: Thread | None = None
 
     def take(self, timeout: float) -> None:
@@ -35,31 +37,36 @@ class SharedTurn:
         Raises TurnTimeout after that many seconds.
         """
         with self._condition:
-            mine = self._wanted = self._started + 1
-            if self._thread is None:
+            if self._next is None:
+                self._next = Future()
+            mine = self._next
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
             self._condition.notify_all()
-            if not self._condition.wait_for(lambda: self._ended >= mine, timeout):
-                raise TurnTimeout(timeout)
-            if self._error is not None:
-                raise self._error
+        try:
+            error = mine.exception(timeout)
+        except TimeoutError:
+            raise TurnTimeout(timeout) from None
+        if error is not None:
+            raise error
 
     def _serve(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._wanted > self._started)
-                self._started += 1
-                turn = self._started
-            error = self._run()
-            with self._condition:
-                self._ended, self._error = turn, error
-                self._condition.notify_all()
+                self._condition.wait_for(lambda: self._next is not None)
+                turn, self._next = self._next, None
+            if turn is not None:
+                self._run(turn)
 
-    def _run(self) -> Exception | None:
+    def _run(self, turn: "Future[None]") -> None:
         try:
             self._work()
         # Whatever went wrong is raised again in the callers who wait for it.
         except Exception as error:
-            return error
-        return None
+            turn.set_exception(error)
+        # What is to end a thread ends neither this one, which serves all who ask later, nor theirs.
+        except BaseException as error:
+            turn.set_exception(RuntimeError(f"{self._name} was broken off: {error!r}"))
+        else:
+            turn.set_result(None)

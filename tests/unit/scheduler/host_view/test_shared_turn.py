@@ -116,3 +116,45 @@ def test_what_the_work_raises_reaches_its_callers_and_the_next_run_is_a_new_one(
         turn.take(LONG)
     work.error = None
     turn.take(LONG)
+
+
+class SecondFails(Work):
+    """Work of which the second run fails."""
+
+    def __call__(self):
+        self.error = LookupError("of the second run") if self.began else None
+        super().__call__()
+
+
+def errors_of_the_first_of_two_callers():
+    work, errors = SecondFails(), []
+    turn = SharedTurn(work, "test")
+    work.go.clear()
+
+    def take():
+        try:
+            turn.take(LONG)
+        except LookupError as error:
+            errors.append(error)
+
+    (first,) = in_threads(1, take)
+    assert work.begun.wait(LONG)
+    with pytest.raises(TurnTimeout):
+        turn.take(0.001)
+    work.go.set()
+    first.join(LONG)
+    return errors
+
+
+def test_nobody_gets_the_error_of_a_run_that_began_later():
+    assert [errors_of_the_first_of_two_callers() for _ in range(100)] == [[]] * 100
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
+def test_what_would_end_a_thread_does_not_end_this_one(work, error):
+    turn = SharedTurn(work, "hosts")
+    work.error = error
+    with pytest.raises(RuntimeError, match="hosts was broken off: "):
+        turn.take(LONG)
+    work.error = None
+    turn.take(LONG)
