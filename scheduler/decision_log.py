@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the log says of decisions: one line for each, and each complaint of a plug-in once."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from oslo_log import log
 
@@ -11,14 +12,19 @@ from scheduler.course import Course
 from scheduler.decision.outcome import Decision
 
 LOG = log.getLogger(__name__)
-MOST_WARNINGS = 1000
+# So many different warnings are written in so many seconds, lest a plug-in that fails in another
+# way for each request fills the disk.
+MAX_WARNINGS = 1000
+PERIOD = 3600.0
 
 
 class DecisionLog:
     """A witness that writes down what it sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._said: set[str] = set()
+        self._since = clock()
 
     def ended(self, ended: Course) -> None:
         """Write the line of a request, and the warnings of its decision that are new."""
@@ -30,9 +36,27 @@ class DecisionLog:
 
     def _say(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
-            if warning not in self._said and len(self._said) < MOST_WARNINGS:
+            if warning not in self._said and self._has_room():
                 self._said.add(warning)
                 LOG.warning("%s", warning)
+                if len(self._said) == MAX_WARNINGS:
+                    LOG.warning(
+                        "%s different warnings of plug-ins: further ones are left out for up to"
+                        " %g s",
+                        MAX_WARNINGS,
+                        PERIOD,
+                    )
+
+    def _has_room(self) -> bool:
+        """Tell whether a new warning is written; forget the old ones where they are too many."""
+        if len(self._said) < MAX_WARNINGS:
+            return True
+        now = self._clock()
+        if now - self._since < PERIOD:
+            return False
+        self._said.clear()
+        self._since = now
+        return True
 
 
 def _write_placed(ended: Course) -> None:
