@@ -13,8 +13,8 @@ from inventory import allocations, claimed_groups, claims
 from inventory.claims import ClaimLost, GroupUnlisted
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.orders import Claimed, Identity, Order
+from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claiming.orders import Terms
-from scheduler.claiming.threads import KeptThreads
 from scheduler.claiming.width import Width
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Claimer:
         self.terms = terms
         self.width = Width()
         self._database = database
-        self._threads = KeptThreads()
+        self._threads = CachedThreadPool()
         self._tell = tell
 
     def claim(self, order: Order, left: Left = forever) -> Claimed:

@@ -4,6 +4,8 @@
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent import futures
+from functools import partial
 from inspect import ismethod
 from threading import Semaphore
 from typing import Any
@@ -12,6 +14,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log
 
+from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.objects.kinds import shown
 from scheduler.rpc import deadlines, dispatching
 from scheduler.rpc.context import RequestContext
@@ -127,31 +130,46 @@ def _bound(server: Any, most: int, longest_wait: Callable[[], float]) -> set[Any
     may be gone, and keep this place meanwhile.
     """
     taken: set[Any] = set()
-    executor = getattr(server, "_executor_cls", None)
-    if executor is None:
+    if getattr(server, "_executor_cls", None) is None:
         LOG.warning("This oslo.messaging cannot bound its intake; going on without")
-        return taken
-
-    class BoundedExecutor(executor):  # type: ignore[misc, valid-type]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self._places = Semaphore(min(most, kwargs.get("max_workers") or most))
-
-        def submit(self, handle: Any, incoming: Any) -> Any:
-            deadline = deadlines.stamp(incoming[0], longest_wait())
-            self._places.acquire()
-            try:
-                future = super().submit(_handle_in_time, handle, incoming, deadline)
-            except BaseException:
-                self._places.release()
-                raise
-            taken.add(future)
-            future.add_done_callback(taken.discard)
-            future.add_done_callback(lambda _: self._places.release())
-            return future
-
-    server._executor_cls = BoundedExecutor
+    else:
+        server._executor_cls = partial(BoundedExecutor, most, longest_wait, taken)
     return taken
+
+
+class BoundedExecutor:
+    """Handles messages in threads that end when they are not needed, in place of the library's.
+
+    That one starts a thread for each of the first 64 messages, although others are idle, and keeps
+    all of them for ever.
+    """
+
+    def __init__(
+        self, most: int, longest_wait: Callable[[], float], taken: set[Any], max_workers: int
+    ) -> None:
+        self._longest_wait = longest_wait
+        self._taken = taken
+        self._places = Semaphore(min(most, max_workers))
+        self._threads = CachedThreadPool()
+
+    def submit(self, handle: Any, incoming: Any) -> Any:
+        """Handle a message as soon as there is a place; return what will have the result."""
+        deadline = deadlines.stamp(incoming[0], self._longest_wait())
+        self._places.acquire()
+        try:
+            future = self._threads.run(lambda: _handle_in_time(handle, incoming, deadline))
+        except BaseException:
+            self._places.release()
+            raise
+        self._taken.add(future)
+        future.add_done_callback(self._taken.discard)
+        future.add_done_callback(lambda _: self._places.release())
+        return future
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Return when all that was taken has been handled."""
+        if wait:
+            futures.wait([*self._taken])
 
 
 def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:

@@ -26,6 +26,7 @@ OPTIONS = {
 MUTATING = mutating(75)
 SELECTS, CASTS = wire.names("call_*select_destinations*"), wire.names("cast_*")
 OTHERS = sorted({*wire.names("call_*")} - {*SELECTS})
+MORE_THREADS = 8
 PING = wire.sample("call_baseapi_ping")["message"]
 # A context that is deeper may be too deep to be copied.
 COPIED = 200
@@ -51,7 +52,11 @@ def served(
 ) -> Iterator[Replaying]:
     directory = tmp_path_factory.mktemp(f"mutations-{request.param}")
     with replaying(rabbitmq, mariadb, directory, OPTIONS, request.param) as found:
+        found.caller.call(PING)
+        threads = found.scheduler.threads()
         yield found
+        # One that handles requests, two that claim, and those of two connections for answers.
+        assert found.scheduler.threads() <= threads + MORE_THREADS
         # A child that died would have begun anew under its parent.
         log = found.scheduler.log.read_text(errors="replace")
         assert log.count("serves select_destinations") == 1

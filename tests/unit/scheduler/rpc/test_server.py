@@ -4,6 +4,7 @@
 
 import logging
 import math
+import threading
 from collections.abc import Iterator
 from threading import Event
 from typing import Any
@@ -216,3 +217,11 @@ def test_a_server_is_connected_from_its_start_on(bus: Bus) -> None:
     lost = not server.connected()
     server.drain()
     assert lost
+
+
+def test_idle_threads_are_used_again_and_none_is_left_for_each_message(bus: Bus) -> None:
+    before = {*threading.enumerate()}
+    for number in range(100):
+        assert bus.call(str(number)) == str(number)
+    # One that handles, and one that has answered and does not wait for more yet.
+    assert len({*threading.enumerate()} - before) <= 2

@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claiming.threads."""
+"""Tests of scheduler.cached_thread_pool."""
 
 import threading
 from threading import Event
 
 import pytest
 
-from scheduler.claiming.threads import KeptThreads
+from scheduler.cached_thread_pool import CachedThreadPool
 from tests.fixtures.daemons.process import wait_until
 
 PATIENCE = 30.0
 
 
 def test_a_work_has_its_result_or_what_it_raised():
-    threads = KeptThreads()
+    threads = CachedThreadPool()
     assert threads.run(lambda: 42).result(PATIENCE) == 42
     with pytest.raises(LookupError, match="gone"):
         threads.run(fail).result(PATIENCE)
@@ -25,13 +25,13 @@ def fail():
 
 
 def test_one_thread_is_enough_for_one_work_after_another():
-    threads = KeptThreads()
+    threads = CachedThreadPool()
     found = {threads.run(threading.get_ident).result(PATIENCE) for _ in range(50)}
     assert len(found) == 1
 
 
 def test_nobody_waits_for_works_that_hang():
-    threads, go_on = KeptThreads(), Event()
+    threads, go_on = CachedThreadPool(), Event()
     hanging = [threads.run(lambda: go_on.wait(PATIENCE)) for _ in range(40)]
     assert threads.run(lambda: 42).result(PATIENCE) == 42
     assert not any(each.done() for each in hanging)
@@ -40,12 +40,12 @@ def test_nobody_waits_for_works_that_hang():
 
 
 def test_a_thread_that_nobody_needs_ends():
-    threads = KeptThreads(idle=0.05)
+    threads = CachedThreadPool(idle=0.05)
     thread = threads.run(threading.current_thread).result(PATIENCE)
     assert wait_until(lambda: not thread.is_alive(), PATIENCE)
     assert threads.run(lambda: 42).result(PATIENCE) == 42
 
 
 def test_no_work_is_lost_to_threads_that_end():
-    threads = KeptThreads(idle=0.0)
+    threads = CachedThreadPool(idle=0.0)
     assert [threads.run(lambda: 42).result(PATIENCE) for _ in range(300)] == [42] * 300

@@ -16,7 +16,7 @@ IDLE = 30.0
 _Task = tuple["Future[Any]", Callable[[], Any]]
 
 
-class KeptThreads:
+class CachedThreadPool:
     """Begins every work at once, in a thread that waits or in a new one. Many threads may use it.
 
     So nobody waits for works that hang, however many these are. They end with the process.
@@ -34,7 +34,7 @@ class KeptThreads:
             tasks = self._waiting.pop()
         except IndexError:
             tasks = SimpleQueue()
-            Thread(target=self._serve, args=(tasks,), name="kept", daemon=True).start()
+            Thread(target=self._serve, args=(tasks,), name="cached", daemon=True).start()
         tasks.put((future, work))
         return future
 
