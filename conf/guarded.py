@@ -10,7 +10,6 @@ others work, and what it lacks may come back.
 import mmap
 import os
 import signal
-import traceback
 from typing import Any
 
 from oslo_log import log
@@ -41,13 +40,15 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     def start(self) -> None:
         """Start the service or end the daemon; raises SystemExit where it does not start."""
         # A last fork may come before the signal.
-        failure = "" if self.lost else self._started()
-        if not failure and not self.lost:
+        failure = None if self.lost else self._failure()
+        if failure is None and not self.lost:
             self._shared[_SERVED] = 1
             return
         # All workers meet the same; one of them says so and has the daemon ended.
         if not self.lost:
-            LOG.error("Cannot start: %s", failure)
+            unforeseen = None if isinstance(failure, self._refusals) else failure
+            text = " ".join(str(failure).split()) or repr(failure)
+            LOG.error("Cannot start: %s", text, exc_info=unforeseen)
             self._end()
         raise SystemExit(1)
 
@@ -63,15 +64,13 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         """Let the service take over what changed."""
         self._service.reset()
 
-    def _started(self) -> str:
-        """Start the service; return what went wrong, or nothing."""
+    def _failure(self) -> Exception | None:
+        """Start the service; return what went wrong."""
         try:
             self._service.start()
-        except self._refusals as error:
-            return " ".join(str(error).split())
-        except Exception:
-            return traceback.format_exc()
-        return ""
+        except Exception as error:
+            return error
+        return None
 
     def _end(self) -> None:
         if not self._shared[_SERVED]:

@@ -80,8 +80,9 @@ def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None
     """
     from oslo_reports import guru_meditation_report, opts
 
-    from conf import loading
+    from conf import loading, log_records
 
+    log_records.use()
     opts.set_defaults(conf)
     loading.load(conf, program, argv, metadata.version(PACKAGE))
     conf.mutate_config_files = _rehearsed(conf.mutate_config_files, program, argv)

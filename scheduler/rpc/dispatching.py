@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What oslo.messaging leaves open or does at a price: messages of no form, signs of life, polls."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,15 @@ LOG = log.getLogger(__name__)
 Dispatch = Callable[[Any], Any]
 # Seconds between two looks of a server whether it is to stop, while no message comes.
 POLL = 0.25
+# Names of methods are as long as callers like.
+MAX_REASON = 300
+# What AMQP takes for the name of a queue.
+MAX_QUEUE_NAME = 255
+# What oslo.messaging says, with a traceback each, of messages that cannot be read or come twice.
+SENDERS_FAULTS = {
+    "oslo.messaging._drivers.impl_rabbit": "Failed to process message ... skipping it.",
+    "oslo_messaging._drivers.amqpdriver": "ignoring duplicate message %s",
+}
 REFUSALS = (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion, InvalidInput)
 
 
@@ -35,7 +45,7 @@ def mend(dispatcher: oslo_messaging.RPCDispatcher) -> None:
             reason = str(error)
             # It takes the error that is being handled, which the caller gets to see.
             refusal = oslo_messaging.ExpectedException()
-        LOG.info("Refused a call: %s", reason)
+        LOG.info("Refused a call: %s", reason[:MAX_REASON])
         raise refusal
 
     dispatcher.dispatch = refusing
@@ -45,8 +55,11 @@ def drop_unreadable(server: Any) -> None:
     """Drop messages of which not even the context can be read, with one line of the log.
 
     oslo.messaging rejects them after it has acknowledged them, whereupon the connection to the
-    broker is closed and made again: nobody is served meanwhile. For a server that has started.
+    broker is closed and made again: nobody is served meanwhile. An answer to what is no name of a
+    queue does the same, for a minute. For a server that has started.
     """
+    for logger in SENDERS_FAULTS:
+        logging.getLogger(logger).addFilter(_without_traceback)
     listener = getattr(server.listener, "_poll_style_listener", None)
     # Transports without consumers are in this process.
     for consumer in getattr(getattr(listener, "conn", None), "_consumers", ()):
@@ -70,12 +83,37 @@ def poll_calmly(server: Any) -> None:
 def _dropping(take: Callable[[Any], None]) -> Callable[[Any], None]:
     def taking(message: Any) -> None:
         try:
-            take(message)
+            if _is_answerable(message):
+                take(message)
+                return
+            message.acknowledge()
+            LOG.info(
+                "Dropped a call: its _reply_q %s is no name of a queue",
+                shown(message.get("_reply_q")),
+            )
         # The names and values in a context are the sender's, and so are the errors.
         except Exception as error:
             LOG.info("Dropped a message that cannot be read: %s", type(error).__name__)
 
     return taking
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Say in one line what is the mistake of a sender: its messages come as fast as it likes."""
+    if record.exc_info and record.exc_info[0] and SENDERS_FAULTS.get(record.name) == record.msg:
+        record.msg = f"{record.msg} ({record.exc_info[0].__name__})"
+        record.exc_info = None
+    return True
+
+
+def _is_answerable(message: Any) -> bool:
+    """Tell whether an answer can be sent, or none is wanted."""
+    queue = message.get("_reply_q")
+    if not message.get("_msg_id"):
+        return True
+    if not isinstance(queue, str) or not queue:
+        return False
+    return len(queue.encode(errors="replace")) <= MAX_QUEUE_NAME
 
 
 def _check_form(message: Any) -> None:

@@ -3,6 +3,7 @@
 """Whatever becomes of a captured message on its way, the scheduler lives on and leaks no claim."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,10 @@ OPTIONS = {
 MUTATING = mutating(75)
 SELECTS, CASTS = wire.names("call_*select_destinations*"), wire.names("cast_*")
 OTHERS = sorted({*wire.names("call_*")} - {*SELECTS})
+# Of the log, one of a traceback too.
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ [A-Z]+ [\w.-]+ [^\x00-\x1f\x7f]{,6000}"
+)
 MORE_THREADS = 8
 PING = wire.sample("call_baseapi_ping")["message"]
 # A context that is deeper may be too deep to be copied.
@@ -52,14 +57,19 @@ def served(
 ) -> Iterator[Replaying]:
     directory = tmp_path_factory.mktemp(f"mutations-{request.param}")
     with replaying(rabbitmq, mariadb, directory, OPTIONS, request.param) as found:
+        found.caller.send_body(b"{")
         found.caller.call(PING)
         threads = found.scheduler.threads()
         yield found
         # One that handles requests, two that claim, and those of two connections for answers.
         assert found.scheduler.threads() <= threads + MORE_THREADS
         # A child that died would have begun anew under its parent.
-        log = found.scheduler.log.read_text(errors="replace")
+        log = found.scheduler.log.read_text(errors="surrogateescape")
         assert log.count("serves select_destinations") == 1
+        _, lines = log.split("serves select_destinations\n")
+        assert [line for line in lines.split("\n")[:-1] if not LINE.fullmatch(line)] == []
+        assert "skipping it.\n" not in lines
+        assert "Failed to process message ... skipping it. (" in lines
         # Nothing that came has left anything behind that would not end.
         assert found.scheduler.stop(30) == 0
 

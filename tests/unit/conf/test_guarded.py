@@ -80,12 +80,12 @@ def test_a_worker_ends_its_parent_and_others_are_silent(signals, told):
     assert service.asked == ["start"]
 
 
-def test_what_nobody_thought_of_is_told_with_its_traceback(signals, told):
+def test_what_nobody_thought_of_is_told_with_its_traceback(signals, told, caplog):
     with pytest.raises(SystemExit):
         in_a_child(Service(KeyError("x")), ValueError).start()
-    (line,) = told()
-    assert line.startswith("Cannot start: Traceback")
-    assert "KeyError: 'x'" in line
+    assert told() == ["Cannot start: 'x'"]
+    assert "Traceback (most recent call last):" in caplog.text
+    assert "KeyError: 'x'" in caplog.text
 
 
 def test_where_others_have_served_only_the_worker_ends(signals, told):

@@ -168,3 +168,38 @@ def test_a_context_that_cannot_be_read_disturbs_nobody(transport, caplog, contex
     kind = "TypeError" if "self" in context else "RecursionError"
     assert dropped == [f"Dropped a message that cannot be read: {kind}"]
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+def test_a_long_name_makes_no_long_line(dispatcher, caplog):
+    with caplog.at_level(logging.INFO):
+        refusal(dispatcher, method="x" * 10_000)
+    (line,) = caplog.messages
+    assert line.startswith("Refused a call: Endpoint does not support RPC method xxx")
+    assert len(line) < 400
+
+
+class Message(dict):
+    """A message as it comes from the broker."""
+
+    acknowledged = False
+
+    def acknowledge(self):
+        self.acknowledged = True
+
+
+@pytest.mark.parametrize("queue", [None, "", 7, True, [], {"a": 1}, "x" * 256, "ü" * 128])
+def test_a_call_that_cannot_be_answered_is_dropped_with_one_line(caplog, queue):
+    caplog.set_level(logging.INFO)
+    taken, consumer = [], SimpleNamespace(callback=None)
+    consumer.callback = taken.append
+    connection = SimpleNamespace(_consumers=[consumer])
+    listener = SimpleNamespace(_poll_style_listener=SimpleNamespace(conn=connection))
+    dispatching.drop_unreadable(SimpleNamespace(listener=listener))
+    call, cast = Message(_msg_id="1", _reply_q=queue), Message(_reply_q=queue)
+    consumer.callback(call)
+    consumer.callback(cast)
+    assert taken == [cast]
+    assert call.acknowledged
+    (line,) = caplog.messages
+    assert line.startswith("Dropped a call: its _reply_q ")
+    assert len(line) < 150
