@@ -23,6 +23,7 @@ from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver
 from compute_agent.watching import Watching
 from conf import tracing
+from conf.stopping import stop_each
 from conf.systemd import Notifier
 from inventory.engine import Database, open_database
 from scheduler.rpc.announcements import Announcements
@@ -66,9 +67,8 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
             LOG.info("Stopping")
             self._notifier.stopping()
             parts = self._parts
-            for part in (parts.manager, parts.announcements, parts.bus, parts.watching):
-                part.stop()
-            parts.database.close()
+            each = (parts.manager, parts.announcements, parts.bus, parts.watching)
+            stop_each(*(part.stop for part in each), parts.database.close)
         self._ended.set()
 
     def wait(self) -> None:

@@ -15,6 +15,8 @@ LOG = log.getLogger(__name__)
 VERSION = 2
 # The first release whose agents count claims.
 COUNTING_CLAIMS = 2
+# How long a stop waits for a beat. A database that hangs would keep it for minutes.
+PATIENCE = 5.0
 
 
 class Heartbeat:
@@ -41,11 +43,13 @@ class Heartbeat:
         self._database.write(lambda connection: services.beat(connection, self.ids))
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the beat and wait for its thread."""
+    def stop(self, patience: float = PATIENCE) -> None:
+        """End the beat and wait for its thread, for so many seconds at most."""
         self._stopped.set()
         if self._thread.ident:
-            self._thread.join()
+            self._thread.join(patience)
+            if self._thread.is_alive():
+                LOG.warning("Heartbeat still waits for the database; stopping without it")
 
     def _register(self) -> None:
         self.ids = self._database.write(

@@ -11,6 +11,7 @@ from oslo_service import service as oslo_service
 
 from conf import tracing
 from conf.scheduler import view_max_age
+from conf.stopping import stop_each
 from conf.systemd import Notifier
 from inventory import claimed_groups, heartbeat, migrations, services
 from inventory.engine import Database, DatabaseUnavailable, open_database
@@ -209,13 +210,15 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.start()
         self._server.drain()
         pushes.join()
-        self._announcements.stop()
-        self._notifications.stop()
-        self._keeper.stop()
-        self._heartbeat.stop()
-        self._watching.stop()
-        self._transport.cleanup()
-        self._database.close()
+        stop_each(
+            self._announcements.stop,
+            self._notifications.stop,
+            self._keeper.stop,
+            self._heartbeat.stop,
+            self._watching.stop,
+            self._transport.cleanup,
+            self._database.close,
+        )
         self._stopped.set()
         LOG.info("Stopped")
 

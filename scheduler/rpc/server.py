@@ -14,6 +14,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log
 
+from conf.stopping import stop_each
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.objects.kinds import shown
 from scheduler.rpc import deadlines, dispatching
@@ -89,15 +90,15 @@ class RpcServer:
         return bool(getattr(connection, "connected", True))
 
     def drain(self) -> None:
-        """Stop taking requests and return when every one that was taken has been answered."""
-        self._server.stop()
-        try:
-            _hand_over_late_arrivals(self._server)
-        # It relies on names that oslo.messaging keeps to itself; without them a request that is
-        # being delivered at this very moment is lost, and nothing else.
-        except AttributeError as error:
-            LOG.warning("This oslo.messaging cannot be drained (%s); stopping without", error)
-        self._server.wait()
+        """Stop taking requests and return when every one that was taken has been answered.
+
+        A broker that goes away meanwhile is no reason not to wait for these.
+        """
+        stop_each(
+            self._server.stop,
+            partial(_hand_over_late_arrivals, self._server),
+            self._server.wait,
+        )
 
 
 class PublicMethods(oslo_messaging.DefaultRPCAccessPolicy):  # type: ignore[misc]  # no types
@@ -204,12 +205,13 @@ def _hand_over_late_arrivals(server: Any) -> None:
     """Dispatch what arrived between the last poll and the end of the subscription.
 
     Closing the connection would acknowledge and drop it. Transports without consumers have none.
+    It relies on names that oslo.messaging keeps to itself; without them such a request is lost.
     """
     listener = getattr(server.listener, "_poll_style_listener", None)
     consumers = getattr(getattr(listener, "conn", None), "_consumers", None)
     if listener is None or consumers is None:
         return
-    for consumer, tag in list(consumers.items()):
-        consumer.cancel(tag)
+    # Where the broker is gone, it delivers no more.
+    stop_each(*(partial(consumer.cancel, tag) for consumer, tag in list(consumers.items())))
     while listener.incoming:
         server._on_incoming([listener.incoming.pop(0)])

@@ -225,3 +225,29 @@ def test_idle_threads_are_used_again_and_none_is_left_for_each_message(bus: Bus)
         assert bus.call(str(number)) == str(number)
     # One that handles, and one that has answered and does not wait for more yet.
     assert len({*threading.enumerate()} - before) <= 2
+
+
+def _reset(_: object = None) -> None:
+    raise ConnectionResetError(104, "Connection reset by peer")
+
+
+@pytest.mark.parametrize("lost", ["stop", "cancel", "cleanup"])
+def test_a_stop_waits_for_requests_although_the_broker_goes_away(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    listener = bus.server._server.listener
+    bus.keep_busy()
+    if lost == "cancel":
+        for consumer in listener._poll_style_listener.conn._consumers:
+            monkeypatch.setattr(consumer, lost, _reset)
+    else:
+        work = getattr(listener, lost)
+        monkeypatch.setattr(listener, lost, lambda: _reset(work()))
+    stopping = threading.Thread(target=bus.server.drain)
+    stopping.start()
+    stopping.join(0.5)
+    assert stopping.is_alive()
+    bus.endpoint.may_answer.set()
+    stopping.join(PATIENCE)
+    assert not stopping.is_alive()
+    assert bus.server.in_flight == 0
