@@ -110,7 +110,7 @@ def write(connection: sa.Connection, node_id: int, change: Change) -> bool:
 
 
 def _completed(connection: sa.Connection, node_id: int) -> bool:
-    """Fill in the figures of disk that an agent of an older release has left out, if it has."""
+    """Fill in the figures of disk that an older agent, or Nova, has left out, if they have."""
     c = table.c
     least = sa.case(
         (c.disk_available_least < c.free_disk_gb, c.disk_available_least), else_=c.free_disk_gb
@@ -144,7 +144,8 @@ def _statement(
         "memory_mb": (c.memory_mb - sa.func.coalesce(c.free_ram_mb, 0), memory, 1),
         "disk_gb": (c.local_gb * MB_PER_GB - c.free_disk_mb, disk, MB_PER_GB),
     }
-    where = [c.id == sa.bindparam("node_id")]
+    # A row that lacks figures of disk has to be completed first, see write().
+    where = [c.id == sa.bindparam("node_id"), c.disk_mb_used.is_not(None)]
     if takes:
         where.append(c.deleted == 0)
     if same:

@@ -76,3 +76,19 @@ def test_its_limits_hold_as_well(database):
         claiming(an_order("req-1", a_claim(U1, 1, limits={"disk_gb": 11.0})))(database)
     claiming(an_order("req-1", a_claim(U1, 1, limits={"disk_gb": 12.0})))(database)
     assert node(database).disk_mb_used == 10 * 1024 + 1500
+
+
+def test_a_forced_host_of_an_agent_that_knows_of_no_exact_disk_is_claimed_on(database):
+    write(database)
+    execute(database, "UPDATE compute_nodes SET disk_mb_used = NULL, free_disk_mb = NULL")
+    claiming(an_order("req-1", a_claim(U1, 1, limits={})))(database)
+    assert figures(database) == ((10 * 1024 + 1500, 990 * 1024 - 1500), (12, 988), (4, 4096, 1))
+
+
+def test_what_was_claimed_is_given_back_where_no_exact_disk_is_known_any_more(database):
+    write(database)
+    claiming(an_order("req-1", a_claim(U1, 1)))(database)
+    execute(database, "UPDATE compute_nodes SET disk_mb_used = NULL, free_disk_mb = NULL")
+    database.write(lambda c: claims.release(c, [U1]))
+    # It was rounded up to 2 GB, and less than that is given back.
+    assert figures(database)[1:] == ((11, 989), (0, 0, 0))

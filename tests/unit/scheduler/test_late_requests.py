@@ -182,6 +182,11 @@ def test_a_host_of_which_exact_disk_is_unknown_is_claimed_on(cloud):
     assert scheduler.claimer.width.choices == 1
 
 
+def test_a_forced_host_of_which_exact_disk_is_unknown_is_claimed_on(cloud):
+    execute(cloud, "UPDATE compute_nodes SET disk_mb_used = NULL, free_disk_mb = NULL")
+    assert ask(a_scheduler(cloud), *U[:2], force_hosts=["h1"]) == ["h1"] * 2
+
+
 def test_a_resize_beside_another_member_of_its_group_disputes_nothing(cloud):
     cloud.write(lambda c: instances.replace(c, "h1", "h1", [an_instance(each) for each in U[:2]]))
     scheduler = a_scheduler(cloud)
