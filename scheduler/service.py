@@ -164,7 +164,12 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifications = Notifications(conf)
         self._announcements = Announcements(lambda: self._transport, conf.host, self._read)
         self._watching = Watching(conf)
-        self._keeper = Keeper(database, conf.host, _limits(conf))
+        self._keeper = Keeper(
+            database,
+            conf.host,
+            _limits(conf),
+            prune_more=lambda: claimed_groups.prune(database),
+        )
         witnesses = (*self._watching.witnesses, self._keeper)
         tell = self._announcements.tell_of
         self.destinations = build_destinations(conf, database, tell, witnesses)

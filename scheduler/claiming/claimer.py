@@ -105,9 +105,11 @@ class Claimer:
         seconds = left()
         if seconds == math.inf:
             return self._database.write(in_time)
+        if seconds <= 0:
+            raise TooLate()
         future = self._threads.run(lambda: self._database.write(in_time))
         try:
-            return future.result(max(0.0, seconds))
+            return future.result(seconds)
         except TimeoutError:
             raise DatabaseUnavailable(f"no answer within {seconds:.1f} s") from None
 

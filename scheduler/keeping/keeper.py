@@ -7,7 +7,7 @@ of it and writing these, is done later, many at a time and in small steps.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from threading import Thread
@@ -52,16 +52,23 @@ class Limits:
 class Keeper:
     """A witness that keeps what was decided on pictures of its film. limits may be changed.
 
-    scheduler is the name under which that is done.
+    scheduler is the name under which that is done. prune_more is called whenever old decisions are
+    deleted, to delete what else is not needed any more.
     """
 
     def __init__(
-        self, database: Database, scheduler: str, limits: Limits, pause: float = PAUSE
+        self,
+        database: Database,
+        scheduler: str,
+        limits: Limits,
+        pause: float = PAUSE,
+        prune_more: Callable[[], object] = lambda: None,
     ) -> None:
         self.film = Film()
         self.limits = limits
         self._database = database
         self._pause = pause
+        self._prune_more = prune_more
         self._origin = Origin(scheduler, uuid4().hex)
         self._line = Line(self.film)
         # In bytes: the first picture of the film, with what was written at once, and the rest.
@@ -146,17 +153,24 @@ class Keeper:
             self._say_what_is_lost()
 
     def _prune(self) -> None:
-        """Delete what need not be kept any more, in small steps."""
+        """Delete what need not be kept any more; what fails is for the next time."""
         self._prune_at = time.monotonic() + PRUNING * (1 + self._chance.random() / 2)
-        limits = self.limits
         try:
-            while not self._line.closed and self._database.write(
-                lambda connection: decisions.prune(connection, limits.max_age, limits.max_number)
-            ):
-                _rest()
-        # It is for the next time then.
+            self._prune_decisions()
         except Exception as error:
             self._complain("Old decisions cannot be deleted: %s", error)
+        try:
+            self._prune_more()
+        except Exception as error:
+            self._complain("Rows that are not needed any more cannot be deleted: %s", error)
+
+    def _prune_decisions(self) -> None:
+        """Delete old decisions, in small steps."""
+        limits = self.limits
+        while not self._line.closed and self._database.write(
+            lambda connection: decisions.prune(connection, limits.max_age, limits.max_number)
+        ):
+            _rest()
 
     def _say_what_is_lost(self) -> None:
         lost = "%s decisions were not kept: the database did not take them in time"

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the rows that stand for server groups while their members are claimed for."""
 
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 
@@ -10,8 +12,12 @@ from inventory.claimed_groups import GroupRule
 from inventory.claims import ClaimLost
 from inventory.tables import claimed_groups as table
 from scheduler.claiming import Claimer, Terms
+from scheduler.claiming.claimer import TooLate
+from scheduler.keeping import keeper
+from scheduler.keeping.keeper import Keeper, Limits
 from tests.contract.database.test_claims_together import a_claim, an_order
 from tests.databases import a_uuid
+from tests.fixtures.daemons.process import wait_until
 
 U1, U2 = a_uuid("one"), a_uuid("two")
 APART = GroupRule("g1", (U1, U2), most=1)
@@ -61,6 +67,33 @@ def test_a_group_may_be_pruned_between_its_making_and_its_claim(cloud, claimer, 
     # The rule holds as ever.
     with pytest.raises(ClaimLost):
         claimer.claim(an_order("req-2", a_claim(U2, 1), group=APART))
+
+
+def test_claims_go_on_while_groups_are_pruned_again_and_again(cloud, claimer, monkeypatch):
+    monkeypatch.setattr(keeper, "PRUNING", 0.001)
+    pruned = []
+    pruning = Keeper(
+        cloud,
+        "s1",
+        Limits(max_age=60, max_number=1),
+        prune_more=lambda: pruned.append(claimed_groups.prune(cloud)),
+    )
+    pruning.start()
+    for number in range(30):
+        group = replace(APART, uuid=f"g{number}")
+        claimer.claim(an_order(f"req-{number}", a_claim(U1, 1), group=group))
+        with pytest.raises(ClaimLost):
+            claimer.claim(an_order(f"other-{number}", a_claim(U2, 1), group=group))
+        cloud.write(lambda c: claims.release(c, [U1]))
+    assert wait_until(lambda: rows(cloud) == [], 20)
+    pruning.stop()
+    assert sum(pruned) >= 30
+
+
+def test_a_claim_for_which_nobody_waits_any_more_is_not_tried(cloud, claimer):
+    with pytest.raises(TooLate):
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART), lambda: -0.4)
+    assert rows(cloud) == []
 
 
 def test_a_group_that_is_deleted_each_time_is_given_up(cloud, claimer, monkeypatch):

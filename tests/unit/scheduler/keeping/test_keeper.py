@@ -228,6 +228,26 @@ def test_what_is_old_is_deleted_now_and_then(
     other.stop()
 
 
+def test_what_else_is_not_needed_is_deleted_with_old_decisions(moody, caplog, monkeypatch):
+    monkeypatch.setattr(keeper, "PRUNING", 0.01)
+    failures, pruned = [ValueError("not now")], Event()
+
+    def prune():
+        if failures:
+            raise failures.pop()
+        pruned.set()
+
+    moody.failures = [ValueError("nor these")]
+    found = Keeper(moody, "s1", WEEK, prune_more=prune)
+    found.start()
+    assert pruned.wait(SOON)
+    found.stop()
+    assert warnings(caplog) == [
+        "Old decisions cannot be deleted: nor these",
+        "Rows that are not needed any more cannot be deleted: not now",
+    ]
+
+
 def test_a_film_that_nobody_adds_to_ends(database, scheduler, monkeypatch):
     """It may be deleted with the last of its decisions."""
     monkeypatch.setattr(keeper, "PRUNING", 0.01)
