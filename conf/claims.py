@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of claims: what schedulers hold for an instance until it is there."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
+RESOURCES = ["vcpu", "memory_mb", "disk_gb"]
 OPTS = [
     cfg.BoolOpt(
         "enabled",
@@ -16,6 +17,21 @@ and no two requests give the same room away.
 All schedulers of a cloud must have the same value, and all agents must be of a release that counts
 claims. Without claims a scheduler takes what it chose from its own view only, as Nova up to Newton
 does, and leaves it to the compute host to refuse what does not fit.
+""",
+    ),
+    cfg.ListOpt(
+        "bounded_resources",
+        mutable=True,
+        default=RESOURCES,
+        item_type=types.String(choices=RESOURCES),
+        help="""
+Resources of which a host is given no more than its total times its allocation ratio, whatever
+filters are enabled.
+
+Where no enabled filter bounds one of them, CoreFilter, RamFilter or DiskFilter is used as if it
+were enabled, as long as claims are. The lists of filters of Nova since Pike, which leaves this to
+Placement, name none of the three. AggregateRamFilter, ExactRamFilter and their like bound a
+resource as well. An empty list adds none.
 """,
     ),
     cfg.IntOpt(

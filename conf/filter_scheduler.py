@@ -99,8 +99,8 @@ Filters that a host must pass, in this order: names in the namespace
 berthmaster.scheduler.filters, class names from available_filters, or dotted paths of classes.
 
 The order decides only which filter is named when a host is refused. RamFilter, CoreFilter and
-DiskFilter are what bounds the memory, vCPUs and disk of a host: a list taken over from a Nova that
-leaves these to Placement lacks them.
+DiskFilter are what bounds the memory, vCPUs and disk of a host. A list taken over from a Nova that
+leaves these to Placement lacks them; see [claims] bounded_resources.
 """,
     ),
     cfg.BoolOpt(

@@ -15,16 +15,10 @@ from stevedore import ExtensionManager
 
 from conf import loading
 from conf import service as service_options
-from scheduler.decision.interfaces import Filter
+from scheduler import bounding_filters
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
-from scheduler.filters.core import CoreFilter
-from scheduler.filters.disk import DiskFilter
-from scheduler.filters.exact_core import ExactCoreFilter
-from scheduler.filters.exact_disk import ExactDiskFilter
-from scheduler.filters.exact_ram import ExactRamFilter
-from scheduler.filters.ram import RamFilter
 from scheduler.request_filters import REQUEST_FILTERS
 from scheduler.weighers import BaseHostWeigher
 
@@ -32,12 +26,6 @@ LOG = log.getLogger(__name__)
 FILTERS = "berthmaster.scheduler.filters"
 WEIGHERS = "berthmaster.scheduler.weighers"
 DRIVERS = "berthmaster.scheduler.drivers"
-# What bounds each resource of a host; Nova leaves it to Placement since Pike.
-BOUNDING = (
-    (RamFilter, ExactRamFilter),
-    (CoreFilter, ExactCoreFilter),
-    (DiskFilter, ExactDiskFilter),
-)
 # What a nova.conf up to Newton may say instead of the name.
 NOVA_DRIVERS = {
     "nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler",
@@ -75,9 +63,13 @@ class Option:
 
 
 def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
-    """Return the configured driver with the configured filters and weighers."""
+    """Return the configured driver with the configured filters and weighers.
+
+    Filters that are implied come first, as Placement does in Nova.
+    """
     options = conf.filter_scheduler
     filters = load_filters(conf)
+    filters = [*bounding_filters.implied(conf, filters), *filters]
     plan = Plan(
         filters=filters,
         request_filters=_request_filters(conf, filters),
@@ -110,8 +102,7 @@ def load_filters(conf: cfg.ConfigOpts) -> list[BaseHostFilter]:
         if not path.endswith(ALL_FILTERS):
             option = Option.of(conf, "filter_scheduler", "available_filters")
             available |= {each.__name__: each for each in _offered(path, available, option)}
-    is_baremetal = conf.filter_scheduler.use_baremetal_filters
-    name = "baremetal_enabled_filters" if is_baremetal else "enabled_filters"
+    name = bounding_filters.list_option(conf)
     option, names = Option.of(conf, "filter_scheduler", name), conf.filter_scheduler[name]
     classes = [_find(name, available, option, BaseHostFilter) for name in names]
     made = {each: _make(each, conf) for each in classes}
@@ -223,19 +214,3 @@ def _settings(plugin: Any, conf: cfg.ConfigOpts) -> Iterator[tuple[str, Any]]:
             yield attribute, service_options.liveness_limit(conf)
         else:
             yield attribute, conf[option] if group == "DEFAULT" else conf[group][option]
-
-
-def warn_of_unbounded_resources(filters: Iterable[Filter]) -> None:
-    """Tell the operator when no filter bounds a resource."""
-    in_use = list(filters)
-    missing = [
-        bounding[0].__name__
-        for bounding in BOUNDING
-        if not any(isinstance(each, bounding) for each in in_use)
-    ]
-    if missing:
-        LOG.warning(
-            "The filters in use lack %s: nothing keeps hosts from being overfilled in that"
-            " resource. Nova leaves this to Placement, Berthmaster to these filters.",
-            ", ".join(missing),
-        )

@@ -16,7 +16,7 @@ from conf.systemd import Notifier
 from inventory import claimed_groups, heartbeat, migrations, services
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
-from scheduler import attestation, plugins
+from scheduler import attestation, bounding_filters, plugins
 from scheduler.claiming import Claimer, Terms
 from scheduler.course import Witness
 from scheduler.decision.film import Film
@@ -141,7 +141,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         migrations.check(self._database)
         self._transport = rpc_transport(conf)
         self._make_parts()
-        plugins.warn_of_unbounded_resources(self.destinations.driver.plan.filters)
+        bounding_filters.report(conf, self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _warn_of_old_agents(self._database)
             _forget_idle_groups(self._database)
@@ -252,6 +252,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             LOG.error("Configuration not taken over, the old one stays: %s", mistake)
         else:
             LOG.info("Configuration read again")
+            bounding_filters.report(self._conf, self.destinations.driver.plan.filters)
         _settle(self.destinations.view, self._conf)
         self._keeper.limits, self.destinations.film = _limits(self._conf), self._film()
         self._notifier.ready("serving select_destinations")

@@ -39,6 +39,8 @@ class Ours:
         loading.read(conf, "berthmaster-scheduler", [], "")
         for name, value in settings.items():
             conf.set_override(name, value, "filter_scheduler")
+        # Nova's loop has the filters that are listed, and no others.
+        conf.set_override("bounded_resources", [], "claims")
         self.driver = plugins.load_driver(conf)
         self._hosts = hosts
         self._ages = np.zeros(hosts.size)

@@ -8,6 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from conf import filter_scheduler, loading, opts
+from scheduler import bounding_filters
 from scheduler.drivers import BaseDriver
 
 Settings = Mapping[str, Mapping[str, Any]]
@@ -23,7 +24,7 @@ def given(conf: cfg.ConfigOpts, driver: BaseDriver) -> Settings:
     """Return {group: {option: value}} of what somebody chose, as far as the driver goes by it.
 
     Of options that are not ours, the value is there in any case: who reads it later may not have
-    them. Secrets are left out.
+    them. Secrets are left out. The list of filters is the one in use, with those that are implied.
     """
     ours = {(group, each.dest) for group, listed in opts.list_opts() for each in listed}
     found: dict[str, dict[str, Any]] = {}
@@ -34,6 +35,10 @@ def given(conf: cfg.ConfigOpts, driver: BaseDriver) -> Settings:
         if (group, option) not in ours or loading.is_given(conf, group, option):
             value = conf[option] if in_group is None else conf[group][option]
             found.setdefault(group, {})[option] = value
+    if names := bounding_filters.implied_names(conf, driver.plan.filters):
+        option = bounding_filters.list_option(conf)
+        listed = [*names, *conf.filter_scheduler[option]]
+        found.setdefault("filter_scheduler", {})[option] = listed
     return found
 
 
@@ -50,6 +55,8 @@ def restored(settings: Settings) -> cfg.ConfigOpts:
             raise ValueError(f"the kept settings of [{group}] are none")
         for option, value in values.items():
             _set(conf, group, option, value)
+    # The list that was kept is whole; of an older release it is what that has used.
+    conf.set_override("bounded_resources", [], "claims")
     try:
         loading.check(conf)
     except loading.ConfigError as error:

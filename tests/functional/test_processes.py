@@ -41,7 +41,9 @@ def test_sighup_takes_over_changed_filters_without_a_restart(
     scheduler = deployment.scheduler(backend, name="tuned")
     with pytest.raises(NoValidHost):
         client.select_destinations(RequestContext(), spec, ["a"])
-    deployment.write_config("tuned", {"filter_scheduler": {"enabled_filters": "ComputeFilter"}})
+    changed = {"enabled_filters": "ComputeFilter"}
+    unbounded = {"bounded_resources": ""}
+    deployment.write_config("tuned", {"filter_scheduler": changed, "claims": unbounded})
     scheduler.send(signal.SIGHUP)
     wait_for_log(scheduler, "Configuration read again")
     assert client.select_destinations(RequestContext(), spec, ["b"])

@@ -26,7 +26,9 @@ FILTERS = (
     "ComputeFilter,AvailabilityZoneFilter,RetryFilter,ComputeCapabilitiesFilter,"
     "ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
 )
-OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}}
+# The real server left limits to Placement.
+UNBOUNDED = {"claims": {"bounded_resources": ""}}
+OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}} | UNBOUNDED
 LIMITING = "RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
 LIMITED = wire.names("call_*limits")
 REFUSED = wire.names("call_*novalidhost")
@@ -228,7 +230,7 @@ def _change(sample: dict[str, Any], **fields: Any) -> None:
 @contextmanager
 def _limiting(cloud: Replaying) -> Iterator[None]:
     """Let a scheduler whose filters set limits run besides the other, to be called by its name."""
-    options = {"filter_scheduler": {"enabled_filters": f"{FILTERS},{LIMITING}"}}
+    options = {"filter_scheduler": {"enabled_filters": f"{FILTERS},{LIMITING}"}} | UNBOUNDED
     process = cloud.deployment.scheduler(name="limiting", options=with_cell(options))
     try:
         yield

@@ -50,6 +50,8 @@ def test_scenario(path: Path, database: Database) -> None:
 def serving(database: Database, scenario: Words) -> Destinations:
     """Return the scheduler of a scenario, short of its RPC server."""
     conf = a_conf()
+    # Nothing is claimed here, so the filters are those that the scenario names.
+    conf.set_override("enabled", False, "claims")
     for group, options in scenario.get("configuration", {}).items():
         for name, value in options.items():
             conf.set_override(name, value, group=None if group == "DEFAULT" else group)

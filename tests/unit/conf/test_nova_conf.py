@@ -176,19 +176,26 @@ def test_folsom_s_drivers_and_cost_functions(loaded):
     assert (simple.max_cores, simple.skip_isolated_core_check) == (24, False)
     assert (simple.default_schedule_zone, simple.default_zone) == ("rack1", "nova")
     assert (simple.isolated_images, simple.isolated_hosts) == (ISOLATED_IMAGES, ISOLATED_HOSTS)
-    assert [each.name for each in driver.plan.filters] == conf.filter_scheduler.enabled_filters
+    assert [each.name for each in driver.plan.filters] == [
+        *("CoreFilter", "DiskFilter"),
+        *conf.filter_scheduler.enabled_filters,
+    ]
     assert {each.name: each.multiplier for each in driver.plan.weighers} == {
         "compute_fill_first_cost_fn": 1.0,
         "noop_cost_fn": 0.5,
     }
 
 
-@pytest.mark.parametrize(("path", "filters"), [(NEWTON, 9), (NEWEST, 5)])
-def test_the_plug_ins_they_name_are_ours(loaded, path, filters):
+@pytest.mark.parametrize(
+    ("path", "filters", "implied"),
+    [(NEWTON, 9, ["CoreFilter"]), (NEWEST, 5, ["CoreFilter", "RamFilter", "DiskFilter"])],
+)
+def test_the_plug_ins_they_name_are_ours(loaded, path, filters, implied):
     conf = loaded(path)
     plan = plugins.load_driver(conf).plan
-    assert [each.name for each in plan.filters] == conf.filter_scheduler.enabled_filters
-    assert len(plan.filters) == filters
+    enabled = conf.filter_scheduler.enabled_filters
+    assert [each.name for each in plan.filters] == [*implied, *enabled]
+    assert len(enabled) == filters
     multipliers = {each.name: each.multiplier for each in plan.weighers}
     assert multipliers["RAMWeigher"] == 2.0
     assert multipliers["DiskWeigher"] == 0.5

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.plugins."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -366,18 +365,6 @@ def test_an_installed_plug_in_that_is_broken_is_named_and_left_out(tmp_path):
     assert f"Plug-in Broken in {plugins.FILTERS} cannot be loaded: No module" in done.stderr
     last = done.stderr.splitlines()[-1]
     assert "PluginError: option [filter_scheduler] enabled_filters = 'Broken' in " in last
-
-
-def test_the_operator_is_told_which_resources_nothing_bounds(caplog):
-    with caplog.at_level(logging.WARNING):
-        plugins.warn_of_unbounded_resources(load_filters(the_conf()))
-        assert caplog.text == ""
-        plugins.warn_of_unbounded_resources(load_filters(the_conf(use_baremetal_filters=True)))
-        aggregates = [f"Aggregate{each}Filter" for each in ("Ram", "Core", "Disk")]
-        plugins.warn_of_unbounded_resources(load_filters(the_conf(enabled_filters=aggregates)))
-        assert caplog.text == ""
-        plugins.warn_of_unbounded_resources([RamFilter()])
-    assert "The filters in use lack CoreFilter, DiskFilter: " in caplog.text
 
 
 def test_base_classes_are_what_plug_ins_are_checked_against():

@@ -33,12 +33,13 @@ def command(database, url, tmp_path):
     return a_command(url, tmp_path, FILTERS)
 
 
-def a_command(url, tmp_path, filters):
+def a_command(url, tmp_path, filters, bounded="vcpu,memory_mb,disk_gb"):
     """Return the command with a configuration that enables these filters."""
     config = tmp_path / f"{len(filters)}.conf"
     config.write_text(
         f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
         f"[filter_scheduler]\nenabled_filters = {filters}\n"
+        f"[claims]\nbounded_resources = {bounded}\n"
     )
     return Command(config)
 
@@ -146,9 +147,14 @@ def test_what_has_no_bound_or_no_room_is_told(command):
 
 
 def test_what_no_filter_bounds_is_told(command, url, tmp_path):
-    done = a_command(url, tmp_path, "ComputeFilter, RamFilter").run("capacity", SMALL, "--largest")
+    unbounded = a_command(url, tmp_path, "ComputeFilter, RamFilter", bounded="")
+    done = unbounded.run("capacity", SMALL, "--largest")
     assert "Most vCPUs: no filter bounds it" in done.stdout
     assert "Most: 65536 MB of memory, 2,65536,20 on plain" in done.stdout
+
+
+def test_filters_that_are_implied_count(command, url, tmp_path):
+    assert counts(a_command(url, tmp_path, "ComputeFilter"), SMALL) == counts(command, SMALL)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,10 @@ SETTINGS = {
     "weights": {"filter_scheduler": {"ram_weight_multiplier": -1.1, "host_subset_size": 3}},
     "a list of filters": {
         "filter_scheduler": {
-            "enabled_filters": ["RamFilter", "IoOpsFilter", "ComputeFilter"],
+            "enabled_filters": [
+                *("RamFilter", "CoreFilter", "DiskFilter"),
+                *("IoOpsFilter", "ComputeFilter"),
+            ],
             "available_filters": ["nova.scheduler.filters.all_filters"],
             "max_io_ops_per_host": 3,
         },
@@ -88,6 +91,28 @@ def test_what_was_given_makes_the_same_driver_again(settings):
         assert what_decides(again) != what_decides(plugins.load_driver(a_conf()))
     # And what is kept of it is the same again.
     assert kept(restored(found)) == settings
+
+
+@pytest.mark.parametrize("metal", [False, True])
+def test_filters_that_are_implied_are_kept_in_the_list(metal):
+    option = "baremetal_enabled_filters" if metal else "enabled_filters"
+    chosen = {option: ["ComputeFilter", "DiskFilter"]}
+    if metal:
+        chosen["use_baremetal_filters"] = True
+    conf = a_conf_with({"filter_scheduler": chosen})
+    found = kept(conf)
+    whole = ["CoreFilter", "RamFilter", "ComputeFilter", "DiskFilter"]
+    assert found == {"filter_scheduler": chosen | {option: whole}}
+    again = plugins.load_driver(restored(found))
+    assert what_decides(again) == what_decides(plugins.load_driver(conf))
+    assert kept(restored(found)) == found
+
+
+def test_a_list_of_filters_that_was_kept_before_any_were_implied_is_whole():
+    of_nova = {"filter_scheduler": {"enabled_filters": ["ComputeFilter"]}}
+    driver = plugins.load_driver(restored(of_nova))
+    assert [each.name for each in driver.plan.filters] == ["ComputeFilter"]
+    assert given(restored(of_nova), driver) == of_nova
 
 
 def test_what_does_not_decide_is_not_kept():
@@ -126,7 +151,7 @@ def test_options_of_others_are_there_again_without_their_definition(theirs):
     theirs.set_override("most", 30, "theirs")
     settings = kept(theirs)
     settings["theirs"]["password"] = ""
-    (filter_,) = plugins.load_driver(restored(settings)).plan.filters
+    *_, filter_ = plugins.load_driver(restored(settings)).plan.filters
     assert (filter_.most, filter_.password) == (30, "")
 
 
