@@ -104,7 +104,8 @@ may go anywhere.
         default=False,
         help="""
 Keep instances away from the hosts of aggregates whose metadata says trait:NAME = required, unless
-flavor or image requires the same trait.
+flavor or image requires the same trait; those that require it go nowhere else. Without this option
+they are refused, as nothing is known here of traits.
 """,
     ),
     cfg.IntOpt(

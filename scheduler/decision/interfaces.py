@@ -44,6 +44,9 @@ class Filter(Protocol):
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         """Return why a host does not pass, in words."""
 
+    def refusal(self, spec: RequestSpec) -> str | None:
+        """Return why no host at all can pass, in words for the caller; None where some may."""
+
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
         """Return of what a host has too little to pass, None where it is no matter of amounts."""
 

@@ -108,7 +108,7 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
         candidates, steps = filtered(hosts, spec, plan.filters, candidates, index)
         steps = (*narrowing, *steps)
         if not candidates.any():
-            reason = no_such_host(hosts, spec) or NOT_ENOUGH
+            reason = no_such_host(hosts, spec) or refusal(spec, plan) or NOT_ENOUGH
             return _decision(hosts, request, shortage=Shortage(index, uuid, steps, reason))
         ranking = _ranked(hosts, spec, plan, candidates)
         position = choice.among(ranking.totals)
@@ -120,6 +120,17 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     if further is not None and ranking is not None:
         ranking = ranking._replace(candidates=further.finish())
     return _decision(hosts, request, _with_alternates(hosts, request, plan, placements, ranking))
+
+
+def refusal(spec: RequestSpec, plan: Plan) -> str | None:
+    """Return in which words a request filter refuses all hosts, None where none does.
+
+    A rebuild asks for nothing that the instance does not have.
+    """
+    if spec.is_rebuild:
+        return None
+    found = (each.refusal(spec) for each in plan.request_filters)
+    return next(filter(None, found), None)
 
 
 def _choice(request: Request, plan: Plan) -> Choice:

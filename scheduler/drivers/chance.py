@@ -15,6 +15,7 @@ from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers import BaseDriver
 from scheduler.drivers.outcomes import placed, placement, refused, step
 from scheduler.filters.compute import ComputeFilter
+from scheduler.request_filters.placement_only import PlacementOnly
 
 # They reach tenants.
 NONE_UP = "No compute service is up at the moment."
@@ -34,12 +35,17 @@ class ChanceScheduler(BaseDriver):
     def __init__(self, plan: Plan, **settings: Any) -> None:
         super().__init__(plan, **settings)
         # The configured filters and weighers have no say, nor do they explain anything.
-        self.plan = Plan((ComputeFilter(service_down_time=self.service_down_time),))
+        self.plan = Plan(
+            (ComputeFilter(service_down_time=self.service_down_time),),
+            request_filters=(PlacementOnly(),),
+        )
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
         if request.spec.is_rebuild:
             # The instance is there already; lots would send it elsewhere.
             return pipeline.decide(hosts, request, self.plan)
+        if reason := pipeline.refusal(request.spec, self.plan):
+            return refused(hosts, request, (), reason)
         served = hosts.served
         up = served & self.plan.filters[0].mask(hosts, request.spec)
         left = up.copy()

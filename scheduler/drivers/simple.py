@@ -19,6 +19,7 @@ from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.request_filters.placement_only import PlacementOnly
 
 # They reach tenants.
 NONE_UP = "No compute service that could take the instance is up."
@@ -61,13 +62,16 @@ class SimpleScheduler(BaseDriver):
                 IsolatedHostsFilter(
                     isolated_images=self.isolated_images, isolated_hosts=self.isolated_hosts
                 ),
-            )
+            ),
+            request_filters=(PlacementOnly(),),
         )
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
         if request.spec.is_rebuild:
             # The instance is there already and takes nothing more.
             return pipeline.decide(hosts, request, self.plan)
+        if reason := pipeline.refusal(request.spec, self.plan):
+            return refused(hosts, request, (), reason)
         spec = self._addressed(request)
         candidates, steps = self._left(hosts, spec)
         if not candidates.any():

@@ -85,6 +85,10 @@ class BaseHostFilter:
         """Return in words, with figures, why a host does not pass. Asked only of those."""
         return "does not pass"
 
+    def refusal(self, spec: RequestSpec) -> str | None:
+        """Return why no host at all can pass, in words for the caller; None where some may."""
+        return None
+
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> Lack | None:
         """Return by how much a host fails to pass; None where it is no matter of amounts."""
         return None

@@ -33,13 +33,17 @@ LIMITING = "RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
 LIMITED = wire.names("call_*limits")
 REFUSED = wire.names("call_*novalidhost")
 # It asks for the resources of a port, of which conductors only know where to find them when
-# placement has allocated them.
+# placement has allocated them. Both ask for a trait of their image.
 EVERYTHING = "call_select_destinations_4.5_full_spec"
+OF_OLD = "call_select_destinations_4.0_full_spec"
+TRAIT = (
+    "Only placement can judge what is requested: 'trait:HW_CPU_X86_AVX2' = 'required' of the image."
+)
 # The hosts of az1, for messages that ask for this zone or for the aggregate that it is.
 ZONES = {
-    "call_select_destinations_4.0_full_spec": ["compute3"],
+    OF_OLD: ["compute3"],
     "call_select_destinations_4.0_raw_build_request_spec": ["compute2"],
-    "call_select_destinations_4.5_full_spec": ["compute3"],
+    EVERYTHING: ["compute3"],
     "call_select_destinations_4.5_unshelve": ["compute2"],
 }
 
@@ -67,7 +71,8 @@ FAILED_THEN = {
 }
 
 ANSWERED = sorted(
-    {*wire.names("call_*select_destinations*")} - {*REFUSED, *LIMITED, *FAILED_THEN, EVERYTHING}
+    {*wire.names("call_*select_destinations*")}
+    - {*REFUSED, *LIMITED, *FAILED_THEN, EVERYTHING, OF_OLD}
 )
 # For two instances, of which the second has no name.
 UNNAMED = ["call_newton_select_destinations_4.3_two_instances", "call_select_destinations_4.0"]
@@ -137,18 +142,26 @@ def test_limits_are_those_that_were_captured(cloud: Replaying) -> None:
 
 def test_a_request_for_everything_is_refused_for_what_only_placement_has(cloud: Replaying) -> None:
     cloud.fleet.set_zone(ZONES[EVERYTHING])
-    failure = json.loads(_replayed(cloud.caller, wire.sample(EVERYTHING))["failure"])
     reason = "Resources of ports or accelerators are requested, which only placement can allocate."
-    assert (failure["class"], failure["module"]) == ("NoValidHost", "nova.exception")
-    assert failure["kwargs"] == {"reason": reason, "code": 500}
-    assert not cloud.fleet.claims()
-    # All the rest of it can be served.
+    assert _reason(cloud, wire.sample(EVERYTHING)) == reason
     sample = wire.sample(EVERYTHING)
     _change(sample, requested_resources=[])
+    assert _reason(cloud, sample) == TRAIT
+    # All the rest of it can be served.
+    data = sample["message"]["args"]["spec_obj"]["nova_object.data"]
+    image = data["image"]["nova_object.data"]["properties"]["nova_object.data"]
+    image["traits_required"] = []
+    _change(sample)
     reply = _replayed(cloud.caller, sample)
     assert reply["failure"] is None
     assert reply["result"] == _expected(EVERYTHING)
     cloud.fleet.check(wire.arguments(EVERYTHING), reply["result"])
+
+
+def test_an_old_request_for_everything_is_refused_for_the_trait_of_its_image(
+    cloud: Replaying,
+) -> None:
+    assert _reason(cloud, wire.sample(OF_OLD)) == TRAIT
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -219,6 +232,15 @@ def _expected_limits(name: str, cells: bool) -> Any:
             for each in entry:
                 each["nova_object.data"]["limits"]["nova_object.data"]["numa_topology"] = None
     return result
+
+
+def _reason(cloud: Replaying, sample: dict[str, Any]) -> str:
+    """Replay a request that is refused, and return why; nothing is claimed."""
+    failure = json.loads(_replayed(cloud.caller, sample)["failure"])
+    assert (failure["class"], failure["module"]) == ("NoValidHost", "nova.exception")
+    assert failure["kwargs"] == {"reason": failure["kwargs"]["reason"], "code": 500}
+    assert not cloud.fleet.claims()
+    return str(failure["kwargs"]["reason"])
 
 
 def _change(sample: dict[str, Any], **fields: Any) -> None:

@@ -154,12 +154,14 @@ def test_the_cpus_and_pages_for_guests(loaded):
 def test_the_request_filters_of_2026_2(loaded):
     settings = [vars(each) for each in plugins.load_driver(loaded(NEWEST)).plan.request_filters]
     assert settings == [
+        {"isolates": True},
         {"enabled": True, "required": True},
         {"enabled": False, "default_zone": "home"},
         {"enabled": True},
     ]
     defaults = [vars(each) for each in plugins.load_driver(loaded(NEWTON)).plan.request_filters]
     assert defaults == [
+        {"isolates": False},
         {"enabled": False, "required": False},
         {"enabled": False},
     ]

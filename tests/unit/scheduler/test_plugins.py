@@ -76,7 +76,11 @@ def test_the_defaults():
     plan = load_driver(the_conf()).plan
     assert names(plan.filters) == the_conf().filter_scheduler.enabled_filters
     # The zone is AvailabilityZoneFilter's business where that is enabled.
-    assert names(plan.request_filters) == ["RequireTenantAggregate", "IsolateAggregates"]
+    assert names(plan.request_filters) == [
+        "PlacementOnly",
+        "RequireTenantAggregate",
+        "IsolateAggregates",
+    ]
     assert names(plan.weighers) == sorted(
         name for name, weigher in installed(plugins.WEIGHERS).items() if weigher.in_all
     )

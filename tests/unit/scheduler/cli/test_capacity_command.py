@@ -153,6 +153,16 @@ def test_what_no_filter_bounds_is_told(command, url, tmp_path):
     assert "Most: 65536 MB of memory, 2,65536,20 on plain" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "asked", ["--extra-spec=resources:VGPU=1", "--image-property=traits_required=CUSTOM_GOLD"]
+)
+def test_what_only_placement_can_judge_is_told(command, asked):
+    done = command.run("capacity", SMALL, asked, "--largest")
+    assert "2,4096,20: 0 instances on 0 of 4 hosts" in done.stdout
+    assert "PlacementOnly" in done.stdout
+    assert "Only placement can judge what is requested: '" in done.stdout
+
+
 def test_filters_that_are_implied_count(command, url, tmp_path):
     assert counts(a_command(url, tmp_path, "ComputeFilter"), SMALL) == counts(command, SMALL)
 

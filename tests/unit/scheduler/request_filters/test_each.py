@@ -47,7 +47,8 @@ def test_it_says_what_it_keeps_and_asks_for_settings_that_there_are(plugin):
 @settings(max_examples=60)
 @given(st.lists(AGGREGATES, min_size=1, max_size=5), REQUESTS, st.booleans())
 def test_hosts_alike_are_judged_alike_and_refused_with_a_reason(plugin, each, spec, strict):
-    rule = plugin(enabled=True, **{"required": strict} if hasattr(plugin, "required") else {})
+    switches = {"enabled": True, "required": strict, "isolates": strict}
+    rule = plugin(**{name: value for name, value in switches.items() if hasattr(plugin, name)})
     table = a_table(
         *(a_host(f"h{n}", aggregates=found) for n, found in enumerate([*each, each[0]]))
     )

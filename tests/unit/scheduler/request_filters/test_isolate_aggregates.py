@@ -66,6 +66,16 @@ def test_the_reason_names_every_aggregate_and_trait():
     )
 
 
+@pytest.mark.parametrize("metadata", [(), ({},), (GPU,), ({"trait:CUSTOM_WINDOWS": "x"},)])
+def test_a_trait_is_where_an_aggregate_says_so(metadata):
+    lacks = "no aggregate of the host says trait:CUSTOM_WINDOWS = required"
+    of_flavor = a_request(extra_specs=WINDOWS | GPU)
+    of_image = a_request(image=an_image(traits_required=["CUSTOM_WINDOWS", "CUSTOM_GPU"]))
+    for spec in (of_flavor, of_image):
+        assert judged(a_host_in(*metadata), spec).endswith(lacks)
+        assert judged(a_host_in(*metadata, WINDOWS, GPU), spec) is True
+
+
 @pytest.mark.parametrize("image", [None, an_image()])
 def test_a_request_without_traits(image):
     assert judged(a_host_in(WINDOWS), a_request(image=image)) == KEPT
@@ -83,5 +93,6 @@ def test_all_hosts_at_once():
     isolated = [Aggregate(name="windows", metadata=WINDOWS)]
     hosts = hosts_with("aggregates", {"h1": isolated, "h2": [], "h3": None, "h4": isolated})
     assert RULE.mask(hosts, a_request()).tolist() == [False, True, True, False]
-    assert RULE.mask(hosts, a_request(extra_specs=WINDOWS)).all()
+    windows = a_request(extra_specs=WINDOWS)
+    assert RULE.mask(hosts, windows).tolist() == [True, False, False, True]
     assert not hosts.warnings
