@@ -18,9 +18,9 @@ from scheduler.objects.request_spec import RequestSpec
 SCOPE = "capabilities"
 # Attributes of a host that are made for each host, other than the columns of the table.
 UNCOLUMNED = frozenset({"instances", "limits", "service"})
-ATTRIBUTES = UNCOLUMNED | NUMBERS | frozenset(OBJECTS)
-# Nova's hosts have none of these, so without the scope such a key is somebody else's.
-_SCOPED_ONLY = frozenset(
+# Nova's hosts have none of these: with the scope only a statistic of that name can meet them, and
+# without it such a key is somebody else's.
+_NOT_IN_NOVA = frozenset(
     {
         "disabled_reason",
         "forced_down",
@@ -33,6 +33,9 @@ _SCOPED_ONLY = frozenset(
         "unserved",
     }
 )
+ATTRIBUTES = (UNCOLUMNED | NUMBERS | frozenset(OBJECTS)) - _NOT_IN_NOVA
+_ADDRESS_BITS = "hw:maxphysaddr_bits"
+_OVERRIDDEN = "capabilities:cpu_info:maxphysaddr:bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +88,24 @@ class Capability:
             return None
 
     def _attribute(self, host: HostState) -> Any:
-        return getattr(host, self.first) if self.is_attribute else None
+        if not self.is_attribute:
+            return None
+        value = getattr(host, self.first)
+        # Nova finds none of its parts, so only the text of the whole may be asked for.
+        return str(value) if self.first == "service" else value
 
 
 def capabilities(spec: RequestSpec) -> Iterator[Capability]:
     """Yield what the extra specs of the flavor may ask of hosts; other scopes do not."""
-    for key, value in (spec.flavor.extra_specs or {}).items():
+    extra_specs = spec.flavor.extra_specs or {}
+    for key, value in extra_specs.items():
         first, *path = key.split(":")
         requirement = str(value)
         if not path:
-            is_statistic = first not in ATTRIBUTES or first in _SCOPED_ONLY
-            yield Capability(key, first, (), requirement, optional=is_statistic)
-        elif first == SCOPE:
+            yield Capability(key, first, (), requirement, optional=first not in ATTRIBUTES)
+        elif first == SCOPE and not (key == _OVERRIDDEN and _ADDRESS_BITS in extra_specs):
             yield Capability(key, path[0], tuple(path[1:]), requirement)
-        elif key == "hw:maxphysaddr_bits":
+        elif key == _ADDRESS_BITS:
             yield Capability(key, "cpu_info", ("maxphysaddr", "bits"), f">= {requirement}")
 
 

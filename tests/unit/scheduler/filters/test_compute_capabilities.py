@@ -85,7 +85,7 @@ def verdict(host, extra_specs):
             ">= 9",
             "capabilities:limits:vcpu must be '>= 9' and is '8.0'",
         ),
-        ("capabilities:service:binary", "nova-compute", None),
+        ("capabilities:service", "<in> nova-compute", None),
         ("hw:maxphysaddr_bits", "46", None),
         ("hw:maxphysaddr_bits", "47", "hw:maxphysaddr_bits must be '>= 47' and is '46'"),
         ("capabilities", "x", None),
@@ -213,7 +213,7 @@ def test_a_mask_tells_hosts_apart_by_all_that_is_read():
 def test_what_is_no_column_is_looked_at_host_by_host():
     hosts = a_table(the_host(host="h1"), the_host(host="h2", service_disabled=True))
     hosts.limits.vcpu = np.array([8.0, 9.0])
-    for key, requirement in (("service:disabled", "True"), ("limits:vcpu", ">= 9")):
+    for key, requirement in (("service", "<in> True"), ("limits:vcpu", ">= 9")):
         spec = a_request(extra_specs={f"capabilities:{key}": requirement, "gpu": "2"})
         assert RULE.mask(hosts, spec).tolist() == [False, True]
 
@@ -235,21 +235,45 @@ def test_statistics_may_hold_numbers_mappings_and_nonsense(stats, key, passes):
 
 
 def test_what_an_attribute_does_not_have_is_looked_for_in_the_statistics():
-    aged = {"heartbeat_age": "30", "uuid": {"a": "30"}, "host_ip": "30"}
-    of_age = "capabilities:heartbeat_age"
-    for key, age, reason in (
-        (of_age, 30.0, None),
-        (of_age, None, None),
-        (of_age, 29.0, f"{of_age} must be '>= 30' and is '29.0'"),
+    stats = {"cpu_allocation_ratio": "30", "uuid": {"a": "30"}, "host_ip": "30"}
+    of_ratio = "capabilities:cpu_allocation_ratio"
+    for key, ratio, reason in (
+        (of_ratio, 30.0, None),
+        (of_ratio, None, None),
+        (of_ratio, 29.0, f"{of_ratio} must be '>= 30' and is '29.0'"),
         ("capabilities:uuid:a", None, None),
         ("host_ip", None, None),
     ):
-        host = the_host(stats=aged, heartbeat_age=age)
+        host = the_host(stats=stats, cpu_allocation_ratio=ratio)
         assert verdict(host, {key: ">= 30"}) == reason
     # A number has no parts, whether or not there is one.
-    for age in (None, 30.0):
-        host = the_host(stats=aged, heartbeat_age=age)
-        assert verdict(host, {"capabilities:heartbeat_age:x": ">= 30"}) is not None
+    for ratio in (None, 30.0):
+        host = the_host(stats=stats, cpu_allocation_ratio=ratio)
+        assert verdict(host, {f"{of_ratio}:x": ">= 30"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "requirement"),
+    [
+        ("service:binary", "nova-compute"),
+        ("service:disabled", "False"),
+        ("service:data:binary", "nova-compute"),
+        ("forced_down", "False"),
+        ("generation", ">= 0"),
+        ("heartbeat_age", ">= 0"),
+        ("unserved", "False"),
+    ],
+)
+def test_what_nova_s_filter_does_not_find_on_a_host_is_not_met(key, requirement):
+    key = f"capabilities:{key}"
+    reason = verdict(the_host(generation=3, heartbeat_age=30.0), {key: requirement})
+    assert reason == f"{key} must be {requirement!r} and is None"
+
+
+def test_the_bits_of_addresses_have_one_extra_spec_that_overrides_the_other():
+    asked = {"capabilities:cpu_info:maxphysaddr:bits": "39", "hw:maxphysaddr_bits": "46"}
+    assert verdict(the_host(), asked) is None
+    assert verdict(the_host(), {"capabilities:cpu_info:maxphysaddr:bits": "39"}) is not None
 
 
 @pytest.mark.parametrize(
