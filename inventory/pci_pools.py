@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The free PCI devices of a host: which requests they serve, and what is left then.
 
-Source: behaviour reference 1.10. Requests are served one after another, from pools in the order in
-which the host reports them. Another order might serve more of them, but the compute host that
-hands out the devices keeps this one, and what it would refuse must not be promised.
+Source: behaviour reference 1.10. Requests are served one after another, from the pools with the
+fewest tags first, and among those in the order in which the host reports them. Another order might
+serve more of them, but the compute host that hands out the devices keeps this one, and what it
+would refuse must not be promised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,9 @@ class PciPools:
     __slots__ = ("pools",)
 
     def __init__(self, pools: Iterable[PciDevicePool] = ()) -> None:
-        self.pools = tuple(pool for pool in pools if pool.count > 0)
+        reported = (pool for pool in pools if pool.count > 0)
+        # Once more: a claim that ends gives its devices back at the end of the list.
+        self.pools = tuple(sorted(reported, key=lambda pool: len(pool.tags)))
 
     def __iter__(self) -> Iterator[PciDevicePool]:
         return iter(self.pools)

@@ -118,6 +118,14 @@ def test_pools_are_emptied_in_their_order_and_vanish(requests, left):
     assert counts(before) == [2, 3, 1]
 
 
+def test_pools_with_the_fewest_tags_are_emptied_first():
+    # What is special is left for requests that ask for it; the rest keeps its order.
+    special, plain = a_pool(2, physical_network="b"), a_pool(3, product_id="1521")
+    pools = devices(special, plain, a_pool(4), a_pool(1, physical_network="c"))
+    assert counts(pools) == [3, 4, 2, 1]
+    assert counts(pools.take([wanted(8)])) == [1, 1]
+
+
 def test_what_is_not_taken_stays_as_it_is():
     first, second = a_pool(1), a_pool(2, 1, physical_network="b")
     (left,) = devices(first, second).take([wanted(1)])
@@ -301,9 +309,13 @@ def rings(policy, cells, sockets):
     }.get(policy, [near, near | {None}])
 
 
+def by_tags(pools):
+    return sorted(pools, key=lambda pool: len(pool.tags))
+
+
 def taken_one_by_one(pools, requests, cells, sockets):
     """Return the devices that are left, each by itself, or None."""
-    left = [pool for pool in pools for _ in range(pool.count)]
+    left = [pool for pool in by_tags(pools) for _ in range(pool.count)]
     for request in requests:
         usable = [each for each in left if suits(each, request)]
         if cells:
@@ -331,13 +343,13 @@ def test_pools_are_as_good_as_single_devices(pools, requests, cells, sockets):
         (after is None) == (left is None) == (before.refusal(requests, chosen, on_host) is not None)
     )
     if after is not None:
-        distinct = [pool for pool in pools if any(pool is each for each in left)]
+        distinct = [pool for pool in by_tags(pools) if any(pool is each for each in left)]
         expected = [
             dataclasses.replace(pool, count=sum(each is pool for each in left)) for pool in distinct
         ]
         assert list(after) == expected
         assert before.free() - after.free() == sum(request.count for request in requests)
-    assert list(before) == [pool for pool in pools if pool.count]
+    assert list(before) == [pool for pool in by_tags(pools) if pool.count]
 
 
 def can_be_shared_out(left, requests):

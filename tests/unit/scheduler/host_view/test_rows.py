@@ -161,7 +161,7 @@ def test_supported_instances_that_cannot_be_read_are_none_at_all(text):
 
 
 def test_devices_and_cells_are_objects():
-    pools = [a_pool(3, 1, dev_type="type-VF"), a_pool(1)]
+    pools = [a_pool(1), a_pool(3, 1, dev_type="type-VF")]
     host = written(
         pci_stats=pci_pools_to_json(pools), numa_topology=numa_topology_to_json(TOPOLOGY)
     )
