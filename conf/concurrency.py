@@ -40,21 +40,30 @@ def chosen_backend(program: str, argv: Sequence[str], environ: Mapping[str, str]
 
 def config_files(program: str, argv: Sequence[str]) -> list[Path]:
     """Return the files that oslo.config will read for these arguments, in its order."""
-    files = [Path(value).expanduser() for value in _values(argv, "--config-file")]
-    directories = [Path(value).expanduser() for value in _values(argv, "--config-dir")]
-    if not files:
-        files = [*_first("berthmaster.conf"), *_first(f"{program}.conf")]
-    if not directories:
-        directories = [*_first("berthmaster.conf.d"), *_first(f"{program}.conf.d")]
-    return files + [path for each in directories for path in sorted(each.glob("*.conf"))]
+    named = list(_named(argv))
+    options = {option for option, _ in named}
+    files: list[Path] = []
+    if "--config-file" not in options:
+        files += [*_first("berthmaster.conf"), *_first(f"{program}.conf")]
+    if "--config-dir" not in options:
+        for directory in (*_first("berthmaster.conf.d"), *_first(f"{program}.conf.d")):
+            files += _inside(directory)
+    for option, path in named:
+        files += [path] if option == "--config-file" else _inside(path)
+    return files
 
 
-def _values(argv: Sequence[str], option: str) -> Iterator[str]:
-    for position, argument in enumerate(argv):
-        if argument == option and position + 1 < len(argv):
-            yield argv[position + 1]
-        elif argument.startswith(f"{option}="):
-            yield argument.split("=", 1)[1]
+def _named(argv: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield option and path of what the arguments name, in their order."""
+    for argument, following in zip(argv, [*argv[1:], ""], strict=False):
+        option, equals, value = argument.partition("=")
+        path = value if equals else following
+        if option in ("--config-file", "--config-dir") and path:
+            yield option, Path(path).expanduser()
+
+
+def _inside(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.conf"))
 
 
 def _first(name: str) -> list[Path]:

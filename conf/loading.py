@@ -11,8 +11,9 @@ from typing import Any
 from oslo_config import cfg
 from oslo_db import options as database_options
 from oslo_log import log
+from oslo_messaging import opts as messaging_options
 
-from conf import opts
+from conf import config_files, opts
 
 _LOCATION = re.compile(
     r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<file>[^']*)'\)"
@@ -42,7 +43,7 @@ def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
     try:
         log.setup(conf, program, version)
     except (cfg.Error, log.LogConfigError) as error:
-        raise ConfigError(explain(error)) from error
+        raise ConfigError(explain(error, conf)) from error
     except OSError as error:
         raise ConfigError(
             f"options log_dir and log_file: cannot write {error.filename}: {error.strerror}"
@@ -79,6 +80,9 @@ def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
     """Return where the value of an option comes from, a file as a rule, in words."""
     location = conf.get_location(option, None if group == "DEFAULT" else group)
+    if location is not None and location.location is cfg.Locations.user:
+        found = config_files.setting(conf, _names(group, option))
+        return found.file if found else str(location.detail)
     return str(location.detail) if location and location.detail else "the defaults"
 
 
@@ -104,7 +108,7 @@ def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.
             try:
                 value = conf[option.dest] if group == "DEFAULT" else conf[group][option.dest]
             except cfg.Error as error:
-                raise ConfigError(explain(error, group, option)) from error
+                raise ConfigError(explain(error, conf, group, option)) from error
             if why := _complaint(value, option):
                 where = source(conf, group, option.dest)
                 raise ConfigError(f"option [{group}] {option.name} = {value} in {where}: {why}")
@@ -119,31 +123,31 @@ def _complaint(value: Any, option: cfg.Opt) -> str | None:
     return None
 
 
-def explain(error: Exception, group: str = "", option: cfg.Opt | None = None) -> str:
+def explain(
+    error: Exception,
+    conf: cfg.ConfigOpts | None = None,
+    group: str = "",
+    option: cfg.Opt | None = None,
+) -> str:
     """Return one line that says which option, value and file an error is about."""
     found = _LOCATION.match(str(error))
     if not found:
         return " ".join(str(error).split())
-    names = {found["name"], *((option.name, option.dest) if option else ())}
-    sections = {group} if group else set()
-    for old in option.deprecated_opts if option else ():
-        names.add(old.name)
-        sections.add(old.group or group)
-    where, value = _raw(found["file"], sections, names)
-    return f"option [{where or group or '?'}] {found['name']} = {value} in {found['file']}: " + (
-        " ".join(found["why"].split())
-    )
+    names = config_files.names(group, option) if option else [(group, found["name"])]
+    place = config_files.setting(conf, names) if conf else None
+    place = place or config_files.find(found["file"], names)
+    where, value, path = group or "?", "?", found["file"]
+    if place:
+        where, value, path = place.section, repr(place.text), place.file
+    why = " ".join(found["why"].split())
+    return f"option [{where}] {found['name']} = {value} in {path}: {why}"
 
 
-def _raw(path: str, sections: set[str], names: set[str]) -> tuple[str, str]:
-    """Return the section and the text that the file has for one of these names."""
-    parsed: dict[str, dict[str, list[str]]] = {}
-    try:
-        cfg.ConfigParser(path, parsed).parse()
-    except (cfg.Error, OSError):
-        return "", "?"
-    for section, values in parsed.items():
-        for name in names & values.keys():
-            if not sections or section in sections:
-                return section, repr("\n".join(values[name]))
-    return "", "?"
+def _names(group: str, name: str) -> list[config_files.Name]:
+    """Return the names under which files may have an option, also where a library has it."""
+    libraries = (*database_options.list_opts(), *messaging_options.list_opts())
+    for section, options in (*opts.list_opts(), *libraries):
+        for option in options:
+            if (section or "DEFAULT") == group and option.dest == name:
+                return config_files.names(group, option)
+    return [(group, name)]

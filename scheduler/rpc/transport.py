@@ -47,17 +47,17 @@ def _made(
             group = "DEFAULT"
         url = str(conf.transport_url if group == "DEFAULT" else conf[group].transport_url)
         where = loading.source(conf, group, "transport_url")
-        problem = _problem(error, url, f"option [{group}] transport_url in {where}")
+        problem = _problem(conf, error, url, f"option [{group}] transport_url in {where}")
     raise UnusableTransport(problem)
 
 
-def _problem(error: Exception, url: str, option: str) -> str:
+def _problem(conf: cfg.ConfigOpts, error: Exception, url: str, option: str) -> str:
     """Return in one line what is wrong; of the URL only the scheme is told."""
     scheme = _SCHEME.match(url)
     if isinstance(error, (cfg.Error, ValueError)) and "?" in url:
         return f"{option}: {_BAD_QUERY}"
     if isinstance(error, cfg.Error):
-        return loading.explain(error)
+        return loading.explain(error, conf)
     # It quotes what it took for the port: the password, as far as it goes before a # or a /.
     if isinstance(error, ValueError):
         return f"{option}: {UNREADABLE}"

@@ -49,15 +49,31 @@ def test_the_files_of_the_command_line_in_their_order(home):
         assert chosen_backend(PROGRAM, arguments, {}) == expected
 
 
-def test_directories_come_after_files_and_their_files_by_name(home):
-    directory = home / "conf.d"
-    directory.mkdir()
-    choosing(directory / "20.conf", "threading")
-    choosing(directory / "10.conf", "eventlet")
-    choosing(directory / "30.conf.old", "eventlet")
+def what_oslo_config_says(*arguments):
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.StrOpt("concurrency_backend")])
+    conf([*arguments], project="berthmaster", prog=PROGRAM)
+    return conf.concurrency_backend
+
+
+def test_files_and_directories_count_in_the_order_of_oslo_config(home):
+    directory, usual = home / "conf.d", home / ".berthmaster" / "berthmaster.conf.d"
+    for each, last in ((directory, "threading"), (usual, "threading")):
+        each.mkdir()
+        choosing(each / "20.conf", last)
+        choosing(each / "10.conf", "eventlet")
+        choosing(each / "30.conf.old", "eventlet")
+    choosing(home / ".berthmaster" / "berthmaster.conf", "eventlet")
     file = choosing(home / "a.conf", "eventlet")
-    arguments = ["--config-dir", str(directory), "--config-file", file]
-    assert chosen_backend(PROGRAM, arguments, {}) == "threading"
+    for arguments, expected in (
+        (["--config-file", file, "--config-dir", str(directory)], "threading"),
+        (["--config-dir", str(directory), "--config-file", file], "eventlet"),
+        (["--config-file", file], "eventlet"),
+        (["--config-dir", str(directory)], "threading"),
+        ([], "threading"),
+    ):
+        assert chosen_backend(PROGRAM, arguments, {}) == expected
+        assert what_oslo_config_says(*arguments) == expected
 
 
 def test_without_arguments_the_usual_places_are_looked_at(home):

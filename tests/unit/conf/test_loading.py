@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of conf.loading: what a bad value is answered with."""
 
+import oslo_messaging
 import pytest
 from oslo_config import cfg
 
@@ -110,6 +111,32 @@ def test_the_same_name_in_another_section_is_not_blamed(loaded):
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[scheduler]\nworkers = many\n", "option [scheduler] workers = 'many'"),
+        ("[scheduler]\nview_max_age = nan\n", "option [scheduler] view_max_age = nan"),
+        ("[SCHEDULER]\nworkers = many\n", "option [SCHEDULER] workers = 'many'"),
+        (
+            "[DEFAULT]\nscheduler_max_attempts = many\n",
+            "option [DEFAULT] max_attempts = 'many'",
+        ),
+    ],
+)
+def test_of_several_files_the_one_that_has_the_option_is_named(loaded, tmp_path, text, told):
+    later = tmp_path / "later"
+    later.mkdir()
+    (later / "10.conf").write_text("[scheduler]\nview_reload_interval = 60\n[DEFAULT]\nhost = h\n")
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, "--config-dir", str(later))
+    assert str(caught.value).startswith(f"{told} in {tmp_path / 'berthmaster.conf'}: ")
+    # The last one counts where several have it.
+    (later / "20.conf").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, "--config-dir", str(later))
+    assert str(caught.value).startswith(f"{told} in {later / '20.conf'}: ")
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("[scheduler\nworkers = 1\n", "Invalid section"),
@@ -172,6 +199,18 @@ def test_the_source_of_a_value(loaded, tmp_path):
     assert loading.source(conf, "scheduler", "workers") == path
     assert loading.source(conf, "scheduler", "max_attempts") == path
     assert loading.source(conf, "DEFAULT", "state_path") != path
+
+
+def test_the_source_of_a_value_is_not_a_later_file_with_the_same_section(loaded, tmp_path):
+    text = "[DEFAULT]\ntransport_url = rabbit://\nscheduler_max_attempts = 4\n"
+    later = tmp_path / "later.conf"
+    later.write_text("[DEFAULT]\nhost = h\n[scheduler]\nworkers = 2\n")
+    conf = loaded(text, "--config-file", str(later))
+    oslo_messaging.get_rpc_transport(conf)
+    path = str(tmp_path / "berthmaster.conf")
+    assert loading.source(conf, "DEFAULT", "transport_url") == path
+    assert loading.source(conf, "scheduler", "max_attempts") == path
+    assert loading.source(conf, "DEFAULT", "host") == str(later)
 
 
 def test_defaults_pass_the_check(loaded):
