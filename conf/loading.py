@@ -13,13 +13,14 @@ from oslo_db import options as database_options
 from oslo_log import log
 from oslo_messaging import opts as messaging_options
 
-from conf import config_files, opts
+from conf import config_files, opts, urls
 
 _LOCATION = re.compile(
     r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<file>[^']*)'\)"
     r" is not valid: (?P<why>.*)",
     re.DOTALL,
 )
+UNKNOWN_NAME = "a $ in it is followed by the name of no option; a $ that means itself is written $$"
 _BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
@@ -79,7 +80,11 @@ def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
 
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
     """Return where the value of an option comes from, a file as a rule, in words."""
-    location = conf.get_location(option, None if group == "DEFAULT" else group)
+    try:
+        location = conf.get_location(option, None if group == "DEFAULT" else group)
+    # One whose value refers to an option that does not exist; defaults refer to none.
+    except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
+        location = cfg.LocationInfo(cfg.Locations.user, "")
     if location is not None and location.location is cfg.Locations.user:
         found = config_files.setting(conf, _names(group, option))
         return found.file if found else str(location.detail)
@@ -96,6 +101,10 @@ def rehearse(program: str, argv: Sequence[str]) -> None:
 def check(conf: cfg.ConfigOpts) -> None:
     """Read every option of ours and of oslo.db once; raises ConfigError."""
     check_values(conf, [*opts.list_opts(), *database_options.list_opts()])
+    # Here, since whoever connects would say which host does not answer: a part of the password.
+    if urls.is_ambiguous(conf.database.connection):
+        where = source(conf, "database", "connection")
+        raise ConfigError(f"option [database] connection in {where}: {urls.AMBIGUOUS}")
 
 
 def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.Opt]]]) -> None:
@@ -107,6 +116,11 @@ def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.
         for option in options:
             try:
                 value = conf[option.dest] if group == "DEFAULT" else conf[group][option.dest]
+            # What follows the $ may be the rest of a password.
+            except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
+                where = source(conf, group, option.dest)
+                problem = f"option [{group}] {option.name} in {where}: {UNKNOWN_NAME}"
+                raise ConfigError(problem) from None
             except cfg.Error as error:
                 raise ConfigError(explain(error, conf, group, option)) from error
             if why := _complaint(value, option):

@@ -4,12 +4,14 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_messaging import opts
 from stevedore.exception import NoMatches
 
-from conf import loading
+from conf import loading, urls
 
 NOTIFICATIONS = "oslo_messaging_notifications"
 UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
@@ -38,17 +40,36 @@ def notification_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
 def _made(
     make: Callable[[cfg.ConfigOpts], oslo_messaging.Transport], conf: cfg.ConfigOpts, group: str
 ) -> oslo_messaging.Transport:
+    group, url = _url(conf, group)
+    if urls.is_ambiguous_list(url):
+        raise UnusableTransport(f"{_option(conf, group)}: {urls.AMBIGUOUS}")
     try:
         return make(conf)
     # A driver may fail in any way at all, an import included; what it says may quote the URL.
     except Exception as error:
-        # The options are there by now: oslo.messaging registers them first.
-        if group != "DEFAULT" and not conf[group].transport_url:
-            group = "DEFAULT"
-        url = str(conf.transport_url if group == "DEFAULT" else conf[group].transport_url)
-        where = loading.source(conf, group, "transport_url")
-        problem = _problem(conf, error, url, f"option [{group}] transport_url in {where}")
+        problem = _problem(conf, error, url, _option(conf, group))
     raise UnusableTransport(problem)
+
+
+def _url(conf: cfg.ConfigOpts, group: str) -> tuple[str, str]:
+    """Return the group whose URL counts, and the URL, before the library says anything about it."""
+    _register(conf, group)
+    with suppress(cfg.NoSuchOptError, cfg.NoSuchGroupError):
+        url = conf.transport_url if group == "DEFAULT" else conf[group].transport_url
+        return (group, str(url)) if url or group == "DEFAULT" else _url(conf, "DEFAULT")
+    # Outside, since these errors quote what follows the $.
+    raise UnusableTransport(f"{_option(conf, group)}: {loading.UNKNOWN_NAME}")
+
+
+def _register(conf: cfg.ConfigOpts, group: str) -> None:
+    for name, options in opts.list_opts():
+        if (name or "DEFAULT") == group:
+            ours = [option for option in options if option.dest == "transport_url"]
+            conf.register_opts(ours, group=name)
+
+
+def _option(conf: cfg.ConfigOpts, group: str) -> str:
+    return f"option [{group}] transport_url in {loading.source(conf, group, 'transport_url')}"
 
 
 def _problem(conf: cfg.ConfigOpts, error: Exception, url: str, option: str) -> str:

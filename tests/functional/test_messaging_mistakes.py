@@ -22,7 +22,9 @@ URLS = [
     ("rabbit://guest:secret@127.0.0.1:port/", "cannot be read as a URL"),
     ("rabbit://guest:secret@127.0.0.1:99999/", "port 99999 of host '127.0.0.1' is none from 1 to"),
     ("", "does not begin with a scheme"),
+    ("rabbit://guest:Top@secret@127.0.0.1:5672/", "@ as %40"),
 ]
+DATABASE = "mysql+pymysql://nova:Top@secret99@127.0.0.1/nova"
 
 
 def _refused(process: Process, program: str) -> str:
@@ -48,7 +50,9 @@ def _start(deployment: Deployment, program: str, options: dict[str, Any], backen
         ("berthmaster-scheduler", "eventlet", *URLS[1]),
         ("berthmaster-scheduler", "threading", *URLS[2]),
         ("berthmaster-scheduler", "eventlet", *URLS[3]),
+        ("berthmaster-scheduler", "eventlet", *URLS[4]),
         ("berthmaster-agent", "eventlet", *URLS[0]),
+        ("berthmaster-agent", "threading", *URLS[4]),
         ("berthmaster-agent", "threading", *URLS[2]),
     ],
 )
@@ -61,7 +65,28 @@ def test_a_daemon_ends_over_a_transport_url_of_no_use(
     assert told in line
 
 
-@pytest.mark.parametrize(("url", "told"), URLS[1:3])
+@pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
+def test_a_daemon_ends_over_a_password_that_is_not_encoded(
+    deployment: Deployment, program: str
+) -> None:
+    options = {"DEFAULT": FAKE, "database": {"connection": DATABASE}}
+    line = _refused(_start(deployment, program, options, "threading"), program)
+    assert "option [database] connection in " in line
+    assert "@ as %40" in line
+
+
+def test_the_command_ends_over_a_password_that_is_not_encoded(deployment: Deployment) -> None:
+    options = {"database": {"connection": DATABASE}}
+    deployment.config = deployment.write_config("command", options)
+    for command in (["host", "list"], ["db", "version"], ["db", "sync"]):
+        done = deployment.cli(*command)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("berthmaster: option [database] connection in ")
+        assert "secret" not in line
+
+
+@pytest.mark.parametrize(("url", "told"), [*URLS[1:3], URLS[4]])
 def test_the_command_names_a_transport_url_of_no_use(
     deployment: Deployment, url: str, told: str
 ) -> None:

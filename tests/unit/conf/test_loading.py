@@ -85,6 +85,22 @@ def test_what_oslo_config_accepts_and_nothing_can_use(loaded, tmp_path, section,
     assert str(caught.value) == f"option [{section}] {name} = {expected}"
 
 
+@pytest.mark.parametrize(
+    ("password", "why"),
+    [
+        ("Top@Secret99", "write in user name and password @ as %40"),
+        ("Top$Secret99", "a $ that means itself is written $$"),
+    ],
+)
+def test_nothing_is_told_of_the_password_of_a_url_that_is_no_good(loaded, tmp_path, password, why):
+    with pytest.raises(ConfigError) as caught:
+        loaded(f"[database]\nconnection = mysql+pymysql://nova:{password}@host/nova\n")
+    path = tmp_path / "berthmaster.conf"
+    assert str(caught.value).startswith(f"option [database] connection in {path}: ")
+    assert why in str(caught.value)
+    assert "Secret" not in str(caught.value)
+
+
 def test_an_option_without_default_may_stay_without_value(loaded):
     assert loaded("[DEFAULT]\ncpu_allocation_ratio =\n").cpu_allocation_ratio is None
 
