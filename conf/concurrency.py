@@ -12,6 +12,8 @@ from pathlib import Path
 
 BACKENDS = ("eventlet", "threading")
 DEFAULT = "eventlet"
+# As Nova has it since 34: as if nothing was set.
+AUTO = "auto"
 OPTION = "concurrency_backend"
 VARIABLE = "BERTHMASTER_CONCURRENCY_BACKEND"
 DIRECTORIES = ("~/.berthmaster", "~", "/etc/berthmaster", "/etc")
@@ -20,8 +22,8 @@ DIRECTORIES = ("~/.berthmaster", "~", "/etc/berthmaster", "/etc")
 def chosen_backend(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the backend: the environment first, then the configuration files, last one wins.
 
-    Raises ValueError for a name that is none of BACKENDS. Files that cannot be read or parsed are
-    passed over: oslo.config reports them a moment later, with the line.
+    AUTO is the default one. Raises ValueError for a name that is none of them. Files that cannot be
+    read or parsed are passed over: oslo.config reports them a moment later, with the line.
     """
     choice, source = environ.get(VARIABLE, ""), VARIABLE
     if not choice:
@@ -30,10 +32,12 @@ def chosen_backend(program: str, argv: Sequence[str], environ: Mapping[str, str]
             found = _read(path)
             if found is not None:
                 choice, source = found, str(path)
+    if choice == AUTO:
+        return DEFAULT
     if choice not in BACKENDS:
         raise ValueError(
             f"option [DEFAULT] {OPTION} = {choice!r} in {source}: must be one of "
-            + ", ".join(BACKENDS)
+            + ", ".join((*BACKENDS, AUTO))
         )
     return choice
 

@@ -55,6 +55,7 @@ slow; lower it to notice a dead host sooner. No clocks are compared but the data
         choices=[
             ("eventlet", "green threads in one native thread"),
             ("threading", "native threads"),
+            ("auto", "the default, as if the option was not set"),
         ],
         help="""
 How a process runs several things at a time.

@@ -24,7 +24,8 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.outbox import Outbox
 from scheduler.rpc.transport import NOTIFICATIONS, notification_transport
 
-_NO_DRIVER = "noop"
+# The driver that does nothing, and what is written where nothing is to be chosen.
+_NO_DRIVERS = {"noop", ""}
 
 Encode = Callable[[RequestSpec, str | None], Fields]
 
@@ -47,7 +48,7 @@ class Notifications:
         self._outboxes: list[Outbox] = []
         _refuse_unknown_drivers(conf)
         self._formats: list[tuple[oslo_messaging.Notifier, Encode]] = []
-        if not set(conf.oslo_messaging_notifications.driver) - {_NO_DRIVER}:
+        if not set(conf.oslo_messaging_notifications.driver) - _NO_DRIVERS:
             return
         wanted = conf.notifications.notification_format
         if wanted != "versioned":
@@ -100,7 +101,7 @@ def _refuse_unknown_drivers(conf: cfg.ConfigOpts) -> None:
     """Raise ConfigError for what oslo.messaging would leave out with a warning."""
     known = {each.name for each in entry_points(group="oslo.messaging.notify.drivers")}
     for driver in conf.oslo_messaging_notifications.driver:
-        if driver not in known:
+        if driver and driver not in known:
             raise ConfigError(
                 f"option [{NOTIFICATIONS}] driver = {driver!r} in"
                 f" {source(conf, NOTIFICATIONS, 'driver')}: there is no such driver; there are"

@@ -29,6 +29,13 @@ def test_eventlet_is_the_default(home):
     assert chosen_backend(PROGRAM, [], {VARIABLE: ""}) == "eventlet"
 
 
+def test_auto_is_the_default(home):
+    path = choosing(home / "a.conf", "auto")
+    assert chosen_backend(PROGRAM, ["--config-file", path], {}) == "eventlet"
+    assert chosen_backend(PROGRAM, ["--config-file", path], {VARIABLE: "threading"}) == "threading"
+    assert chosen_backend(PROGRAM, [], {VARIABLE: "auto"}) == "eventlet"
+
+
 def test_the_environment_comes_first(home):
     path = choosing(home / "a.conf", "eventlet")
     assert chosen_backend(PROGRAM, ["--config-file", path], {VARIABLE: "threading"}) == "threading"
@@ -130,7 +137,7 @@ def test_what_cannot_be_read_is_passed_over(home):
 
 def test_a_wrong_name_is_refused_with_its_source(home):
     path = choosing(home / "a.conf", "asyncio")
-    with pytest.raises(ValueError, match="must be one of eventlet, threading") as caught:
+    with pytest.raises(ValueError, match="must be one of eventlet, threading, auto") as caught:
         chosen_backend(PROGRAM, ["--config-file", path], {})
     assert f"option [DEFAULT] concurrency_backend = 'asyncio' in {path}" in str(caught.value)
     with pytest.raises(ValueError, match=f"'twisted' in {VARIABLE}"):

@@ -39,7 +39,7 @@ FLOAT = "could not convert string to float: "
             "DEFAULT",
             "concurrency_backend",
             "asyncio",
-            "Valid values are [eventlet, threading], but found 'asyncio'",
+            "Valid values are [eventlet, threading, auto], but found 'asyncio'",
         ),
         (
             "notifications",

@@ -155,7 +155,7 @@ def test_each_topic_gets_every_one(
     assert [each.next()[1] for each in consumers] == [LEGACY, LEGACY, VERSIONED, VERSIONED]
 
 
-@pytest.mark.parametrize("drivers", [[], ["noop"]])
+@pytest.mark.parametrize("drivers", [[], ["noop"], [""], ["", "noop"]])
 def test_without_a_driver_nothing_is_sent(
     drivers: list[str], listen: Callable[[str], Consumer], told: Told
 ) -> None:
