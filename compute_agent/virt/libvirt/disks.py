@@ -35,8 +35,8 @@ _HEADER = struct.Struct(">4sI16xQ")
 
 
 @dataclass(frozen=True, slots=True)
-class _Image:
-    """What was found of an image: which file it is, its sizes in bytes and when it was opened."""
+class Image:
+    """What was found of an image: device and inode, its sizes in bytes and when it was opened."""
 
     file: tuple[int, int]
     virtual: int
@@ -52,52 +52,58 @@ class _Image:
 class Growth:
     """Measures images, and opens them only now and then."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        # Why a disk was left out of the last measure, by path.
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        status: Callable[[str], os.stat_result] = os.stat,
+    ) -> None:
+        # What the last look that came to an end has found, and why it left out a disk, by path.
+        self.images: Mapping[str, Image] = {}
         self.skipped: Mapping[str, str] = {}
+        # The disk that was looked at last, which is the one that hangs if one does.
+        self.at = ""
         self._clock = clock
-        self._images: dict[str, _Image] = {}
+        self._status = status
 
-    def measure(self, disks: Iterable[Disk]) -> int:
-        """Return how many bytes these disks may still take of the file system.
+    def look(self, disks: Iterable[Disk], device: int) -> None:
+        """Measure those of these disks that are on a device, by st_dev.
 
-        Of an image on top of others only the top grows, and a file that several guests share grows
-        once. Disks that are gone, that cannot be read or whose size nobody knows are left out.
+        What is elsewhere takes nothing of it. Disks that are gone or that cannot be measured are
+        left out.
         """
-        images: dict[str, _Image] = {}
+        images: dict[str, Image] = {}
         skipped: dict[str, str] = {}
         for disk in disks:
-            found = self._look_at(disk)
-            if isinstance(found, _Image):
+            self.at = disk.path
+            found = self._look_at(disk, device)
+            if isinstance(found, Image):
                 images[disk.path] = found
-            else:
+            elif found:
                 skipped[disk.path] = found
-        self._images, self.skipped = images, skipped
-        growths = {image.file: image.growth for image in images.values()}
-        return sum(growths.values())
+        self.images, self.skipped = images, skipped
 
-    def _look_at(self, disk: Disk) -> _Image | str:
-        """Return an image, or why it cannot be measured."""
+    def _look_at(self, disk: Disk, device: int) -> Image | str | None:
+        """Return an image, why it cannot be measured, or None if it is elsewhere."""
         try:
-            status = os.stat(disk.path)
+            status = self._status(disk.path)
             # Opening anything else might wait for somebody, or rewind a tape.
             if not stat.S_ISREG(status.st_mode):
                 return "no regular file"
-            return self._measured(disk, status)
+            return self._measured(disk, status) if status.st_dev == device else None
         except OSError as error:
             return error.strerror or str(error)
         # A path that cannot be one, or a header that makes no sense.
         except ValueError as error:
             return str(error)
 
-    def _measured(self, disk: Disk, status: os.stat_result) -> _Image:
+    def _measured(self, disk: Disk, status: os.stat_result) -> Image:
         file, allocated = (status.st_dev, status.st_ino), status.st_blocks * BLOCK
         if disk.format == "raw":
-            return _Image(file, status.st_size, allocated)
-        known, now = self._images.get(disk.path), self._clock()
+            return Image(file, status.st_size, allocated)
+        known, now = self.images.get(disk.path), self._clock()
         if known is not None and known.file == file and now - known.opened < REMEMBERED:
-            return _Image(file, known.virtual, allocated, known.opened)
-        return _Image(file, _virtual_size(disk), allocated, now)
+            return Image(file, known.virtual, allocated, known.opened)
+        return Image(file, _virtual_size(disk), allocated, now)
 
 
 def _virtual_size(disk: Disk) -> int:
@@ -114,6 +120,16 @@ def _virtual_size(disk: Disk) -> int:
         if magic == MAGIC and version in VERSIONS[disk.format]:
             return int(size)
     raise ValueError(f"no {disk.format} image")
+
+
+def growth(images: Iterable[Image]) -> int:
+    """Return how many bytes images may still take of the file system.
+
+    Of an image on top of others only the top grows, and a file that several guests share grows
+    once.
+    """
+    growths = {image.file: image.growth for image in images}
+    return sum(growths.values())
 
 
 def available_least(free: int, growth: int) -> int:

@@ -55,7 +55,7 @@ class LibvirtDriver(Driver):
         # Of its own: a guest may hang while libvirt answers.
         self._descriptions = Lane(f"a guest of libvirt at {uri}", patience.answer)
         self._guests = Guests(self._libvirt, self._connection, self._events, self._descriptions)
-        self._storage = Storage(Path(conf.instances_path), patience.dear_answer)
+        self._storage = Storage(Path(conf.instances_path), patience)
         self._told = ""
         self._booted = _booted() if self._is_local else None
 

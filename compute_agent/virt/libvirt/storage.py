@@ -3,51 +3,111 @@
 """The file system that holds the disks of guests, and what it will have left for new ones."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from oslo_log import log
 
-from compute_agent.virt.driver import DriverUnavailable
+from compute_agent.virt.driver import DriverHung, DriverUnavailable
+from compute_agent.virt.libvirt import mounts
 from compute_agent.virt.libvirt.connection import Lane
-from compute_agent.virt.libvirt.disks import GIB, Growth, available_least
+from compute_agent.virt.libvirt.disks import GIB, Growth, Image, available_least, growth
 from compute_agent.virt.libvirt.domain_xml import Disk
+from compute_agent.virt.libvirt.mounts import Mount
+from compute_agent.virt.libvirt.session import Patience
 
 LOG = log.getLogger(__name__)
 
 
-class Storage:
-    """Looks at the file system of a directory, which may be one of a network that hangs."""
+@dataclass(frozen=True, slots=True)
+class _FileSystem:
+    """Where some disks are, with a thread of its own: one that hangs must not hold up others."""
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    lane: Lane
+    growth: Growth
+
+
+class Storage:
+    """Looks at the file system of a directory, and at those of disks, any of which may hang."""
+
+    def __init__(
+        self, path: Path, patience: Patience, status: Callable[[str], os.stat_result] = os.stat
+    ) -> None:
         self._path = path
-        self._lane = Lane(f"the file system of {path}", timeout)
-        self._growth = Growth()
+        self._patience = patience
+        self._status = status
+        self._lane = Lane(f"the file system of {path}", patience.dear_answer)
+        self._file_systems: dict[Mount, _FileSystem] = {}
         self._said: frozenset[str] = frozenset()
+        self._closed = False
 
     def look(self, disks: Collection[Disk]) -> tuple[int, int]:
-        """Return its size and what is left if these disks fill up, in GiB.
+        """Return its size and what is left if the disks that are on it fill up, in GiB.
 
-        Raises DriverUnavailable.
+        Disks that cannot be looked at do not count; those of a file system that hangs count as they
+        were. Raises DriverUnavailable if it is the one of the directory that cannot be looked at.
         """
         try:
-            found, growth = self._lane.run(lambda: self._measure(disks))
+            found, device, mounted = self._lane.run(self._measure)
         except OSError as error:
             raise DriverUnavailable(f"the file system of {self._path}: {error}") from error
-        self._say_skipped()
+        growing = growth(self._images(disks, device, mounted))
         free = found.f_frsize * found.f_bavail
-        return found.f_frsize * found.f_blocks // GIB, available_least(free, growth)
+        return found.f_frsize * found.f_blocks // GIB, available_least(free, growing)
 
     def close(self) -> None:
         """Let the look that hangs, and every later one, fail at once."""
-        self._lane.close()
+        self._closed = True
+        for lane in (self._lane, *(each.lane for each in list(self._file_systems.values()))):
+            lane.close()
 
-    def _measure(self, disks: Collection[Disk]) -> tuple[os.statvfs_result, int]:
-        return os.statvfs(_existing(self._path)), self._growth.measure(disks)
+    def _measure(self) -> tuple[os.statvfs_result, int, Mapping[str, Mount]]:
+        path = _existing(self._path)
+        return os.statvfs(path), path.stat().st_dev, mounts.read()
 
-    def _say_skipped(self) -> None:
+    def _images(
+        self, disks: Iterable[Disk], device: int, mounted: Mapping[str, Mount]
+    ) -> list[Image]:
+        """Return what is known of those of the disks that are on a device."""
+        self._forget({*mounted.values()})
+        own = mounts.of(str(self._path.absolute()), mounted)
+        images: list[Image] = []
+        skipped: dict[str, str] = {}
+        for mount, some in _by_mount(disks, mounted).items():
+            file_system = self._file_system(mount)
+            found = file_system.growth
+            # Where most disks are, opening all of them for the first time may take a while.
+            timeout = self._patience.dear_answer if mount == own else self._patience.answer
+            try:
+                file_system.lane.run(partial(found.look, some, device), timeout)
+            except DriverHung as error:
+                skipped[found.at] = str(error)
+            else:
+                skipped |= found.skipped
+            images += [found.images[disk.path] for disk in some if disk.path in found.images]
+        self._say_skipped(skipped)
+        return images
+
+    def _file_system(self, mount: Mount) -> _FileSystem:
+        known = self._file_systems.get(mount)
+        if known is None:
+            lane = Lane(f"the file system at {mount.point}", self._patience.answer)
+            known = _FileSystem(lane, Growth(status=self._status))
+            self._file_systems[mount] = known
+            # close() may have gone through them just before.
+            if self._closed:
+                lane.close()
+        return known
+
+    def _forget(self, mounted: Collection[Mount]) -> None:
+        """Drop what is not mounted any more, whoever still hangs there."""
+        for mount in self._file_systems.keys() - mounted:
+            del self._file_systems[mount]
+
+    def _say_skipped(self, skipped: Mapping[str, str]) -> None:
         """Warn of disks that could not be measured, once for each reason."""
-        skipped = self._growth.skipped
         reasons = {reason: path for path, reason in skipped.items()}
         for reason in sorted(reasons.keys() - self._said):
             LOG.warning(
@@ -56,6 +116,13 @@ class Storage:
                 reason,
             )
         self._said = frozenset(reasons)
+
+
+def _by_mount(disks: Iterable[Disk], mounted: Mapping[str, Mount]) -> dict[Mount, list[Disk]]:
+    found: dict[Mount, list[Disk]] = {}
+    for disk in disks:
+        found.setdefault(mounts.of(disk.path, mounted), []).append(disk)
+    return found
 
 
 def _existing(path: Path) -> Path:

@@ -4,13 +4,16 @@
 
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compute_agent.virt.libvirt.disks import GIB, LEAST, REMEMBERED, Growth, available_least
+from compute_agent.virt.libvirt.disks import growth as still_takes
 from compute_agent.virt.libvirt.domain_xml import Disk
 
 MIB = 2**20
@@ -53,6 +56,13 @@ def allocate(path: Path, data: int) -> None:
             os.posix_fallocate(file.fileno(), 0, data)
 
 
+def measure(growth: Growth, disks: Sequence[Disk]) -> int:
+    """Return what disks may still take of the file system of the last one that is there."""
+    there = [Path(disk.path) for disk in disks if os.path.exists(disk.path)]
+    growth.look(disks, there[-1].stat().st_dev if there else 0)
+    return still_takes(growth.images.values())
+
+
 def allocated(disk: Disk) -> int:
     return os.stat(disk.path).st_blocks * 512
 
@@ -69,15 +79,15 @@ def test_the_worked_example_as_files(tmp_path: Path) -> None:
     # With a MiB for each GiB.
     disks = [image(tmp_path / "a", 40 * MIB, 6 * MIB), raw(tmp_path / "b", 100 * MIB, 20 * MIB)]
     growth = Growth()
-    assert growth.measure(disks) == 140 * MIB - sum(map(allocated, disks))
-    assert growth.measure(disks) == pytest.approx(114 * MIB, abs=MIB / 8)
+    assert measure(growth, disks) == 140 * MIB - sum(map(allocated, disks))
+    assert measure(growth, disks) == pytest.approx(114 * MIB, abs=MIB / 8)
     assert growth.skipped == {}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_all_versions_of_the_header_are_read(tmp_path: Path, version: int) -> None:
     disk = image(tmp_path / "a", 5 * GIB, version=version)
-    assert Growth().measure([disk]) == 5 * GIB - allocated(disk)
+    assert measure(Growth(), [disk]) == 5 * GIB - allocated(disk)
 
 
 def test_a_file_that_is_larger_than_its_disk_does_not_shrink(tmp_path: Path) -> None:
@@ -87,11 +97,11 @@ def test_a_file_that_is_larger_than_its_disk_does_not_shrink(tmp_path: Path) -> 
         os.posix_fallocate(file.fileno(), 0, 4 * MIB)
     os.truncate(thick.path, 4 * MIB)
     disks = [image(tmp_path / "a", MIB, 4 * MIB), thick, raw(tmp_path / "c", 3 * MIB)]
-    assert Growth().measure(disks) == 3 * MIB - allocated(disks[2])
+    assert measure(Growth(), disks) == 3 * MIB - allocated(disks[2])
 
 
 def test_no_disks_do_not_grow() -> None:
-    assert Growth().measure([]) == 0
+    assert measure(Growth(), []) == 0
 
 
 def test_a_file_that_guests_share_grows_once(tmp_path: Path) -> None:
@@ -104,49 +114,49 @@ def test_a_file_that_guests_share_grows_once(tmp_path: Path) -> None:
         Disk(str(tmp_path / "link"), "qcow2"),
         Disk(str(tmp_path / "other"), "qcow2"),
     ]
-    assert Growth().measure(shared) == GIB - allocated(disk)
+    assert measure(Growth(), shared) == GIB - allocated(disk)
 
 
 def test_an_image_is_opened_only_now_and_then(tmp_path: Path) -> None:
     clock = Clock()
     growth = Growth(clock)
     disk = image(tmp_path / "a", GIB)
-    growth.measure([disk])
+    measure(growth, [disk])
     with open(disk.path, "r+b") as file:
         file.write(header(2 * GIB))
     clock.now += REMEMBERED - 1
-    assert growth.measure([disk]) == GIB - allocated(disk)
+    assert measure(growth, [disk]) == GIB - allocated(disk)
     # What it takes is looked at always.
     allocate(tmp_path / "a", 8 * MIB)
-    assert growth.measure([disk]) == GIB - allocated(disk)
+    assert measure(growth, [disk]) == GIB - allocated(disk)
     clock.now += 1
-    assert growth.measure([disk]) == 2 * GIB - allocated(disk)
-    assert growth.measure([disk]) == 2 * GIB - allocated(disk)
+    assert measure(growth, [disk]) == 2 * GIB - allocated(disk)
+    assert measure(growth, [disk]) == 2 * GIB - allocated(disk)
 
 
 def test_another_file_of_the_same_name_is_opened_at_once(tmp_path: Path) -> None:
     growth = Growth(Clock())
     disk = image(tmp_path / "a", GIB)
-    growth.measure([disk])
+    measure(growth, [disk])
     image(tmp_path / "b", 3 * GIB)
     (tmp_path / "b").rename(tmp_path / "a")
-    assert growth.measure([disk]) == 3 * GIB - allocated(disk)
+    assert measure(growth, [disk]) == 3 * GIB - allocated(disk)
 
 
 def test_a_disk_that_was_raw_is_opened(tmp_path: Path) -> None:
     growth = Growth(Clock())
     disk = image(tmp_path / "a", GIB)
-    growth.measure([Disk(disk.path, "raw")])
-    assert growth.measure([disk]) == GIB - allocated(disk)
+    measure(growth, [Disk(disk.path, "raw")])
+    assert measure(growth, [disk]) == GIB - allocated(disk)
 
 
 def test_a_disk_that_was_away_is_opened_again(tmp_path: Path) -> None:
     growth = Growth(Clock())
     disk = image(tmp_path / "a", GIB)
-    growth.measure([disk])
-    growth.measure([])
+    measure(growth, [disk])
+    measure(growth, [])
     (tmp_path / "a").write_bytes(header(2 * GIB))
-    assert growth.measure([disk]) == 2 * GIB - allocated(disk)
+    assert measure(growth, [disk]) == 2 * GIB - allocated(disk)
 
 
 def test_what_cannot_be_measured_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -177,15 +187,15 @@ def test_what_cannot_be_measured_is_left_out_with_its_reason(tmp_path: Path) -> 
     bad = [Disk(f"{tmp_path}/{name}", formats.get(name, "qcow2")) for name in reasons]
     good = image(tmp_path / "good", GIB)
     growth = Growth()
-    assert growth.measure([*bad, good]) == GIB - allocated(good)
+    assert measure(growth, [*bad, good]) == GIB - allocated(good)
     assert growth.skipped == {f"{tmp_path}/{name}": reason for name, reason in reasons.items()}
-    assert growth.measure([good]) == GIB - allocated(good)
+    assert measure(growth, [good]) == GIB - allocated(good)
     assert growth.skipped == {}
 
 
 def test_devices_are_not_opened() -> None:
     growth = Growth()
-    assert growth.measure([Disk("/dev/null", "qcow2"), Disk("/dev/zero", "raw")]) == 0
+    assert measure(growth, [Disk("/dev/null", "qcow2"), Disk("/dev/zero", "raw")]) == 0
     assert set(growth.skipped.values()) == {"no regular file"}
 
 
@@ -195,7 +205,7 @@ def test_a_file_that_may_not_be_read_is_left_out(tmp_path: Path) -> None:
     growth = Growth()
     # Root may read it all the same.
     expected = (GIB - allocated(secret), {}) if os.access(secret.path, os.R_OK) else None
-    found = (growth.measure([secret]), growth.skipped)
+    found = (measure(growth, [secret]), growth.skipped)
     assert found == (expected or (0, {secret.path: "Permission denied"}))
 
 
@@ -203,7 +213,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no image")
     disks = [Disk(f"{tmp_path}/text", "qcow2"), image(tmp_path / "a", GIB)]
     before = os.listdir("/proc/self/fd")
-    Growth().measure(disks)
+    measure(Growth(), disks)
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -213,11 +223,11 @@ def test_what_green_threads_would_open_with_is_not_used(
     # eventlet replaces it by one that must not be called in a native thread.
     monkeypatch.delattr(os, "open")
     disk = image(tmp_path / "a", GIB)
-    assert Growth().measure([disk]) == GIB - allocated(disk)
+    assert measure(Growth(), [disk]) == GIB - allocated(disk)
 
 
 def test_an_absurd_image_does_not_spoil_the_row(tmp_path: Path) -> None:
-    growth = Growth().measure([image(tmp_path / str(each), 2**64 - 1) for each in range(3)])
+    growth = measure(Growth(), [image(tmp_path / str(each), 2**64 - 1) for each in range(3)])
     assert available_least(77 * GIB, growth) == LEAST
 
 
@@ -234,3 +244,15 @@ def test_no_more_is_available_than_is_free(free: int, growth: int) -> None:
     least = available_least(free, growth)
     assert LEAST <= least <= free // GIB
     assert abs(free - growth - least * GIB) < GIB or least == LEAST
+
+
+def test_what_is_on_another_device_takes_nothing_here(tmp_path: Path) -> None:
+    here = raw(tmp_path / "here", MIB)
+    with NamedTemporaryFile(dir="/dev/shm") as elsewhere:
+        os.chmod(elsewhere.name, 0)
+        (tmp_path / "link").symlink_to(elsewhere.name)
+        disks = [raw(Path(elsewhere.name), GIB), Disk(str(tmp_path / "link"), "qcow2"), here]
+        growth = Growth()
+        assert measure(growth, disks) == MIB - allocated(here)
+    # Nor does anybody have to be able to read it.
+    assert growth.skipped == {}

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The libvirt driver makes facts of what a host answers, and says when something has changed."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,6 +121,16 @@ def test_what_disks_may_still_take_is_not_left(make: Make, tmp_path: Path) -> No
     # The guests of an imaginary host, and of one that is elsewhere, have no files here.
     assert abs(left("qemu:///system", "TEST") - without) <= 2
     assert abs(left("qemu:///system", "QEMU") - (without - 3072)) <= 2
+
+
+def test_a_disk_on_another_file_system_is_charged_to_that(make: Make) -> None:
+    with NamedTemporaryFile(dir="/dev/shm") as volume:
+        os.truncate(volume.name, 131072 * 1024**3)
+        daemon = a_host()
+        daemon.host(Domain(1, xml=a_domain(devices=DISK.format(volume.name))))
+        least = facts(make(daemon)).disk_available_least
+    assert least is not None
+    assert least >= 0
 
 
 def test_files_as_memory_take_the_place_of_the_hosts(make: Make) -> None:

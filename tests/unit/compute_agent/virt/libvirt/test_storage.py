@@ -3,18 +3,25 @@
 """Disk is that of the file system where guests are, less what thin images may still take."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
 
 import pytest
 
 from compute_agent.virt.driver import DriverUnavailable
+from compute_agent.virt.libvirt import mounts
 from compute_agent.virt.libvirt import storage as module
 from compute_agent.virt.libvirt.domain_xml import Disk
+from compute_agent.virt.libvirt.session import Patience
 from compute_agent.virt.libvirt.storage import Storage
+from tests.fixtures.daemons.process import wait_until
 
 GIB = 2**30
 LONG = 20
+PATIENCE = Patience(answer=LONG, dear_answer=LONG)
+SHORT = Patience(answer=0.1, dear_answer=2)
 
 
 def sparse(path: Path, size: int) -> Disk:
@@ -24,7 +31,7 @@ def sparse(path: Path, size: int) -> Disk:
 
 
 def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) -> None:
-    size, free = Storage(tmp_path / "not" / "yet", LONG).look([])
+    size, free = Storage(tmp_path / "not" / "yet", PATIENCE).look([])
     found = os.statvfs(tmp_path)
     assert size == found.f_frsize * found.f_blocks // GIB > 0
     assert 0 <= free <= size
@@ -32,7 +39,7 @@ def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) ->
 
 
 def test_what_thin_disks_may_still_take_is_not_left(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, LONG)
+    storage = Storage(tmp_path, PATIENCE)
     size, free = storage.look([])
     thin = sparse(tmp_path / "thin", (free + 10) * GIB)
     assert storage.look([thin])[0] == size
@@ -41,10 +48,90 @@ def test_what_thin_disks_may_still_take_is_not_left(tmp_path: Path) -> None:
     assert free - 2 <= storage.look([thin])[1] <= free + 2
 
 
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory on another file system than that of the test's own files."""
+    with TemporaryDirectory(dir="/dev/shm") as name:
+        yield Path(name)
+
+
+class Stuck:
+    """os.stat, which does not come to an end for what is below a directory, as of a dead NFS."""
+
+    def __init__(self, below: Path) -> None:
+        self._below = str(below)
+        self.answers = Event()
+        # Whether another file system is there by now.
+        self.moved = False
+
+    def __call__(self, path: str) -> os.stat_result:
+        if path.startswith(self._below) and not self.moved:
+            self.answers.wait(LONG)
+        return os.stat(path)
+
+
+def test_disks_on_another_file_system_are_charged_to_that(tmp_path: Path, elsewhere: Path) -> None:
+    storage = Storage(tmp_path, PATIENCE)
+    _, free = storage.look([])
+    volume = sparse(elsewhere / "volume", 131072 * GIB)
+    assert free - 2 <= storage.look([volume])[1] <= free + 2
+    assert storage.look([sparse(tmp_path / "thin", 10 * GIB), volume])[1] <= free - 8
+
+
+def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
+    tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = Stuck(elsewhere)
+    storage = Storage(tmp_path, Patience(answer=0.1, dear_answer=LONG), stuck)
+    _, free = storage.look([])
+    thin, volume = sparse(tmp_path / "thin", 10 * GIB), Disk(f"{elsewhere}/volume", "raw")
+    for _ in range(2):
+        assert free - 12 <= storage.look([volume, thin])[1] <= free - 8
+    (told,) = [each.getMessage() for each in caplog.records]
+    assert told == (
+        f"disk_available_least leaves out disks of guests, such as {volume.path}: "
+        "the file system at /dev/shm has not answered for 0.1 s"
+    )
+    stuck.answers.set()
+    # It answers that there is no such file.
+    assert wait_until(lambda: bool(storage.look([volume, thin])) and len(caplog.records) == 2, LONG)
+    assert caplog.records[1].getMessage().endswith("volume: No such file or directory")
+
+
+def test_disks_of_a_file_system_that_hangs_count_as_they_were(tmp_path: Path) -> None:
+    stuck = Stuck(tmp_path)
+    stuck.answers.set()
+    storage = Storage(tmp_path, SHORT, stuck)
+    _, free = storage.look([])
+    thin = sparse(tmp_path / "thin", 10 * GIB)
+    assert free - 12 <= storage.look([thin])[1] <= free - 8
+    stuck.answers.clear()
+    assert free - 12 <= storage.look([thin])[1] <= free - 8
+    assert free - 2 <= storage.look([])[1] <= free + 2
+    stuck.answers.set()
+
+
+def test_what_is_mounted_anew_is_looked_at_although_the_old_one_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "MOUNTINFO", tmp_path / "mountinfo")
+    line = f"{{}} 1 0:33 / {tmp_path} rw - nfs server:/a rw\n"
+    (tmp_path / "mountinfo").write_text(line.format(40))
+    stuck = Stuck(tmp_path)
+    storage = Storage(tmp_path, SHORT, stuck)
+    thin = sparse(tmp_path / "thin", 10 * GIB)
+    free = storage.look([thin])[1]
+    stuck.moved = True
+    assert free - 2 <= storage.look([thin])[1] <= free + 2
+    (tmp_path / "mountinfo").write_text(line.format(41))
+    assert free - 12 <= storage.look([thin])[1] <= free - 8
+    stuck.answers.set()
+
+
 def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = Storage(tmp_path, LONG)
+    storage = Storage(tmp_path, PATIENCE)
     gone = [Disk(str(tmp_path / name), "raw") for name in "ab"]
     odd = Disk(str(tmp_path), "raw")
 
@@ -71,14 +158,33 @@ def test_a_file_system_that_fails_is_an_error_of_the_driver(
 
     monkeypatch.setattr(os, "statvfs", fails)
     with pytest.raises(DriverUnavailable, match=f"file system of {tmp_path}: .*Stale file handle"):
-        Storage(tmp_path, LONG).look([])
+        Storage(tmp_path, PATIENCE).look([])
 
 
 def test_after_the_end_it_is_not_looked_at(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, LONG)
+    storage = Storage(tmp_path, PATIENCE)
     storage.close()
     with pytest.raises(DriverUnavailable, match="leaving the file system of"):
         storage.look([])
+
+
+def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
+    stuck = Stuck(tmp_path)
+    storage = Storage(tmp_path, PATIENCE, stuck)
+    ends: list[Exception] = []
+
+    def look() -> None:
+        try:
+            storage.look([Disk(f"{tmp_path}/a", "raw")])
+        except DriverUnavailable as error:
+            ends.append(error)
+
+    thread = Thread(target=look)
+    thread.start()
+    storage.close()
+    thread.join(LONG / 2)
+    stuck.answers.set()
+    assert "leaving the file system" in str(ends[0])
 
 
 def test_the_nearest_existing_directory(tmp_path: Path) -> None:
