@@ -57,10 +57,15 @@ class CpuSets:
         return frozenset() if self.dedicated is not None else online
 
     def pinned(self, online: Set[int]) -> Set[int]:
-        """Return the CPUs for guests that are pinned, as before 20.0 those that others float on."""
-        if self.dedicated is None:
-            return self.floating(online)
-        return _online(DEDICATED, self.dedicated, online)
+        """Return the CPUs for guests that are pinned.
+
+        Without options of today these are the ones that others float on, as before 20.0. A shared
+        set alone leaves none: Nova's compute service refuses pinned guests then.
+        """
+        if self.dedicated is not None:
+            return _online(DEDICATED, self.dedicated, online)
+        is_of_today = self.shared is not None and self.shared_option == SHARED
+        return frozenset() if is_of_today else self.floating(online)
 
     def vcpus(self, online: Set[int]) -> int:
         """Return how many CPUs the host offers.

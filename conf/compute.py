@@ -21,7 +21,7 @@ or none where cpu_dedicated_set is set.
 
 CPUs that are in neither set are the host's own, which is why reserved_host_cpus cannot be used
 with them. A CPU that is named here and is not online stops the audits until it is, or the agent is
-restarted with other sets. Pinned guests use these CPUs too while cpu_dedicated_set is not set.
+restarted with other sets. Where cpu_dedicated_set is not set, the host takes no pinned guests.
 """,
     ),
     cfg.StrOpt(
@@ -29,8 +29,8 @@ restarted with other sets. Pinned guests use these CPUs too while cpu_dedicated_
         help="""
 CPUs of this host for guests that are pinned, as 4-12,^8,15. It must not overlap cpu_shared_set.
 
-Without it, guests are pinned to the CPUs that other guests float on, and it takes aggregates to
-keep the two kinds apart.
+Without any of the two sets, guests are pinned to the CPUs that other guests float on, and it takes
+aggregates to keep the two kinds apart.
 """,
     ),
 ]

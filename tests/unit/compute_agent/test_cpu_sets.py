@@ -88,8 +88,15 @@ def test_without_options_all_that_are_online_serve_all_guests() -> None:
     assert CpuSets().vcpus(ONLINE) == 16
 
 
-def test_a_shared_set_serves_pinned_guests_too_as_before_20_0() -> None:
-    sets = CpuSets(shared=frozenset({2, 3, 4}))
+def test_a_shared_set_alone_leaves_nothing_to_pin_to(tmp_path: Path) -> None:
+    sets = loaded(tmp_path, {"cpu_shared_set": "2-4"})
+    assert sets.floating(ONLINE) == {2, 3, 4}
+    assert sets.pinned(ONLINE) == set()
+    assert sets.vcpus(ONLINE) == 3
+
+
+def test_the_option_of_before_20_0_serves_pinned_guests_too(tmp_path: Path) -> None:
+    sets = loaded(tmp_path, {}, vcpu_pin_set="2-4")
     assert sets.floating(ONLINE) == sets.pinned(ONLINE) == {2, 3, 4}
     assert sets.vcpus(ONLINE) == 3
 
