@@ -68,6 +68,37 @@ Memory in MB that guests may have in all where files are their memory, as memory
 qemu.conf arranges. It takes the place of the host's memory; 0 means that guests have ordinary one.
 """,
     ),
+    cfg.StrOpt(
+        "images_type",
+        default="default",
+        choices=("raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"),
+        help="""
+Where Nova puts the disks of guests on this host. With lvm or rbd the agent reports the size of the
+volume group or of the Ceph cluster, for which it runs vgs or ceph; with all others, that of the
+file system of instances_path.
+""",
+    ),
+    cfg.StrOpt(
+        "images_volume_group",
+        help="Volume group of LVM that the disks of guests are in where images_type is lvm.",
+    ),
+    cfg.StrOpt(
+        "images_rbd_pool",
+        default="rbd",
+        help="Pool of Ceph that the disks of guests are in where images_type is rbd.",
+    ),
+    cfg.StrOpt(
+        "images_rbd_ceph_conf",
+        default="",
+        help="Configuration file of Ceph where images_type is rbd; the default is that of Ceph.",
+    ),
+    cfg.StrOpt(
+        "rbd_user",
+        help="""
+Name of the Ceph client whose key the agent uses where images_type is rbd. The user berthmaster has
+to be able to read its keyring.
+""",
+    ),
 ]
 
 

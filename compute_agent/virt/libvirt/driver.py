@@ -22,6 +22,7 @@ from compute_agent.virt.driver import (
     NodeFacts,
     NodeName,
 )
+from compute_agent.virt.libvirt import image_store
 from compute_agent.virt.libvirt.connection import Connection, Lane, library
 from compute_agent.virt.libvirt.devices import Devices
 from compute_agent.virt.libvirt.events import Events
@@ -55,7 +56,10 @@ class LibvirtDriver(Driver):
         # Of its own: a guest may hang while libvirt answers.
         self._descriptions = Lane(f"a guest of libvirt at {uri}", patience.answer)
         self._guests = Guests(self._libvirt, self._connection, self._events, self._descriptions)
-        self._storage = Storage(Path(conf.instances_path), patience)
+        store = image_store.configured(conf)
+        if store is not None:
+            LOG.info("local_gb is the size of %s", store.subject)
+        self._storage = store or Storage(Path(conf.instances_path), patience)
         self._told = ""
         self._booted = _booted() if self._is_local else None
 
