@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
 
 from oslo_log import log
 
@@ -22,7 +21,7 @@ from compute_agent.virt.driver import (
     NodeFacts,
     NodeName,
 )
-from compute_agent.virt.libvirt import image_store
+from compute_agent.virt.libvirt import image_store, uris
 from compute_agent.virt.libvirt.connection import Connection, Lane, library
 from compute_agent.virt.libvirt.devices import Devices
 from compute_agent.virt.libvirt.events import Events
@@ -45,7 +44,13 @@ class LibvirtDriver(Driver):
         self._name: str = conf.host
         self._file_backed_mb: int = conf.libvirt.file_backed_memory
         uri = options.uri(conf)
-        self._is_local = not urlsplit(uri).hostname
+        self._is_local = uris.is_local(uri, conf.host, str(conf.my_ip))
+        if not self._is_local:
+            LOG.warning(
+                "libvirt at %s is taken for that of another machine: disks of its guests do not "
+                "count in disk_available_least, and local_gb is that of this machine",
+                uri,
+            )
         self._libvirt = libvirt or library()
         self._bell = _Bell(self.changes)
         self._events = Events(self._libvirt, self._bell.ring)

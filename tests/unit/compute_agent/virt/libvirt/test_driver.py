@@ -86,6 +86,23 @@ def test_devices_are_among_the_facts(make: Make) -> None:
     assert [device.address for device in facts(host).pci_devices] == ["0000:00:03.0"]
 
 
+def test_a_libvirt_that_is_reached_by_tcp_is_this_machines(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(3 * 1024**4)
+    daemon = a_host()
+    daemon.host(Domain(1, xml=a_domain(devices=DISK.format(image))))
+    here = facts(make(daemon, "qemu+tcp://127.0.0.1/system"))
+    assert here.booted is not None
+    assert caplog.records == []
+    there = facts(make(daemon, REMOTE))
+    assert there.booted is None
+    assert f"libvirt at {REMOTE} is taken for that of another machine" in caplog.text
+    assert (there.disk_available_least or 0) - (here.disk_available_least or 0) >= 3070
+
+
 def test_this_machine_knows_when_it_was_booted(make: Make) -> None:
     booted = facts(make(a_host())).booted
     assert booted is not None
