@@ -8,19 +8,14 @@ from typing import Any
 
 from scheduler.decision.host_state import HostState
 from scheduler.filters import BaseHostFilter, version_predicate
+from scheduler.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
 from scheduler.objects.image_meta import ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
 
-_ARCHITECTURES = {
-    **dict.fromkeys(("i386", "i486", "i586", "x86_32", "x86_32p"), "i686"),
-    "amd64": "x86_64",
-}
-_HYPERVISORS = {"xapi": "xen"}
-_MODES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 _PROPERTIES = (
-    ("hw_architecture", _ARCHITECTURES),
-    ("img_hv_type", _HYPERVISORS),
-    ("hw_vm_mode", _MODES),
+    ("hw_architecture", ARCHITECTURES),
+    ("img_hv_type", HYPERVISORS),
+    ("hw_vm_mode", MODES),
 )
 
 
@@ -60,8 +55,7 @@ class ImagePropertiesFilter(BaseHostFilter):
             if not value and name == "hw_architecture":
                 value = self.default_architecture
             if value:
-                text = str(value).lower()
-                wanted.append(aliases.get(text, text))
+                wanted.append(canonical(str(value), aliases))
         return wanted
 
     def _unmet(self, host: HostState, spec: RequestSpec) -> list[str]:

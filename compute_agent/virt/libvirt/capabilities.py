@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from compute_agent.virt.driver import DriverAnswerUnusable
 from compute_agent.virt.libvirt.quantities import KIB, MIB, members, number, size
+from scheduler.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
 
 QUESTION = "getCapabilities"
 # As many as a column of numa_topology may hold: 8 TiB of the smallest in one cell.
@@ -122,7 +123,11 @@ def _cpus(cell: ElementTree.Element) -> Iterator[Cpu]:
 def _supported(root: ElementTree.Element) -> tuple[tuple[str, str, str], ...]:
     """Return (architecture, hypervisor type, vm mode) of every kind of guest, each once."""
     found = (
-        (arch.get("name", "").lower(), domain.get("type", "").lower(), mode.lower())
+        (
+            canonical(arch.get("name", ""), ARCHITECTURES),
+            canonical(domain.get("type", ""), HYPERVISORS),
+            canonical(mode, MODES),
+        )
         for guest in root.findall("guest")
         for mode in [guest.findtext("os_type", "")]
         for arch in guest.findall("arch")

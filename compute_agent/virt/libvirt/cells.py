@@ -9,8 +9,23 @@ from collections.abc import Mapping, Set
 
 from compute_agent.cpu_sets import CpuSets
 from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
+from scheduler.objects.canonical_names import ARCHITECTURES, canonical
 from scheduler.objects.network import NetworkMetadata
 from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+
+# Where Nova binds guests to cells: only with QEMU, and whatever the hypervisor.
+_WITH_QEMU = {"i686", "x86_64", "aarch64"}
+_ALWAYS = {"ppc64", "ppc64le"}
+
+
+def can_bind(architecture: str | None, is_qemu: bool) -> bool:
+    """Tell whether guests can be bound to the cells of such a host.
+
+    Nova's driver reports no cells elsewhere, s390x and LXC among others, so that its compute
+    service would refuse guests that name some.
+    """
+    name = canonical(architecture or "", ARCHITECTURES)
+    return name in _ALWAYS or (is_qemu and name in _WITH_QEMU)
 
 
 def host_cells(

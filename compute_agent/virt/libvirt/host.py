@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a libvirt host has of CPUs and memory for guests."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ from compute_agent import cpu_sets, host_memory
 from compute_agent.host_memory import HostMemory
 from compute_agent.virt.libvirt import cells, hypervisor, memory
 from compute_agent.virt.libvirt.connection import Connection
-from compute_agent.virt.libvirt.hypervisor import TEST, Hypervisor
+from compute_agent.virt.libvirt.hypervisor import QEMU, TEST, Hypervisor
 from compute_agent.virt.libvirt.session import Link, asked
 from scheduler.objects.numa import NUMATopology
 
@@ -67,9 +68,7 @@ class Host:
             vcpus, numa = before.vcpus, before.numa
         else:
             vcpus = self._cpu_sets.vcpus(moment.online)
-            numa = cells.host_cells(
-                found.capabilities, moment.online, self._cpu_sets, self._reserved_pages
-            )
+            numa = self._cells(found, moment.online)
         self._online = moment.online
         self._facts = HostFacts(found, vcpus, moment.memory, numa)
         return self._facts
@@ -84,6 +83,13 @@ class Host:
         if known is None or known.opening is not self._connection.opening:
             known = self._hypervisor = hypervisor.read(self._connection, self._libvirt)
         return known
+
+    def _cells(self, found: Hypervisor, online: Set[int]) -> NUMATopology | None:
+        architecture = found.capabilities.cpu_info["arch"]
+        # The imaginary host is there to be tried.
+        if not cells.can_bind(architecture, found.kind in {QEMU, TEST}):
+            return None
+        return cells.host_cells(found.capabilities, online, self._cpu_sets, self._reserved_pages)
 
     def _moment(self, link: Link, kind: str) -> _Moment:
         info = link.getInfo()

@@ -14,6 +14,7 @@ EXPAND_FEATURES = 1
 # libvirt's imaginary host, which has no kernel and no file system.
 TEST = "TEST"
 XEN = "Xen"
+QEMU = "QEMU"
 
 
 @dataclass(frozen=True, slots=True)

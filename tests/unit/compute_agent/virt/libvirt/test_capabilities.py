@@ -70,6 +70,27 @@ def test_names_are_lower_case_and_come_once() -> None:
     assert capabilities.parse(xml).supported_instances == (("x86_64", "kvm", "hvm"),)
 
 
+@pytest.mark.parametrize(
+    ("named", "known"),
+    [
+        (("i386", "qemu", "hvm"), ("i686", "qemu", "hvm")),
+        (("i586", "xapi", "pv"), ("i686", "xen", "xen")),
+        (("AMD64", "kvm", "hv"), ("x86_64", "kvm", "hvm")),
+        (("riscv64", "qemu", "hvm"), ("riscv64", "qemu", "hvm")),
+    ],
+)
+def test_names_are_those_that_requests_are_compared_with(
+    named: tuple[str, str, str], known: tuple[str, str, str]
+) -> None:
+    architecture, kind, mode = named
+    guest = (
+        f"<guest><os_type>{mode}</os_type>"
+        f"<arch name='{architecture}'><domain type='{kind}'/></arch></guest>"
+    )
+    xml = f"<capabilities><host><cpu/></host>{guest}</capabilities>"
+    assert capabilities.parse(xml).supported_instances == (known,)
+
+
 @pytest.mark.parametrize("xml", ["", "<capabilities>", "<capabilities/>"])
 def test_nonsense_is_reported_as_such(xml: str) -> None:
     with pytest.raises(DriverAnswerUnusable, match="answer to getCapabilities cannot be used"):

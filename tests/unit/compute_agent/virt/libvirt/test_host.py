@@ -45,6 +45,31 @@ def test_cpus_that_are_offline_do_not_count(tmp_path: Path) -> None:
     assert [cell.cpuset for cell in found.numa.cells] == [{1}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "architecture", "bound"),
+    [
+        ("QEMU", "x86_64", True),
+        ("QEMU", "i386", True),
+        ("QEMU", "aarch64", True),
+        ("QEMU", "ppc64le", True),
+        ("Xen", "ppc64", True),
+        ("TEST", "i686", True),
+        ("QEMU", "s390x", False),
+        ("QEMU", "riscv64", False),
+        ("LXC", "x86_64", False),
+        ("Xen", "x86_64", False),
+        ("QEMU", "", False),
+    ],
+)
+def test_cells_are_reported_where_nova_binds_guests_to_them(
+    tmp_path: Path, kind: str, architecture: str, bound: bool
+) -> None:
+    xml = sample("capabilities-qemu-system.xml")
+    capabilities = xml.replace("<arch>x86_64</arch>", f"<arch>{architecture}</arch>", 1)
+    daemon = a_host(getType=kind, getCapabilities=capabilities)
+    assert (a_look_at(tmp_path, daemon).look().numa is not None) == bound
+
+
 def test_without_a_cpu_map_the_node_info_counts(tmp_path: Path) -> None:
     daemon = a_host(getCPUMap=Error(NO_SUPPORT, "not supported"))
     assert a_look_at(tmp_path, daemon).look().vcpus == 2
