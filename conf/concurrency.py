@@ -7,6 +7,7 @@ many of them. So the option is read here with the standard library alone.
 """
 
 import configparser
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -71,8 +72,10 @@ def _inside(directory: Path) -> list[Path]:
 
 
 def _first(name: str) -> list[Path]:
-    candidates = (Path(directory).expanduser() / name for directory in DIRECTORIES)
-    return [path for path in candidates if path.exists()][:1]
+    # Unlike their sisters in pathlib these raise nothing for a user who has no home, or none that
+    # may be looked into.
+    candidates = (Path(os.path.expanduser(directory), name) for directory in DIRECTORIES)
+    return [path for path in candidates if os.path.exists(path)][:1]
 
 
 def _read(path: Path) -> str | None:

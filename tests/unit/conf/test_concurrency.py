@@ -104,6 +104,12 @@ def test_the_usual_places_are_those_of_oslo_config(home):
     assert [str(path) for path in config_files(PROGRAM, [])] == theirs
 
 
+def test_a_home_that_cannot_be_looked_into_has_no_files(monkeypatch):
+    # Root may look into all others.
+    monkeypatch.setenv("HOME", "/" + "x" * 300)
+    assert chosen_backend(PROGRAM, [], {}) == "eventlet"
+
+
 @pytest.mark.parametrize(
     "odd",
     [
