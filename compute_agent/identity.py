@@ -107,6 +107,15 @@ def refusals(
     return refused
 
 
+def rivals(conf: cfg.ConfigOpts, driver: Driver) -> IdentityError:
+    """Return the error for an agent that finds another one beating for its hosts."""
+    file = "" if driver.knows_uuids else f"remove {path(conf)} there if it is a copy, and "
+    return IdentityError(
+        f"another agent or nova-compute beats as host {driver.hosts()[0]} too: stop one of them; "
+        f"if it is another machine's, {file}give that machine another [DEFAULT] host"
+    )
+
+
 def distinct(names: list[NodeName]) -> list[NodeName]:
     """Return the names without outer blanks; raises IdentityError unless all of them differ.
 

@@ -15,6 +15,7 @@ from threading import Event, Thread
 from oslo_config import cfg
 from oslo_log import log
 
+from compute_agent import identity
 from compute_agent.identity import IdentityError
 from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver, DriverError, NodeName
@@ -52,7 +53,7 @@ class Manager:
         self._driver = driver
         self._on_registered = on_registered
         self._heartbeat = Heartbeat(
-            database, driver.hosts(), services.COMPUTE, conf.report_interval
+            database, driver.hosts(), services.COMPUTE, conf.report_interval, self.look_again
         )
         self._tracker = tracker
         # Told of each audit: how many seconds it took, and what ended it if it failed.
@@ -129,6 +130,9 @@ class Manager:
             self._heartbeat.start()
             self._registered = True
             self._on_registered()
+        # Two would overwrite each other's rows for ever.
+        if self._heartbeat.rivals.there:
+            raise identity.rivals(self._conf, self._driver)
         ids = dict(zip(self._driver.hosts(), self._heartbeat.ids, strict=True))
         self._tracker.audit(ids, only)
         if self._out:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heartbeat of a daemon: a thread that tells the database again and again that it is alive."""
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
 from oslo_db.exception import DBDuplicateEntry
@@ -17,15 +18,51 @@ VERSION = 2
 COUNTING_CLAIMS = 2
 # How long a stop waits for a beat. A database that hangs would keep it for minutes.
 PATIENCE = 5.0
+# So many heartbeats of somebody else during so many of our own make it certain that there is one. A
+# restart or a commit that is made twice makes fewer.
+CERTAIN = 3
+WINDOW = 6
+
+
+class Rivals:
+    """Whether somebody else beats for the same services, as their counts tell."""
+
+    def __init__(self) -> None:
+        self.there = False
+        self._last: int | None = None
+        self._strange: deque[int] = deque(maxlen=WINDOW)
+
+    def note(self, count: int, own: int) -> None:
+        """Take in the count after a heartbeat of ours, which has added own to it."""
+        if self._last is not None:
+            self._strange.append(max(0, count - self._last - own))
+        self._last = count
+        seen = sum(self._strange)
+        self.there = seen >= CERTAIN or (self.there and seen > 0)
+
+    def forget(self) -> None:
+        """Begin anew with the next count, of rows that are others now."""
+        self._last = None
 
 
 class Heartbeat:
-    """Registers services and beats for them. It waits for nothing but the database."""
+    """Registers services and beats for them. It waits for nothing but the database.
+
+    on_rivals is called when it turns out that somebody else beats for them too, and when that is
+    over. Without it that is in order, as for workers of one scheduler.
+    """
 
     def __init__(
-        self, database: Database, hosts: Iterable[str], kind: tuple[str, str], interval: float
+        self,
+        database: Database,
+        hosts: Iterable[str],
+        kind: tuple[str, str],
+        interval: float,
+        on_rivals: Callable[[], None] | None = None,
     ) -> None:
         self.ids: list[int] = []
+        self.rivals = Rivals()
+        self._on_rivals = on_rivals
         self._database = database
         self._hosts = list(hosts)
         self._kind = kind
@@ -79,7 +116,18 @@ class Heartbeat:
         return ""
 
     def _beat(self) -> None:
-        alive = self._database.write(lambda connection: services.beat(connection, self.ids))
+        alive, count = self._database.write(
+            lambda connection: (
+                services.beat(connection, self.ids),
+                services.beats(connection, self.ids),
+            )
+        )
         if alive < len(self.ids):
             LOG.warning("A service row of this host was deleted; creating it again")
             self._register()
+            self.rivals.forget()
+        elif self._on_rivals is not None:
+            before = self.rivals.there
+            self.rivals.note(count, alive)
+            if self.rivals.there != before:
+                self._on_rivals()

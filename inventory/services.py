@@ -58,6 +58,12 @@ def beat(connection: sa.Connection, ids: Sequence[int]) -> int:
     return result.rowcount
 
 
+def beats(connection: sa.Connection, ids: Iterable[int]) -> int:
+    """Return how many heartbeats these services have had in all."""
+    query = sa.select(sa.func.sum(table.c.report_count)).where(table.c.id.in_(ids))
+    return int(connection.scalar(query) or 0)
+
+
 def disable_automatically(connection: sa.Connection, ids: Sequence[int], reason: str) -> None:
     """Take services out of scheduling for a reason of their own; an operator's word stays."""
     # Longer texts are an error in strict mode.

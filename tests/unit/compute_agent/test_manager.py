@@ -367,3 +367,22 @@ def test_stop_does_not_wait_for_a_driver_that_hangs(
     manager.stop()
     assert not manager.alive()
     assert not service(database).disabled
+
+
+def test_two_agents_of_one_name_take_their_host_out_and_write_nothing_more(
+    conf: cfg.ConfigOpts, start: Start, database: Database, driver: Driver
+) -> None:
+    conf.set_override("update_resources_interval", -1)
+    start()
+    assert comes(lambda: driver.audits == 1)
+    twin = a_manager(conf, database, Driver(conf))
+    twin.start()
+    assert comes(lambda: "nova-compute beats as host alpha too" in (disabled(database) or ""))
+    (row,) = database.read(compute_nodes.all_live)
+    audits = driver.audits
+    driver.changes.note(NodeName("alpha", row.hypervisor_hostname))
+    beats = service(database).report_count
+    assert comes(lambda: service(database).report_count > beats + 4)
+    assert driver.audits == audits
+    twin.stop()
+    assert comes(lambda: service(database).disabled is False)

@@ -1,13 +1,61 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A heart stops in time, also while the database does not answer."""
+"""A second beat for the same rows is noticed, and a heart stops in time."""
 
+from collections.abc import Sequence
 from threading import Event
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from inventory import services
-from inventory.heartbeat import Heartbeat
+from inventory.heartbeat import CERTAIN, WINDOW, Heartbeat, Rivals
 
 PATIENCE = 30.0
+
+
+def after(strange: Sequence[int], own: int = 1) -> Rivals:
+    """Return what is known after heartbeats between which somebody else made so many."""
+    rivals, count = Rivals(), 1000
+    rivals.note(count, own)
+    for each in strange:
+        count += own + each
+        rivals.note(count, own)
+    return rivals
+
+
+@pytest.mark.parametrize(
+    ("strange", "there"),
+    [
+        ([0] * 20, False),
+        ([1, 1, 1], True),
+        # Two timers that are almost in step.
+        ([0, 2, 0, 1], True),
+        # The last heartbeats of the agent before, or a commit that was made twice.
+        ([2] + [0] * 10, False),
+        ([1] + [0] * WINDOW + [1] + [0] * WINDOW + [1], False),
+        ([1, 1, 1, 0, 0, 0, 0, 0], True),
+        ([1, 1, 1] + [0] * WINDOW, False),
+        # A database that has lost what was written last.
+        ([0, -3, 0], False),
+    ],
+)
+def test_who_beats_besides(strange: list[int], there: bool) -> None:
+    assert after(strange).there == there
+    assert after(strange, own=10_000).there == there
+
+
+@given(st.lists(st.integers(-5, 0)))
+def test_alone_there_is_nobody(strange: list[int]) -> None:
+    assert not after(strange).there
+
+
+def test_other_rows_are_counted_anew() -> None:
+    rivals = after([0])
+    rivals.forget()
+    rivals.note(5000 + CERTAIN, 1)
+    assert not rivals.there
 
 
 class Hanging:
