@@ -5,6 +5,7 @@
 import json
 import sys
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,19 +17,17 @@ from inventory.claims import ClaimLost
 from inventory.engine import DatabaseUnavailable
 from inventory.migrations import SchemaError
 from inventory.refusals import OperationRefused
-from scheduler.cli import explanation
+from scheduler.cli import explanation, wanted
 from scheduler.cli.base import (
     checked_together,
     conf_of,
     not_negative,
-    pair,
     positive,
     seconds,
     write,
 )
 from scheduler.cli.telling import Table, write_story
 from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.rpc.client import SchedulerClient
@@ -61,44 +60,24 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
         size.add_argument(
             "--disk-gb", type=not_negative, default=0, metavar="GB", help="Root disk in GB (0)."
         )
-        size.add_argument(
-            "--extra-spec",
-            type=pair,
-            action="append",
-            default=[],
-            metavar="K=V",
-            help="What else the flavor asks of a host; may be repeated.",
-        )
+        wanted.add_conditions(parser.add_argument_group("what instances ask for"))
         where = parser.add_argument_group("where it may run")
+        wanted.add_zone(where)
         where.add_argument(
-            "--availability-zone", metavar="ZONE", help="Only on hosts in this one (any)."
-        )
-        where.add_argument(
-            "--hint",
-            type=pair,
+            "--ignore-host",
             action="append",
-            default=[],
-            metavar="K=V",
-            help="What filters read of a request, such as group=NAME; may be repeated.",
+            metavar="HOST",
+            help="Host on which the instances must not be; may be repeated.",
         )
         where.add_argument(
-            "--image-property",
-            type=pair,
+            "--force-host",
             action="append",
-            default=[],
-            metavar="K=V",
-            help="What the image asks of a host; may be repeated.",
-        )
-        where.add_argument(
-            "--ignore-host", action="append", metavar="HOST", help="Not there; may be repeated."
-        )
-        where.add_argument(
-            "--force-host", action="append", metavar="HOST", help="Only there, and unfiltered."
+            metavar="HOST",
+            help="Host on which the instances must be, whatever filters say; may be repeated.",
         )
         parser.add_argument(
             "--num-instances", type=positive, default=1, metavar="N", help="How many (1)."
         )
-        parser.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
         parser.add_argument(
             "--alternates", action="store_true", help="Also show where to try again."
         )
@@ -216,23 +195,11 @@ def _give_back(app: App, uuids: list[str]) -> None:
 
 
 def _spec(asked: Any, uuids: list[str]) -> RequestSpec:
-    hints: dict[str, list[str]] = {}
-    for key, value in asked.hint:
-        hints.setdefault(key, []).append(value)
-    properties = dict(asked.image_property)
-    return RequestSpec(
-        flavor=Flavor(
-            vcpus=asked.vcpus,
-            memory_mb=asked.memory_mb,
-            root_gb=asked.disk_gb,
-            extra_specs=dict(asked.extra_spec),
-        ),
-        image=ImageMeta(properties=ImageMetaProps(properties)) if properties else None,
+    """Return the request; raises Malformed."""
+    return replace(
+        wanted.request(asked, Flavor(asked.vcpus, asked.memory_mb, asked.disk_gb)),
         instance_uuid=uuids[0],
         num_instances=len(uuids),
-        project_id=asked.project,
-        availability_zone=asked.availability_zone,
-        scheduler_hints=hints,
         ignore_hosts=asked.ignore_host,
         force_hosts=asked.force_host,
     )

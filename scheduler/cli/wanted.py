@@ -19,9 +19,10 @@ from scheduler.objects.request_spec import RequestSpec
 
 _FORM = "[NAME=]VCPUS,RAM_MB,DISK_GB"
 _PAIRS = {
-    "--extra-spec": "Of every flavor. NUMA cells are made from hw:numa_nodes and the like.",
-    "--image-property": "Of the image; NUMA cells are not made from these.",
-    "--hint": "A scheduler hint, such as group=NAME.",
+    "--extra-spec": "Extra spec of the flavor. NUMA cells and pinned CPUs are asked for by"
+    " hw:numa_nodes, hw:cpu_policy and the like.",
+    "--image-property": "Property of the image. NUMA cells are not made from properties.",
+    "--hint": "Scheduler hint, such as group=NAME.",
 }
 
 
@@ -53,7 +54,7 @@ def device(text: str) -> InstancePCIRequest:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what instances are wanted."""
+    """Add the arguments that say what instances are wanted, of which flavors and where."""
     what = parser.add_argument_group("what instances ask for")
     what.add_argument(
         "--flavor",
@@ -61,11 +62,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar=_FORM,
-        help="Their size; may be repeated. What goes by the flavor's name needs the name.",
+        help="Size of the instances; may be repeated. What goes by the flavor's name needs it.",
     )
+    add_conditions(what)
+    _add_places(parser)
+    checked_together(parser, _problem)
+
+
+def add_conditions(group: Any) -> None:
+    """Add the arguments for what instances ask of a host besides their size."""
     for option, about in _PAIRS.items():
-        what.add_argument(option, type=pair, action="append", default=[], metavar="K=V", help=about)
-    what.add_argument(
+        group.add_argument(
+            option,
+            type=pair,
+            action="append",
+            default=[],
+            metavar="K=V",
+            help=f"{about} May be repeated.",
+        )
+    group.add_argument(
         "--pci-device",
         type=device,
         action="append",
@@ -73,9 +88,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VENDOR:PRODUCT[:COUNT]",
         help="PCI devices of each instance.",
     )
-    what.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
-    _add_places(parser)
-    checked_together(parser, _problem)
+    group.add_argument("--project", metavar="ID", help="Project that the instances belong to.")
+
+
+def add_zone(group: Any) -> None:
+    """Add the argument for the availability zone of instances."""
+    group.add_argument(
+        "--availability-zone",
+        metavar="ZONE",
+        help="Availability zone of the instances (any).",
+    )
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +109,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="Only its hosts: name, id or uuid. Repeated, hosts must be in all of them.",
     )
-    where.add_argument("--availability-zone", metavar="ZONE")
+    add_zone(where)
     where.add_argument(
         "--group-policy",
         choices=POLICIES,
@@ -115,26 +137,34 @@ def requests(asked: Any, aggregates: list[AggregateRecord]) -> list[RequestSpec]
 
     Raises Unknown and Malformed.
     """
+    uuids = [find(aggregates, text).uuid for text in asked.aggregate]
+    rules = {} if asked.max_per_host is None else {"max_server_per_host": asked.max_per_host}
+    destination = Destination(aggregates=uuids) if uuids else None
+    group = InstanceGroup(policy=asked.group_policy, rules=rules) if asked.group_policy else None
+    return [
+        replace(request(asked, each), requested_destination=destination, instance_group=group)
+        for each in asked.flavor
+    ]
+
+
+def request(asked: Any, size: Flavor) -> RequestSpec:
+    """Return the request for one instance of a size, of the arguments of add_conditions().
+
+    Raises Malformed for extra specs that are not understood.
+    """
     hints: dict[str, list[str]] = {}
     for key, value in asked.hint:
         hints.setdefault(key, []).append(value)
-    uuids = [find(aggregates, text).uuid for text in asked.aggregate]
     properties = ImageMetaProps(dict(asked.image_property))
-    rules = {} if asked.max_per_host is None else {"max_server_per_host": asked.max_per_host}
     whole = RequestSpec(
-        flavor=asked.flavor[0],
+        flavor=size,
         image=ImageMeta(properties=properties) if asked.image_property else None,
         project_id=asked.project,
         availability_zone=asked.availability_zone,
         scheduler_hints=hints,
-        requested_destination=Destination(aggregates=uuids) if uuids else None,
-        instance_group=InstanceGroup(policy=asked.group_policy, rules=rules)
-        if asked.group_policy
-        else None,
         pci_requests=InstancePCIRequests(requests=asked.pci_device) if asked.pci_device else None,
     )
-    specs = dict(asked.extra_spec)
-    return [of_flavor(whole, replace(each, extra_specs=specs)) for each in asked.flavor]
+    return of_flavor(whole, replace(size, extra_specs=dict(asked.extra_spec)))
 
 
 def of_flavor(spec: RequestSpec, found: Flavor) -> RequestSpec:

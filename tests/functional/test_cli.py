@@ -12,8 +12,11 @@ import sqlalchemy as sa
 
 from inventory import aggregates, instances, server_groups
 from inventory.engine import Database
+from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from tests.devices import a_pool
 from tests.fixtures.command import Command
 from tests.fixtures.deployment import Deployment, a_fleet
+from tests.numa import a_topology
 
 
 def test_select_asks_a_scheduler_over_rpc(deployment: Deployment, database: Database) -> None:
@@ -247,3 +250,30 @@ def test_claims_are_listed_and_given_back(deployment: Deployment, database: Data
     assert unknown.stderr == (
         f"nothing is claimed for instance '{kept['Instance']}'; see 'claim list'\n"
     )
+
+
+def test_select_asks_for_cells_and_devices_as_capacity_does(
+    deployment: Deployment, database: Database
+) -> None:
+    """By extra specs alone, which a scheduler does not read: callers work the cells out."""
+    a_fleet(database, ["plain"])
+    cells = numa_topology_to_json(a_topology())
+    devices = pci_pools_to_json([a_pool(3)])
+    a_fleet(database, ["rich"], numa_topology=cells, pci_stats=devices)
+    filters = "ComputeFilter,RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
+    options = {"filter_scheduler": {"enabled_filters": f"{filters},PciPassthroughFilter"}}
+    deployment.config = deployment.write_config("berthmaster", options)
+    deployment.scheduler(options=options)
+    for asked, why in (
+        (["--extra-spec=hw:numa_nodes=2"], "NUMATopologyFilter"),
+        (["--extra-spec=hw:cpu_policy=dedicated"], "NUMATopologyFilter"),
+        (["--pci-device=8086:1520:2"], "PciPassthroughFilter"),
+    ):
+        size = ["--vcpus=2", "--memory-mb=1024"]
+        (row,) = deployment.cli_json("select", *size, *asked)
+        assert row["Host"] == "rich"
+        told = deployment.cli_json("select", "--dry-run", *size, *asked)["explanation"]
+        assert (told["chosen"], [*told["reasons"]]) == ("rich", [why])
+        (counted,) = deployment.cli_json("capacity", "--flavor=2,1024,0", *asked)["flavors"]
+        (full,) = (each["host"] for each in counted["hosts"] if not each["instances"])
+        assert full == "plain"

@@ -47,3 +47,9 @@ def test_there_is_nothing_to_explain_where_nothing_is_kept(command, full):
     with command.config.open("a") as config:
         config.write("[decisions]\nkeep = false\n")
     assert command.refused("select") == TOLD
+
+
+def test_cells_that_are_not_understood_are_refused_before_anybody_is_asked(command, full):
+    refused = command.refused("select", "--extra-spec=hw:cpu_policy=mixed")
+    assert refused == "hw:cpu_policy: 'mixed' is none of shared, dedicated"
+    assert full.asked == []
