@@ -15,7 +15,7 @@ from stevedore import ExtensionManager
 
 from conf import loading
 from conf import service as service_options
-from scheduler import bounding_filters
+from scheduler import bounding_filters, plugin_options
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
@@ -68,16 +68,17 @@ def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
     Filters that are implied come first, as Placement does in Nova.
     """
     options = conf.filter_scheduler
-    filters = load_filters(conf)
-    filters = [*bounding_filters.implied(conf, filters), *filters]
-    plan = Plan(
-        filters=filters,
-        request_filters=_request_filters(conf, filters),
-        weighers=load_weighers(conf),
-        host_subset_size=max(1, options.host_subset_size),
-        shuffle_best=options.shuffle_best_same_weighed_hosts,
-    )
-    return _driver(conf, plan, ("scheduler", "driver"))
+    with plugin_options.noticed():
+        filters = load_filters(conf)
+        filters = [*bounding_filters.implied(conf, filters), *filters]
+        plan = Plan(
+            filters=filters,
+            request_filters=_request_filters(conf, filters),
+            weighers=load_weighers(conf),
+            host_subset_size=max(1, options.host_subset_size),
+            shuffle_best=options.shuffle_best_same_weighed_hosts,
+        )
+        return _driver(conf, plan, ("scheduler", "driver"))
 
 
 def _driver(

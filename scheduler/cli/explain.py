@@ -11,7 +11,7 @@ from scheduler.cli import explanation
 from scheduler.cli.base import positive
 from scheduler.cli.decision import survivors
 from scheduler.cli.heading import heading
-from scheduler.cli.kept import add_decision, driver_of, find, head
+from scheduler.cli.kept import add_decision, deciding, find, head
 from scheduler.cli.telling import Table, TellingCommand
 from scheduler.decision.explaining import Explanation, Extent, explain
 from scheduler.decision.host_table import HostTable
@@ -86,17 +86,17 @@ def _without_hosts(recalled: Recalled) -> tuple[Story, dict[str, Any]]:
 
 def _with_hosts(recalled: Recalled, hosts: HostTable, asked: Any) -> tuple[Story, dict[str, Any]]:
     """Return what is told of the decision when it is made again."""
-    driver = driver_of(recalled)
     if asked.host is not None:
         _check_host(hosts, asked.host)
     index, said = _place(recalled, asked)
-    same = recalled.is_same(recalled.again(driver))
+    with deciding(recalled) as driver:
+        same = recalled.is_same(recalled.again(driver))
+        found = json_value(_explained(recalled, driver, index, asked))
     if not same:
         said.append(
             "Made again it is another decision, so take what follows with care: it was made by"
             f" release {recalled.record.release}, or plug-ins have changed since"
         )
-    found = json_value(_explained(recalled, driver, index, asked))
     return [*said, *_told(found, asked)], {"same": same, "explanation": found}
 
 

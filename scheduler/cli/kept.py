@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How commands name and find kept decisions, and make them again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
 from typing import Any
 
@@ -70,14 +71,18 @@ def _found(connection: sa.Connection, text: str) -> tuple[Recalled, Sequence[Any
     return (from_database(connection, rows[0]), rows) if rows else None
 
 
-def driver_of(recalled: Recalled) -> BaseDriver:
-    """Return the driver that made a decision; raises OperationRefused if there is none here."""
-    try:
-        return recalled.driver()
-    except (PluginError, ValueError) as error:
-        raise OperationRefused(
-            f"the decision cannot be made again with the plug-ins that are installed here: {error}"
-        ) from None
+@contextmanager
+def deciding(recalled: Recalled) -> Iterator[BaseDriver]:
+    """Yield the driver that made a decision; raises OperationRefused if there is none here."""
+    with ExitStack() as stack:
+        try:
+            driver = stack.enter_context(recalled.deciding())
+        except (PluginError, ValueError) as error:
+            raise OperationRefused(
+                "the decision cannot be made again with the plug-ins that are installed here:"
+                f" {error}"
+            ) from None
+        yield driver
 
 
 def head(row: Any) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that makes saved decisions again, with the same settings or with others."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -11,15 +13,14 @@ from oslo_config import cfg
 
 from conf import loading
 from inventory.refusals import OperationRefused
-from scheduler import plugins
 from scheduler.cli.app import PROGRAM
-from scheduler.cli.kept import driver_of
+from scheduler.cli.kept import deciding
 from scheduler.cli.telling import Table, TellingCommand
-from scheduler.drivers import BaseDriver
 from scheduler.keeping import files
 from scheduler.keeping.documents import release
 from scheduler.keeping.recalled import Recalled, from_file
 from scheduler.keeping.replay import Comparison
+from scheduler.keeping.settings import deciding_by
 from scheduler.rpc.json_values import json_value
 
 
@@ -50,12 +51,8 @@ class DecisionReplay(TellingCommand):
         return parser
 
     def take_action(self, parsed_args: Any) -> int:
-        conf = _configuration(parsed_args)
-        driver = None if conf is None else plugins.load_driver(conf)
         # One after the other: each has all hosts in memory.
-        documents = [
-            _document(path, _compared(path, driver, conf), driver) for path in parsed_args.file
-        ]
+        documents = [*_documents(parsed_args)]
         self.tell(parsed_args, _story(documents), documents)
         return 0 if all(each["same"] for each in documents) else 1
 
@@ -72,14 +69,29 @@ def _configuration(asked: Any) -> cfg.ConfigOpts | None:
     return conf
 
 
-def _compared(path: Path, driver: BaseDriver | None, conf: cfg.ConfigOpts | None) -> Comparison:
-    recalled = _read(path)
-    if conf is not None:
-        # The one setting that is on the table of hosts.
-        packing = conf.compute.packing_host_numa_cells_allocation_strategy
-        recalled.table().numa_packing = packing
+def _documents(asked: Any) -> Iterator[dict[str, Any]]:
+    """Yield what is told of each file."""
+    conf = _configuration(asked)
+    if conf is None:
+        for path in asked.file:
+            recalled = _read(path)
+            with _named(path), deciding(recalled) as driver:
+                yield _document(path, Comparison(recalled, driver), "kept")
+        return
+    with deciding_by(conf) as driver:
+        for path in asked.file:
+            recalled = _read(path)
+            # The one setting that is on the table of hosts.
+            packing = conf.compute.packing_host_numa_cells_allocation_strategy
+            recalled.table().numa_packing = packing
+            yield _document(path, Comparison(recalled, driver), "given")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say in what is refused which file it is about."""
     try:
-        return Comparison(recalled, driver or driver_of(recalled))
+        yield
     except OperationRefused as error:
         raise OperationRefused(f"{path}: {error}") from None
 
@@ -93,7 +105,7 @@ def _read(path: Path) -> Recalled:
         raise OperationRefused(str(error)) from None
 
 
-def _document(path: Path, comparison: Comparison, driver: BaseDriver | None) -> dict[str, Any]:
+def _document(path: Path, comparison: Comparison, settings: str) -> dict[str, Any]:
     record = comparison.recalled.record
     shortage = comparison.decision.shortage
     return {
@@ -102,7 +114,7 @@ def _document(path: Path, comparison: Comparison, driver: BaseDriver | None) -> 
         "request_id": record.caller.request_id,
         "outcome": record.outcome,
         "same": comparison.is_same,
-        "settings": "kept" if driver is None else "given",
+        "settings": settings,
         "release": {"kept": record.release, "now": release()},
         "instances": [asdict(each) | {"same": each.is_same} for each in comparison.changes()],
         "refused_now": shortage is not None,

@@ -3,6 +3,7 @@
 """A decision that was kept, with what it was made from: it can be made again."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -12,7 +13,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import decisions
-from scheduler import plugins
 from scheduler.decision.film import Film, Frame, last_picture
 from scheduler.decision.host_table import HostTable
 from scheduler.decision.outcome import Decision
@@ -20,7 +20,7 @@ from scheduler.drivers import BaseDriver
 from scheduler.keeping import files
 from scheduler.keeping.documents import Record, frames_from_bytes, record_from_bytes
 from scheduler.keeping.plain import alike
-from scheduler.keeping.settings import restored
+from scheduler.keeping.settings import deciding_by, restored
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Recalled:
     decided_at: datetime | None = None
     scheduler: str | None = None
 
-    def driver(self) -> BaseDriver:
-        """Return the driver that made the decision, with its settings.
+    def deciding(self) -> AbstractContextManager[BaseDriver]:
+        """Yield the driver that made the decision; inside, plug-ins find the settings of that time.
 
         Raises PluginError where a plug-in is not installed here, ValueError where it has no
         such setting.
         """
-        return plugins.load_driver(restored(self.record.settings))
+        return deciding_by(restored(self.record.settings))
 
     def again(self, driver: BaseDriver) -> Decision:
         """Return what a driver decides on the same hosts; raises Lost without them."""

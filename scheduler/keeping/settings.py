@@ -3,12 +3,13 @@
 """The settings that decide, as they are kept with a decision, and a configuration made of them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
 
 from conf import filter_scheduler, loading, opts
-from scheduler import bounding_filters
+from scheduler import bounding_filters, plugin_options, plugins
 from scheduler.drivers import BaseDriver
 
 Settings = Mapping[str, Mapping[str, Any]]
@@ -24,7 +25,8 @@ def given(conf: cfg.ConfigOpts, driver: BaseDriver) -> Settings:
     """Return {group: {option: value}} of what somebody chose, as far as the driver goes by it.
 
     Of options that are not ours, the value is there in any case: who reads it later may not have
-    them. Secrets are left out. The list of filters is the one in use, with those that are implied.
+    them. Those that plug-ins have registered themselves are among them. Secrets are left out. The
+    list of filters is the one in use, with those that are implied.
     """
     ours = {(group, each.dest) for group, listed in opts.list_opts() for each in listed}
     found: dict[str, dict[str, Any]] = {}
@@ -39,7 +41,23 @@ def given(conf: cfg.ConfigOpts, driver: BaseDriver) -> Settings:
         option = bounding_filters.list_option(conf)
         listed = [*names, *conf.filter_scheduler[option]]
         found.setdefault("filter_scheduler", {})[option] = listed
+    for group, option in sorted(plugin_options.registered()):
+        in_group = cfg.CONF if group == "DEFAULT" else cfg.CONF[group]
+        found.setdefault(group, {})[option] = in_group[option]
     return found
+
+
+@contextmanager
+def deciding_by(conf: cfg.ConfigOpts) -> Iterator[BaseDriver]:
+    """Yield the driver of a configuration that is not that of the process.
+
+    Its plug-ins may read what decides from the configuration of the process, inside as well as they
+    do in a scheduler. Raises PluginError, and ValueError for a wrong value of an option.
+    """
+    # For nothing but the options that plug-ins register when they are imported.
+    plugins.load_driver(conf)
+    with plugin_options.taken_from(conf, _ALWAYS):
+        yield plugins.load_driver(conf)
 
 
 def restored(settings: Settings) -> cfg.ConfigOpts:
@@ -68,8 +86,7 @@ def _asked_for(driver: BaseDriver) -> Iterator[tuple[str, str]]:
     """Yield the options, as (group, name) each, that a driver and its plug-ins ask for."""
     parts = [getattr(driver, attribute) for attribute, _, _ in driver.parts]
     plan = driver.plan
-    plugins = [driver, *parts, *plan.filters, *plan.request_filters, *plan.weighers]
-    for each in plugins:
+    for each in (driver, *parts, *plan.filters, *plan.request_filters, *plan.weighers):
         for _, group, option in (*each.options, *getattr(each, "parts", ())):
             yield group, option
 

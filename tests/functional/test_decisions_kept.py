@@ -63,7 +63,8 @@ def test_what_was_decided_until_the_end_can_be_decided_again(
     }
     for name, row in rows.items():
         recalled = database.read(lambda connection, row=row: from_database(connection, row))
-        again = recalled.again(recalled.driver())
+        with recalled.deciding() as driver:
+            again = recalled.again(driver)
         assert recalled.is_same(again)
         assert [each.chosen.host for each in again.placements] == hosts.get(name, [])
         assert (row.project_id, row.scheduler) == ("project1", "scheduler1")
@@ -94,4 +95,5 @@ def test_keeping_is_switched_while_a_scheduler_runs(
     assert [*rows] == ["at last", "then"]
     # The picture of the hosts has no hole for what was not kept.
     recalled = database.read(lambda connection: from_database(connection, rows["at last"]))
-    assert recalled.is_same(recalled.again(recalled.driver()))
+    with recalled.deciding() as driver:
+        assert recalled.is_same(recalled.again(driver))

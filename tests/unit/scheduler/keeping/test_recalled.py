@@ -66,6 +66,12 @@ def kept(database):
     return database.read(work)[::-1]
 
 
+def _driver(recalled):
+    """Return the driver of a decision; our own plug-ins read no configuration afterwards."""
+    with recalled.deciding() as driver:
+        return driver
+
+
 def test_kept_decisions_are_made_again_from_the_database_and_from_files(cloud, scheduler, tmp_path):
     with scheduler:
         ask_at_random(scheduler, 40)
@@ -79,12 +85,12 @@ def test_kept_decisions_are_made_again_from_the_database_and_from_files(cloud, s
         assert (saved.number, saved.decided_at) == (each.number, each.decided_at)
         assert alike(saved.record, each.record)
         for recalled in (each, saved):
-            driver = recalled.driver()
-            again = recalled.again(driver)
-            assert recalled.is_same(again)
-            assert replace(again, warnings=()) == replace(each.record.decision, warnings=())
-            # What was decided on is left as it was.
-            assert recalled.is_same(recalled.again(driver))
+            with recalled.deciding() as driver:
+                again = recalled.again(driver)
+                assert recalled.is_same(again)
+                assert replace(again, warnings=()) == replace(each.record.decision, warnings=())
+                # What was decided on is left as it was.
+                assert recalled.is_same(recalled.again(driver))
 
 
 def test_every_explanation_is_one_of_the_decision(cloud, scheduler):
@@ -93,7 +99,7 @@ def test_every_explanation_is_one_of_the_decision(cloud, scheduler):
         ask_at_random(scheduler, 40)
     for each in kept(cloud):
         request, decision = each.record.request, each.record.decision
-        shortage, driver = decision.shortage, each.driver()
+        shortage, driver = decision.shortage, _driver(each)
         last = shortage.index if shortage else len(request.instance_uuids) - 1
         for index in range(last + 1):
             told = explain(each.table(), request, driver, index)
@@ -143,14 +149,14 @@ def test_the_settings_of_that_time_decide(cloud, scheduler):
     with scheduler:
         scheduler.ask("one")
     (recalled,) = kept(cloud)
-    plan = recalled.driver().plan
+    plan = _driver(recalled).plan
     assert plan.host_subset_size == 3
     assert {each.multiplier for each in plan.weighers if type(each).__name__ == "RAMWeigher"} == {
         -1.5
     }
     unknown = {"filter_scheduler": {"enabled_filters": ["TheirFilter"]}}
     with pytest.raises(PluginError, match="TheirFilter"):
-        replace(recalled, record=replace(recalled.record, settings=unknown)).driver()
+        _driver(replace(recalled, record=replace(recalled.record, settings=unknown)))
 
 
 def test_without_its_hosts_a_decision_is_still_there(cloud, scheduler, tmp_path):
@@ -161,7 +167,7 @@ def test_without_its_hosts_a_decision_is_still_there(cloud, scheduler, tmp_path)
     assert recalled.record.outcome == "placed"
     lost = "the hosts that it was made on are lost: frame 0 of the film is missing"
     with pytest.raises(Lost, match=lost):
-        recalled.again(recalled.driver())
+        recalled.again(_driver(recalled))
     with pytest.raises(Lost, match=lost):
         to_file(recalled, tmp_path / "one.json")
     assert not [*tmp_path.glob("*.json")]
