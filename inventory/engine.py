@@ -138,15 +138,15 @@ class _LostRaces:
         return error
 
 
-def open_database(conf: cfg.ConfigOpts) -> Database:
-    """Return the database of the [database] options.
+def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
+    """Return the database of the [database] options, some of which instead may replace.
 
     oslo.db connects once to see whether it is there, and tries again as [database] max_retries
     says. Raises DatabaseUnavailable, also for an account, a database or a URL that is wrong.
     """
     try:
         context = enginefacade.transaction_context()
-        context.configure(**_engine_options(conf))
+        context.configure(**_engine_options(conf) | instead)
         url = _url(conf)
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)

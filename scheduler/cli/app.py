@@ -14,6 +14,8 @@ from cliff.commandmanager import CommandManager
 from oslo_config import cfg
 
 from conf import loading
+from scheduler.cli.base import seconds
+from scheduler.cli.database import TIMEOUT
 
 PROGRAM = "berthmaster"
 
@@ -54,6 +56,12 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
                 metavar=what,
                 help="Configuration to read, may be repeated; by default that of the daemons.",
             )
+        parser.add_argument(
+            "--database-timeout",
+            type=seconds,
+            metavar="S",
+            help=f"Seconds to wait for a database that does not answer ({TIMEOUT:g}).",
+        )
         return parser
 
     def configure_logging(self) -> None:

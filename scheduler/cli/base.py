@@ -6,22 +6,19 @@ import argparse
 import getpass
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import sqlalchemy as sa
 from cliff.app import App
 from cliff.columns import FormattableColumn
 from oslo_config import cfg
 
 from conf.service import liveness_limit
-from inventory import migrations
-from inventory.engine import Database, DatabaseUnavailable
 from inventory.idempotency import write_once
-from inventory.migrations import SchemaError
 from inventory.names import some
+from scheduler.cli.database import database_of
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.host_client import HostClient
 
@@ -111,32 +108,6 @@ def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
     """Return work(connection, *arguments), committed once."""
     with database_of(app) as database:
         return write_once(database, lambda connection: work(connection, *arguments))
-
-
-@contextmanager
-def database_of(app: App) -> Iterator[Database]:
-    """Yield the database; say which one it is if it cannot be used.
-
-    Who forgets --config-file has another one than is meant.
-    """
-    conf = conf_of(app)
-    try:
-        with migrations.checked_database(conf) as database:
-            yield database
-    except DatabaseUnavailable as error:
-        raise DatabaseUnavailable(f"{error.reason}{_which(conf)}") from error
-    except SchemaError as error:
-        raise SchemaError(f"{error}{_which(conf)}") from error
-
-
-def _which(conf: cfg.ConfigOpts) -> str:
-    """Return which database is configured, without passwords, as the end of a sentence."""
-    try:
-        url = sa.make_url(conf.database.connection)
-    # The reason says so.
-    except (ValueError, sa.exc.ArgumentError):
-        return ""
-    return f" ([database] connection is {url.set(query={}).render_as_string(hide_password=True)})"
 
 
 def ask_agent(app: App, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:

@@ -15,7 +15,8 @@ from cliff.app import App
 
 from inventory.engine import Database
 from scheduler.claiming.groups import with_members
-from scheduler.cli.base import conf_of, database_of
+from scheduler.cli.base import conf_of
+from scheduler.cli.database import database_of
 from scheduler.decision.capacity import Means
 from scheduler.decision.host_table import HostTable
 from scheduler.destinations import Destinations

@@ -3,8 +3,10 @@
 """The operator's command against real services."""
 
 import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -277,3 +279,24 @@ def test_select_asks_for_cells_and_devices_as_capacity_does(
         (counted,) = deployment.cli_json("capacity", "--flavor=2,1024,0", *asked)["flavors"]
         (full,) = (each["host"] for each in counted["hosts"] if not each["instances"])
         assert full == "plain"
+
+
+def test_a_command_gives_up_on_a_database_that_says_nothing(deployment: Deployment) -> None:
+    """Soon, with a word on what it waits for, where daemons wait for minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        config = deployment.directory / "silent.conf"
+        config.write_text(f"[database]\nconnection = mysql+pymysql://me:secret@{place}/bm\n")
+        command = [Path(sys.executable).parent / "berthmaster", f"--config-file={config}"]
+        with subprocess.Popen(
+            [*command, "host", "list"], stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == f"waiting for the database at {place} ...\n"
+            told = time.monotonic()
+            rest = process.stderr.read()
+            assert process.wait(60) == 1
+    # 10 s after it began; the first word comes in the first of them.
+    assert 8.5 < time.monotonic() - told < 20
+    assert rest.startswith(f"the database is not available: no answer from {place} within 10 s; ")
+    assert rest.count("\n") == 1
