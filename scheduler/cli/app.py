@@ -5,6 +5,7 @@
 import argparse
 import logging
 import re
+import sys
 from importlib import metadata
 from itertools import pairwise
 from typing import Any
@@ -39,12 +40,22 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             version=metadata.version(PROGRAM),
             command_manager=CommandManager("berthmaster.cli"),
             deferred_help=True,
+            interactive_app_factory=_shell,
         )
         self.conf = conf
+        self._last_status = 0
 
     def run(self, argv: list[str]) -> int:
-        """Run a command, or a shell of them where there is none; return the exit status."""
-        return int(super().run(_apart(argv)))
+        """Run a command, or a shell of them where there is none; return the exit status.
+
+        That of a shell is the one of its last command.
+        """
+        status = int(super().run(_apart(argv)))
+        return self._last_status if self.interpreter else status
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        self._last_status = int(super().run_subcommand(argv))
+        return self._last_status
 
     def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
@@ -81,6 +92,19 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         except loading.ConfigError as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
+
+
+def _shell(*arguments: Any) -> Any:
+    """Return what reads commands line by line, without any to begin with."""
+    # It takes a while to import, as cliff knows too.
+    from cliff.interactive import InteractiveApp
+
+    # cmd2 would take the arguments of the process, --config-file for one, for commands.
+    argv, sys.argv = sys.argv, sys.argv[:1]
+    try:
+        return InteractiveApp(*arguments)
+    finally:
+        sys.argv = argv
 
 
 def _apart(argv: list[str]) -> list[str]:

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for all commands."""
 
+import subprocess
+import sys
 from importlib.metadata import distribution
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +87,30 @@ def test_what_cannot_be_asked_for(command):
     assert "--dry-run knows the formats table and json, not yaml" in refused(
         "--dry-run", "-f", "yaml"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "told", "complaint"),
+    [
+        ("service list -f csv\n", 0, '"ID","Binary","Host"', ""),
+        ("host show nowhere\ndb version\nexit\n", 0, "0005", "no compute node of a host"),
+        ("db version\nhost show nowhere\n", 1, "0005", "no compute node of a host 'nowhere'"),
+        ("host show\n", 1, "", "the following arguments are required: host"),
+        ("", 0, "", ""),
+    ],
+)
+def test_without_a_command_it_reads_commands(command, lines, status, told, complaint):
+    program = Path(sys.executable).parent / "berthmaster"
+    done = subprocess.run(
+        [program, "--config-file", command.config],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done
+    assert told in done.stdout
+    assert complaint in done.stderr
+    assert "is not a berthmaster command" not in done.stdout
+    assert bool(done.stderr) == bool(complaint)
