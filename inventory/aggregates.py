@@ -10,6 +10,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import eligibility, revisions
+from inventory.names import nearest
 from inventory.refusals import Malformed, Unknown
 from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, utc_now
 
@@ -60,7 +61,8 @@ def find(records: Iterable[AggregateRecord], text: str) -> AggregateRecord:
     numbered = [each for each in records if str(each.id) == text and each not in named]
     found = [each for each in records if each.uuid == text.lower()] or named + numbered
     if not found:
-        raise Unknown(f"there is no aggregate {text!r}; see 'aggregate list'")
+        hint = nearest(text, (each.name for each in records), "see 'aggregate list'")
+        raise Unknown(f"there is no aggregate {text!r}; {hint}")
     if len(found) > 1:
         several = ", ".join(f"{each.name} (id {each.id}, uuid {each.uuid})" for each in found)
         raise Malformed("aggregate", f"{text!r} are several: {several}; say which by its uuid")

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import services
+from inventory.names import nearest
 from inventory.refusals import Malformed, NotReported, Unknown
 from inventory.tables import compute_nodes as table
 from inventory.tables import instances
@@ -41,18 +42,23 @@ def listed(
 ) -> list[dict[str, Any]]:
     """Return the hypervisors, or those whose name contains a text, letter case apart.
 
-    limit is that of services.is_up().
+    limit is that of services.is_up(). Raises Unknown where there are some, and none of that name.
     """
     query = sa.select(*_NAMES).where(_LIVE).order_by(table.c.id)
     if matching:
         name = sa.func.lower(table.c.hypervisor_hostname)
         query = query.where(name.contains(matching.lower(), autoescape=True))
     known = {row.host: row for row in services.all_live(connection, services.COMPUTE[0])}
-    return [
+    found = [
         _names(node) | _condition(known[node.host], limit)
         for node in connection.execute(query)
         if node.host in known
     ]
+    if matching and not found:
+        others = connection.scalars(sa.select(table.c.hypervisor_hostname).where(_LIVE))
+        hint = nearest(matching, others, "see 'hypervisor list'")
+        raise Unknown(f"there is no hypervisor with {matching!r} in its name; {hint}")
+    return found
 
 
 def show(connection: sa.Connection, limit: float, name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 """Names and short texts of operators: what fits a column and a line."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from inventory.refusals import Malformed
 
@@ -28,3 +29,13 @@ def some(texts: Iterable[str]) -> str:
     known = sorted(texts)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return ", ".join(known[:_SHOWN]) + more
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the end of a message that there is nothing of a name: which names are like it.
+
+    Where none is, this is what otherwise says.
+    """
+    folded = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), sorted(folded), n=3)
+    return f"did you mean {' or '.join(folded[each] for each in found)}?" if found else otherwise

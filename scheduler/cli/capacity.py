@@ -5,10 +5,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from inventory import aggregates
+from inventory import aggregates, known_names
 from inventory.refusals import NotReported, Unknown
 from scheduler.cli import wanted
-from scheduler.cli.base import positive
+from scheduler.cli.base import conf_of, positive
 from scheduler.cli.current_hosts import NOT_SEEN, CurrentHosts, current_hosts, progress
 from scheduler.cli.largest import largest_of, told
 from scheduler.cli.telling import Table, TellingCommand
@@ -66,7 +66,8 @@ class Capacity(TellingCommand):
 
     def take_action(self, parsed_args: Any) -> None:
         with current_hosts(self.app) as hosts:
-            specs = _requests(hosts, parsed_args)
+            default_zone = conf_of(self.app).default_availability_zone
+            specs = _requests(hosts, parsed_args, default_zone)
             tables, fillings = self._filled(hosts, specs, parsed_args)
             plan = hosts.destinations.driver.plan
             if not any(len(each) for each in tables):
@@ -104,12 +105,15 @@ class Capacity(TellingCommand):
             return tables, [fill(*each, hosts.means(tell), asked.max) for each in pairs]
 
 
-def _requests(hosts: CurrentHosts, asked: Any) -> list[RequestSpec]:
+def _requests(hosts: CurrentHosts, asked: Any, default_zone: str) -> list[RequestSpec]:
     """Return the requests; the group that a hint names is the same in all of them.
 
     Raises Unknown and Malformed.
     """
     found = wanted.requests(asked, hosts.database.read(aggregates.everything))
+    if asked.availability_zone is not None:
+        where = (asked.availability_zone, default_zone)
+        hosts.database.read(lambda connection: known_names.zone(connection, *where))
     try:
         group = hosts.completed(found[0]).instance_group
     except InvalidInput as error:

@@ -4,9 +4,10 @@
 
 from typing import Any
 
+import sqlalchemy as sa
 from cliff.lister import Lister
 
-from inventory import allocations, claims
+from inventory import allocations, claims, known_names
 from inventory.claims import ClaimLost
 from inventory.orders import CONFIRMED
 from inventory.refusals import InUse, Unknown
@@ -39,7 +40,7 @@ class ClaimList(Lister):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         asked = (parsed_args.host, parsed_args.instance, parsed_args.all)
-        return _shown(read(self.app, allocations.listed, *asked))
+        return _shown(read(self.app, _listed, *asked))
 
 
 class ClaimRelease(Lister):  # type: ignore[misc]  # cliff has no types
@@ -65,6 +66,14 @@ class ClaimRelease(Lister):  # type: ignore[misc]  # cliff has no types
         except ClaimLost:
             raise InUse("a claim was confirmed or has ended just now; try again") from None
         return _shown(found)
+
+
+def _listed(
+    connection: sa.Connection, host: str | None, uuid: str | None, confirmed: bool
+) -> list[dict[str, Any]]:
+    if host is not None:
+        host = known_names.host(connection, host)
+    return allocations.listed(connection, host, uuid, confirmed)
 
 
 def _shown(rows: list[dict[str, Any]]) -> tuple[Any, Any]:

@@ -3,9 +3,9 @@
 """The command that says why instances are where they are, or why there was no host for one."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
+from inventory.names import nearest
 from inventory.refusals import OperationRefused, Unknown
 from scheduler.cli import explanation
 from scheduler.cli.base import positive
@@ -105,8 +105,7 @@ def _check_host(hosts: HostTable, name: str) -> None:
     known = {hosts.get(row, column) for row in hosts.rows() for column in ("host", "nodename")}
     if name in known or hosts.rows_of_host(name, any_case=True):
         return
-    near = get_close_matches(name, sorted(known), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there were {len(hosts)} others"
+    hint = nearest(name, known, f"there were {len(hosts)} others")
     raise Unknown(f"there was no host {name!r}; {hint}")
 
 

@@ -4,10 +4,11 @@
 
 from typing import Any
 
+import sqlalchemy as sa
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from inventory import host_usage
+from inventory import host_usage, known_names
 from scheduler.cli.base import conf_of, limit_of, read, shown, table
 
 LIST = {
@@ -44,7 +45,7 @@ class HostList(Lister):  # type: ignore[misc]  # cliff has no types
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         default = conf_of(self.app).default_availability_zone
         asked = (limit_of(self.app), default, parsed_args.zone)
-        return table(LIST, read(self.app, host_usage.listed, *asked))
+        return table(LIST, read(self.app, _listed, *asked))
 
 
 class HostDescribe(Lister):  # type: ignore[misc]  # cliff has no types
@@ -76,3 +77,11 @@ class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         asked = (parsed_args.host, limit_of(self.app), parsed_args.node)
         node = read(self.app, host_usage.show, *asked)
         return shown({name: node[name] for name in sorted(node)})
+
+
+def _listed(
+    connection: sa.Connection, limit: float, default: str, zone: str | None
+) -> list[dict[str, Any]]:
+    if zone is not None:
+        known_names.zone(connection, zone, default)
+    return host_usage.listed(connection, limit, default, zone)

@@ -4,12 +4,12 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from inventory import allocations, group_memberships, instances
+from inventory.names import nearest
 from inventory.orders import ALTERNATE, PENDING
 from inventory.refusals import Unknown
 from inventory.server_groups import ServerGroupRecord
@@ -70,8 +70,7 @@ def rows_of(hosts: HostTable, names: Collection[str]) -> list[int]:
         rows = hosts.rows_of_host(name) or hosts.rows_of_host(name, any_case=True)
         found.update(rows)
         if not rows:
-            near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see 'host list'"
+            hint = nearest(name, known, "see 'host list'")
             raise Unknown(f"no host {name!r} has reported; {hint}")
     return sorted(found)
 

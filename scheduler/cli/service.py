@@ -4,10 +4,11 @@
 
 from typing import Any
 
+import sqlalchemy as sa
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from inventory import operations, services
+from inventory import known_names, operations, services
 from scheduler.cli.base import (
     add_compute_service,
     conf_of,
@@ -43,14 +44,9 @@ class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         default = conf_of(self.app).default_availability_zone
-        asked = (limit_of(self.app), default, parsed_args.binary)
-        rows = read(self.app, services.listed, *asked)
+        asked = (limit_of(self.app), default, parsed_args.host, parsed_args.binary)
         titles = FULL if is_for_programs(parsed_args) else COLUMNS
-        host = parsed_args.host
-        return table(
-            titles,
-            [row for row in rows if host is None or row["host"].casefold() == host.casefold()],
-        )
+        return table(titles, read(self.app, _listed, *asked))
 
 
 class ServiceShow(ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -65,3 +61,14 @@ class ServiceShow(ShowOne):  # type: ignore[misc]  # cliff has no types
         default = conf_of(self.app).default_availability_zone
         asked = (parsed_args.host, limit_of(self.app), default, parsed_args.binary)
         return shown(read(self.app, operations.show, *asked))
+
+
+def _listed(
+    connection: sa.Connection, limit: float, default: str, host: str | None, binary: str | None
+) -> list[dict[str, Any]]:
+    if host is not None:
+        host = known_names.host(connection, host)
+    if binary is not None:
+        binary = known_names.binary(connection, binary)
+    rows = services.listed(connection, limit, default, binary)
+    return [row for row in rows if host in (None, row["host"])]

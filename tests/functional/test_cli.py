@@ -241,7 +241,7 @@ def test_claims_are_listed_and_given_back(deployment: Deployment, database: Data
     deployment.cli_json("select")
     (row,) = deployment.cli_json("claim", "list", "--host=compute1")
     assert (row["Instance"], row["State"], row["vCPUs"]) == (kept["Instance"], "pending", 3)
-    assert deployment.cli_json("claim", "list", "--host=compute2") == []
+    assert deployment.cli_json("claim", "list", "--host=scheduler1") == []
     (gone,) = deployment.cli_json("claim", "release", kept["Instance"])
     assert gone == row
     assert deployment.cli_json("claim", "list", "--all") == []

@@ -4,7 +4,7 @@
 
 import pytest
 
-from inventory import compute_nodes, services
+from inventory import aggregates, compute_nodes, services
 from tests.databases import a_node, execute, serve
 
 
@@ -60,9 +60,49 @@ def test_a_service_is_listed_shown_and_deleted(database, command, hosts):
 
 def test_services_of_a_host_in_any_letter_case(command, hosts):
     assert [row["Host"] for row in command.json("service", "list", "--host=H1")] == ["h1"]
-    assert command.json("service", "list", "--host=h") == []
 
 
 def test_uuids_are_for_programs(command, hosts):
     assert command.json("service", "list")[0]["UUID"]
     assert "UUID" not in command.run("service", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["host", "list", "--zone=noa"], "there is no availability zone 'noa'; did you mean nova?"),
+        (["host", "list", "--zone=x"], "no availability zone 'x'; see 'availability zone list'"),
+        (["host", "list", "--zone=North"], "zone 'North'; did you mean north?"),
+        (["service", "list", "--host=controler"], "no host 'controler'; did you mean controller?"),
+        (["service", "list", "--host=x"], "there is no host 'x'; see 'service list'"),
+        (["service", "list", "--binary=nova-compte"], "did you mean nova-compute"),
+        (["claim", "list", "--host=nope"], "there is no host 'nope'; see 'service list'"),
+        (["hypervisor", "list", "--matching=h11"], "with 'h11' in its name; did you mean h1?"),
+        (["hypervisor", "list", "--matching=x"], "'x' in its name; see 'hypervisor list'"),
+        (["capacity", "--flavor=1,1,1", "--availability-zone=nov"], "did you mean nova?"),
+        (["capacity", "--flavor=1,1,1", "--aggregate=rak"], "'rak'; did you mean rack?"),
+        (["aggregate", "show", "rak"], "there is no aggregate 'rak'; did you mean rack?"),
+    ],
+)
+def test_names_that_there_is_nothing_of_are_refused(database, command, hosts, arguments, told):
+    database.write(lambda c: aggregates.create(c, "rack", [], {"availability_zone": "north"}))
+    assert told in command.refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["host", "list", "--zone=north"],
+        ["claim", "list", "--host=H1"],
+        ["service", "list", "--host=h1", "--binary=nova-scheduler"],
+        ["claim", "list", "--instance=gone"],
+    ],
+)
+def test_what_has_nothing_at_present_is_an_empty_list(database, command, hosts, arguments):
+    database.write(lambda c: aggregates.create(c, "rack", [], {"availability_zone": "north"}))
+    assert command.json(*arguments) == []
+
+
+def test_a_kind_of_service_of_which_none_is_there_yet_is_no_mistake(command):
+    assert command.json("service", "list", "--binary=nova-compute") == []
+    assert command.json("host", "list", "--zone=nova") == []
