@@ -114,3 +114,12 @@ def test_without_a_command_it_reads_commands(command, lines, status, told, compl
     assert complaint in done.stderr
     assert "is not a berthmaster command" not in done.stdout
     assert bool(done.stderr) == bool(complaint)
+
+
+@pytest.mark.parametrize("names", [["Nope"], ["Host", "Nope"]])
+@pytest.mark.parametrize("name", ["service list", "host list"])
+def test_a_column_that_there_is_none_of_is_refused_with_those_that_there_are(command, name, names):
+    refused = command.refused(*name.split(), *(f"-c={each}" for each in names))
+    assert refused.startswith("there is no column 'Nope' to show; the columns are ")
+    assert "Host, " in refused
+    assert command.run(*name.split(), "-c", "host", "-f", "value").status == 0
