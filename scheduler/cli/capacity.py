@@ -157,7 +157,8 @@ def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
 def _story(found: dict[str, Any], most: int) -> list[str | Table]:
     taking = sum(1 for each in found["hosts"] if each["instances"])
     story: list[str | Table] = [
-        f"{found['flavor']}: {found['total']} instances on {taking} of {len(found['hosts'])} hosts"
+        f"{found['flavor']}: {'at least ' if found['more'] else ''}{found['total']} instances on"
+        f" {taking} of {len(found['hosts'])} hosts"
     ]
     if found["more"]:
         story.append("There may be room for more: no more were tried")

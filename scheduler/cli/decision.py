@@ -3,8 +3,9 @@
 """Commands that list, show and save kept decisions. They work on the database."""
 
 import argparse
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from scheduler.course import OUTCOMES, REPEATED
 from scheduler.decision.outcome import Decision
 from scheduler.keeping.recalled import Lost, to_file
 from scheduler.rpc.json_values import json_value
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class DecisionList(Lister):  # type: ignore[misc]  # cliff has no types
@@ -49,8 +52,9 @@ class DecisionList(Lister):  # type: ignore[misc]  # cliff has no types
             "--since",
             type=_moment,
             metavar="MOMENT",
-            help="Only those from then on, as 2026-11-22 or 2026-11-22T03:40 has it, in UTC unless"
-            " it ends with another zone, +02:00 for example.",
+            help="Only decisions from then on: a time ago, such as 30m, 1h or 2d, or a moment, such"
+            " as 2026-11-22 or 2026-11-22T03:40, in UTC unless it ends with another time zone,"
+            " +02:00 for example.",
         )
         return parser
 
@@ -131,11 +135,19 @@ def _limit(text: str) -> int:
 
 def _moment(text: str) -> datetime:
     """Return a moment in UTC without its zone, as the database has it."""
+    ago = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no moment") from None
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+        if ago:
+            found = datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        else:
+            found = datetime.fromisoformat(text)
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    # Some moments are before or after all years.
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a time ago, such as 30m, 1h or 2d, nor a moment, such as"
+            " 2026-11-22 or 2026-11-22T03:40"
+        ) from None
 
 
 def _placements(decision: Decision) -> Table:

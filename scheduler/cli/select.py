@@ -24,6 +24,7 @@ from scheduler.cli.base import (
     not_negative,
     positive,
     seconds,
+    whole,
     write,
 )
 from scheduler.cli.telling import Table, write_story
@@ -32,6 +33,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.codec import SelectArguments
+from scheduler.rpc.codec.shapes import MOST_INSTANCES
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.explanations import MOST_HOSTS
 from scheduler.rpc.failures import NoValidHost
@@ -76,7 +78,11 @@ class Select(Lister):  # type: ignore[misc]  # cliff has no types
             help="Host on which the instances must be, whatever filters say; may be repeated.",
         )
         parser.add_argument(
-            "--num-instances", type=positive, default=1, metavar="N", help="How many (1)."
+            "--num-instances",
+            type=_count,
+            default=1,
+            metavar="N",
+            help=f"How many instances (1), {MOST_INSTANCES} at most.",
         )
         parser.add_argument(
             "--alternates", action="store_true", help="Also show where to try again."
@@ -158,6 +164,10 @@ def _format_without_story(asked: Any) -> str | None:
     if asked.dry_run and asked.formatter not in ("table", "json"):
         return f"--dry-run knows the formats table and json, not {asked.formatter}"
     return None
+
+
+def _count(text: str) -> int:
+    return whole(text, 1, MOST_INSTANCES)
 
 
 def _uuids(asked: Any) -> list[str]:

@@ -35,6 +35,10 @@ def flavor(text: str) -> Flavor:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form {_FORM}") from None
     if not all(0 <= each <= CEILING for each in (vcpus, memory_mb, root_gb)):
         raise argparse.ArgumentTypeError(f"{text!r}: a size is below 0 or above {CEILING}")
+    if vcpus == memory_mb == root_gb == 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} takes nothing of a host, so there is room for any number"
+        )
     return Flavor(vcpus, memory_mb, root_gb, name=name or None)
 
 

@@ -69,7 +69,6 @@ def test_a_url_that_is_none_is_not_shown(command):
         ("select", "--vcpus"),
         ("select", "--memory-mb"),
         ("select", "--limit"),
-        ("select", "--num-instances"),
         ("explain", "--limit"),
     ],
 )
@@ -82,6 +81,9 @@ def test_what_cannot_be_asked_for(command):
     def refused(*arguments):
         return command.refused("select", *arguments, status=2)
 
+    assert "--num-instances: '100000' is not a whole number from 1 to 10000" in refused(
+        "--num-instances=100000"
+    )
     assert "--disk-gb: '-1' is not a whole number from 0 to" in refused("--disk-gb=-1")
     assert "--timeout: 'x' is not a number of seconds above 0" in refused("--timeout=x")
     assert "--dry-run knows the formats table and json, not yaml" in refused(

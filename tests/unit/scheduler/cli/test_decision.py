@@ -58,6 +58,8 @@ def test_some_are_listed(command, decided):
     assert listed(command, "--project=p1") == ["big", "one"]
     assert listed(command, f"--since={since.isoformat()}") == ["web", "big"]
     # The same moment, told elsewhere.
+    assert listed(command, "--since=25h") == ["web", "big"]
+    assert listed(command, "--since=3d") == ["web", "big", "one"]
     told = (since + timedelta(hours=5)).isoformat()
     assert listed(command, f"--since={told}+05:00") == ["web", "big"]
     assert listed(command, "--request=req-web") == ["web"]
@@ -65,6 +67,15 @@ def test_some_are_listed(command, decided):
     assert listed(command, "--request=req-web", "--outcome=refused") == []
     assert listed(command, "--request=req-one", "--project=p2") == []
     assert listed(command, "--request=req-one", f"--since={since.isoformat()}") == []
+
+
+@pytest.mark.parametrize("wrong", ["noon", "1", "1x", "h", "999999w", "2026-13-01"])
+def test_a_moment_is_refused_with_the_forms_that_there_are(command, wrong):
+    refused = command.refused("decision", "list", f"--since={wrong}", status=2)
+    assert (
+        f"argument --since: '{wrong}' is neither a time ago, such as 30m, 1h or 2d, nor a moment,"
+        " such as 2026-11-22 or 2026-11-22T03:40"
+    ) in refused
 
 
 @pytest.mark.parametrize("wrong", ["--limit=0", "--limit=10001", "--since=noon", "--outcome=x"])
