@@ -5,7 +5,7 @@
 from typing import Any
 
 from scheduler.cli import leaving
-from scheduler.cli.base import conf_of
+from scheduler.cli.base import conf_of, limit_of
 from scheduler.cli.current_hosts import NOT_SEEN, current_hosts, progress
 from scheduler.cli.leaving import Known
 from scheduler.cli.telling import Table, TellingCommand
@@ -16,6 +16,11 @@ from scheduler.objects.request_spec import RequestSpec
 COLUMNS = ("Instance", "From", "vCPUs", "Memory MB", "Disk MB", "To", "Decided By", "Notes")
 NEAREST = ("Instance", "Nearest Host", "Filter", "Reason")
 FITS, TOGETHER = "fits", "only together"
+EVACUATED = "only by evacuation"
+NO_LIVE_MIGRATION = (
+    "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
+    " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
+)
 UNKNOWN = (
     "Nothing is known of the extra specs of flavors, of scheduler hints, nor of the zone that was"
     " asked for. An instance without claimed NUMA cells or PCI devices is taken to need none."
@@ -28,7 +33,7 @@ class DrainCheck(TellingCommand):
     Decided for the largest instance first, by memory, vCPUs and disk: it fits on the fewest hosts.
     Each takes its room, so that the next one does not find it, and none goes to a host that is to
     be emptied as well. The exit status is 0 if there is a place for all of them, to which a request
-    can take each by itself, else 1. {UNKNOWN}
+    can take each by itself, else 1. {NO_LIVE_MIGRATION} {UNKNOWN}
     {NOT_SEEN}
     """
 
@@ -48,6 +53,7 @@ class DrainCheck(TellingCommand):
             table = hosts.table(RequestSpec(Flavor(0, 0, 0)))
             rows = leaving.rows_of(table, parsed_args.host)
             names = sorted({table.get(row, "host") for row in rows})
+            down = leaving.hosts_down(hosts, names, limit_of(self.app))
             known = leaving.known(hosts, table, rows)
             if parsed_args.keep_zone:
                 leaving.keep_zone(table, known, conf_of(self.app).default_availability_zone)
@@ -56,10 +62,14 @@ class DrainCheck(TellingCommand):
                 found = drained(table, going, names, hosts.means(tell))
             warnings = list(table.warnings)
         moves = {each.leaving.uuid: each for each in found}
+        for each in known:
+            if each.leaving and each.host in down:
+                each.notes.append(EVACUATED)
         documents = [_document(each, moves.get(each.uuid)) for each in _in_order(known, moves)]
         fits = all(each["status"] == FITS for each in documents)
         document = {
             "hosts": names,
+            "down": down,
             "fits": fits,
             "instances": documents,
             "unknown": UNKNOWN,
@@ -118,7 +128,12 @@ def _story(document: dict[str, Any]) -> list[str | Table]:
     bound = sum(each["status"] == TOGETHER for each in found)
     verdict = f"{len(left)} of them cannot go" if left else "all of them can go"
     verdict += f", {bound} only together with others" if bound else ""
-    story: list[str | Table] = [f"{names}: {len(found)} instances, {verdict}", UNKNOWN]
+    evacuated = sum(EVACUATED in each["notes"] for each in found)
+    verdict += f", {evacuated} {EVACUATED}" if evacuated else ""
+    story: list[str | Table] = [f"{names}: {len(found)} instances, {verdict}"]
+    if evacuated:
+        story.append(f"Down: {', '.join(document['down'])}. {NO_LIVE_MIGRATION}")
+    story.append(UNKNOWN)
     story.append(Table("", COLUMNS, [_row(each) for each in found]))
     story += [
         f"{each['instance']}: hosts by the first filter that refuses it: "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory import allocations, group_memberships, instances
+from inventory import allocations, group_memberships, instances, services
 from inventory.names import nearest
 from inventory.orders import ALTERNATE, PENDING
 from inventory.refusals import Unknown
@@ -91,6 +91,16 @@ def known(current: CurrentHosts, hosts: HostTable, rows: Collection[int]) -> lis
     ids = [hosts.get(row, "node_id") for row in rows]
     found = current.database.read(lambda connection: _read(connection, names, ids))
     return list(_known(hosts, rows, found))
+
+
+def hosts_down(current: CurrentHosts, names: Iterable[str], limit: float) -> list[str]:
+    """Return which of some hosts are down; limit is that of services.is_up().
+
+    Nobody can move a running instance away from such a host.
+    """
+    rows = current.database.read(lambda c: services.all_live(c, services.COMPUTE[0]))
+    up = {row.host for row in rows if services.is_up(row, limit)}
+    return sorted({*names} - up)
 
 
 def keep_zone(hosts: HostTable, found: Iterable[Known], default: str) -> None:

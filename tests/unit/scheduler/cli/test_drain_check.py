@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from inventory import aggregates, instances, server_groups
 from inventory.tables import allocations
 from scheduler.objects.documents import guest_topology_to_json, pci_pools_to_json
-from tests.databases import a_node, an_instance, save, serve
+from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
 from tests.numa import a_guest, a_pinned_cell
@@ -255,3 +255,26 @@ def test_mistakes_are_told_in_a_line(command, cloud):
     told = command.refused("drain-check", "old", "rommy")
     assert told == "no host 'rommy' has reported; did you mean roomy?"
     assert "no host 'x' has reported; see 'host list'" in command.refused("drain-check", "x")
+
+
+def test_instances_of_a_host_that_is_down_can_only_be_evacuated(command, cloud):
+    save(cloud, a_node("dead"), a_node("large"))
+    put(cloud, "dead", an_instance("lost", memory_mb=10))
+    serve(cloud, "large")
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    found = moves(command, "old", "dead")
+    assert {uuid: each["notes"] for uuid, each in found.items()} == {
+        uuid: ["only by evacuation"] for uuid in ("large", "small", "lost")
+    }
+    done = command.run("drain-check", "old", "dead")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "dead, old: 3 instances, all of them can go, 3 only by evacuation"
+    assert lines[1].startswith("Down: dead, old. Instances on a host that is down cannot be live-")
+    assert done.status == 0
+    # Of a host that is up nothing of the kind is said.
+    done = command.run("drain-check", "roomy", "-f", "json")
+    assert json.loads(done.stdout)["down"] == []
+    put(cloud, "roomy", an_instance("other", memory_mb=10))
+    lines = command.run("drain-check", "old", "roomy").stdout.splitlines()
+    assert lines[0] == "old, roomy: 3 instances, all of them can go, 2 only by evacuation"
+    assert lines[1].startswith("Down: old. ")
