@@ -48,7 +48,7 @@ def taken_from(conf: cfg.ConfigOpts, others: Iterable[Name] = ()) -> Iterator[No
                     conf.register_opt(_opt(group, option), where)
                 cfg.CONF.set_override(option, (conf[group] if where else conf)[option], where)
             except cfg.Error as error:
-                told = loading.explain(error, group, _opt(group, option))
+                told = loading.explain(error, conf, group, _opt(group, option))
                 raise ValueError(told) from error
             # As the types of options fail with what is no text at all.
             except (AttributeError, TypeError, ValueError) as error:

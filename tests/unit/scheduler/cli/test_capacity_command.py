@@ -211,5 +211,5 @@ def test_without_any_hosts_there_is_nothing_to_count(url, tmp_path):
 
 
 def test_what_no_filter_bounds_has_no_number(url, tmp_path, command):
-    done = a_command(url, tmp_path, "ComputeFilter").run("capacity", SMALL)
+    done = a_command(url, tmp_path, "ComputeFilter", bounded="").run("capacity", SMALL)
     assert done.stdout.startswith("2,4096,20: at least 300000 instances on 3 of 4 hosts\n")
