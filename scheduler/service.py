@@ -18,6 +18,7 @@ from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, bounding_filters, plugins
 from scheduler.claiming import Claimer, Terms
+from scheduler.claiming.release_queue import ReleaseQueue
 from scheduler.course import Witness
 from scheduler.decision.film import Film
 from scheduler.destinations import Destinations
@@ -174,6 +175,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         tell = self._announcements.tell_of
         self.destinations = build_destinations(conf, database, tell, witnesses)
         self.destinations.film = self._film()
+        self._releases = ReleaseQueue(lambda: self.destinations.claimer)
         self._server, self._changes_server = self._servers()
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
 
@@ -183,7 +185,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         endpoints = [
             SchedulerEndpoint(self.destinations, self._notifications),
             TrackingEndpoint(
-                Told(view, lambda: self.destinations.claimer),
+                Told(view, self._releases.add),
                 lambda: bool(conf.filter_scheduler.track_instance_changes),
             ),
             ExplanationsEndpoint(self.destinations),
@@ -216,6 +218,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._server.drain()
         pushes.join()
         stop_each(
+            self._releases.stop,
             self._announcements.stop,
             self._notifications.stop,
             self._keeper.stop,

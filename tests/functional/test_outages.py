@@ -14,10 +14,12 @@ from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
 from tests.builders import a_request
+from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+from tests.unit.scheduler.rpc import wire
 
 PATIENT = 30.0
 
@@ -115,6 +117,30 @@ def test_a_hung_database_does_not_hang_a_request(
     finally:
         mariadb.resume()
     assert wait_until(lambda: _works(client), PATIENT)
+
+
+def test_what_hosts_tell_of_instances_holds_up_no_request_while_the_database_hangs(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    rabbitmq: RabbitMQ,
+    mariadb: MariaDB,
+) -> None:
+    a_fleet(database, ["compute1"])
+    options = {"scheduler": {"request_timeout": 2, "max_requests_in_flight": 2}}
+    scheduler = deployment.scheduler(options=options)
+    assert _place(client) == "compute1"
+    mariadb.pause()
+    try:
+        with AmqpCaller(rabbitmq.transport_url) as caller:
+            for _ in range(4):
+                caller.send(wire.sample("cast_delete_instance_info")["message"])
+        with pytest.raises(ServiceUnavailable, match="database does not answer"):
+            _place(client, timeout=10)
+    finally:
+        mariadb.resume()
+    assert wait_until(lambda: _works(client), PATIENT)
+    assert scheduler.status is None
 
 
 @pytest.mark.parametrize("backend", ["eventlet", "threading"])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from oslo_config import cfg
 
+from scheduler.claiming.release_queue import ReleaseQueue
 from scheduler.rpc import dispatching
 from scheduler.rpc.endpoint import SchedulerEndpoint, TrackingEndpoint
 from scheduler.service import build_destinations
@@ -41,7 +42,8 @@ class Service:
         conf.set_override("view_max_age", 0.0, group="scheduler")
         conf.set_override("service_down_time", 86400)
         destinations = build_destinations(conf, database)
-        told = Told(destinations.view, lambda: destinations.claimer)
+        self._releases = ReleaseQueue(lambda: destinations.claimer)
+        told = Told(destinations.view, self._releases.add)
         endpoints = [
             SchedulerEndpoint(destinations, Silent()),
             TrackingEndpoint(told, lambda: True),
@@ -56,7 +58,9 @@ class Service:
         context = {name[9:]: each for name, each in message.items() if name[:9] == "_context_"}
         incoming = SimpleNamespace(message=message, ctxt=context, client_timeout=None)
         try:
-            return self._dispatcher.dispatch(incoming)
+            answer = self._dispatcher.dispatch(incoming)
+            self._releases.stop()
+            return answer
         except oslo_messaging.ExpectedException as expected:
             kind, error, _ = expected.exc_info
             assert kind.__name__ in REFUSALS, error
