@@ -103,7 +103,7 @@ class Destinations:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             request = _brought_up_to_date(request, uuids, self.claimer)
         driver = self.driver
-        with self.hosts(request.spec, driver.view_max_age) as hosts:
+        with self.hosts(request.spec, driver) as hosts:
             picture = hosts.detached()
         extent.pause()
         decision = driver.decide(picture.working_copy(), request)
@@ -223,27 +223,28 @@ class Destinations:
         self, hosts: HostTable, view: HostTable, request: Request, course: Course
     ) -> Decision:
         """Decide on a working copy of the view, and remember in the course how that came about."""
-        # Others may put in another driver or film meanwhile.
-        driver, film = self.driver, self.film
+        # Others may put in another film or driver meanwhile; the view is what this one asked for.
+        driver, film = course.driver or self.driver, self.film
         with course.stage("decide"):
             decision = driver.decide(hosts, request)
         course.frame = film.take(view) if film else None
         if course.frame:
             course.frames.append(course.frame)
-        course.request, course.driver, course.decision = request, driver, decision
+        course.request, course.decision = request, decision
         return decision
 
     @contextmanager
     def hosts(
-        self, spec: RequestSpec, max_age: float | None, fresh: bool = False
+        self, spec: RequestSpec, driver: BaseDriver, fresh: bool = False
     ) -> Iterator[HostTable]:
-        """Yield the table, locked, with the levels of trust if the request needs them.
+        """Yield the table, locked, as a driver wants it for a request, levels of trust included.
 
-        For max_age and fresh see HostView.current().
+        For fresh see HostView.current().
         """
+        max_age = driver.view_max_age
         # Asked before the table is locked: the service may take its time.
         levels = levels_for(
-            spec, self.driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
+            spec, driver.plan, self.attestation, lambda: self.view.nodenames(max_age)
         )
         with self.view.current(max_age, fresh) as hosts:
             if levels is not None:
@@ -252,13 +253,15 @@ class Destinations:
 
     @contextmanager
     def _hosts(self, spec: RequestSpec, course: Course, fresh: bool = False) -> Iterator[HostTable]:
-        """Yield the same to a request, whose course has how long that took.
+        """Yield the same to a request, whose course has how long that took, and for which driver.
 
         fresh asks for what was committed until now, however old the driver lets the view be.
         """
+        # Once for each attempt, see _decision().
+        course.driver = driver = self.driver
         with ExitStack() as locked:
             with course.stage("view"):
-                hosts = locked.enter_context(self.hosts(spec, self.driver.view_max_age, fresh))
+                hosts = locked.enter_context(self.hosts(spec, driver, fresh))
             course.view_age = self.view.age
             yield hosts
 

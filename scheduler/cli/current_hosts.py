@@ -60,7 +60,7 @@ class CurrentHosts:
     def table(self, spec: RequestSpec) -> HostTable:
         """Return a working copy of the hosts, with their levels of trust if a request asks."""
         # Nobody else reads into this view, so its copy holds.
-        with self.destinations.hosts(spec, None) as hosts:
+        with self.destinations.hosts(spec, self.destinations.driver) as hosts:
             return hosts.working_copy()
 
 

@@ -177,6 +177,25 @@ def test_drivers_may_be_exchanged_while_requests_are_served(cloud):
     assert hosts(ask(destinations, "u2")) == ["h3"]
 
 
+class Exchanged(FilterScheduler):
+    """A driver in whose place another one comes as soon as it was asked anything."""
+
+    destinations, successor = None, None
+
+    def __getattribute__(self, name):
+        if name == "view_max_age" and self.destinations:
+            self.destinations.driver = self.successor
+        return super().__getattribute__(name)
+
+
+def test_one_driver_decides_from_the_view_to_the_answer(cloud):
+    driver, successor = Exchanged(PLAN), FilterScheduler(Plan((Moody("h1", "h2"),)))
+    destinations = Destinations(cloud, HostView(cloud), driver)
+    driver.destinations, driver.successor = destinations, successor
+    assert hosts(ask(destinations, "u1")) == ["h1"]
+    assert hosts(ask(destinations, "u2")) == ["h3"]
+
+
 def test_one_line_says_what_was_decided(cloud, caplog):
     destinations = answering(cloud)
     with caplog.at_level(logging.INFO, logger="scheduler.decision_log"):
