@@ -14,6 +14,7 @@ from scheduler.objects.kinds import shown
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.request_filters import traits
 
+_ACCELERATORS = "accel:device_profile"
 # A group of resources has a number or a name behind these words.
 _ASKED = re.compile("(resources|trait)([^:]*):(.+)", re.DOTALL)
 # What request filters of Nova add themselves: hosts here are computes, and ComputeFilter sees to it
@@ -53,7 +54,7 @@ class PlacementOnly(BaseHostFilter):
         """Yield in words what nobody here can judge."""
         for key, value in spec.flavor.extra_specs.items():
             found = _ASKED.fullmatch(key)
-            if found and not self._is_known(spec, found, value):
+            if key == _ACCELERATORS or (found and not self._is_known(spec, found, value)):
                 yield f"{shown(key)} = {shown(value)} of the flavor"
         if not self.isolates:
             for name in traits.of_image(spec):

@@ -42,6 +42,7 @@ def refusal(rule=RULE, **changes):
         ({"resources_A:CUSTOM_X": "1"}, "'resources_A:CUSTOM_X' = '1' of the flavor"),
         ({"resources:CUSTOM_BAREMETAL": "1"}, "'resources:CUSTOM_BAREMETAL' = '1' of the flavor"),
         ({"resources:PCPU": "2"}, "'resources:PCPU' = '2' of the flavor"),
+        ({"accel:device_profile": "fpga"}, "'accel:device_profile' = 'fpga' of the flavor"),
         # Not what the flavor has, so less or more would be taken than is counted.
         ({"resources:VCPU": "0"}, "'resources:VCPU' = '0' of the flavor"),
         ({"resources:MEMORY_MB": "511"}, "'resources:MEMORY_MB' = '511' of the flavor"),
