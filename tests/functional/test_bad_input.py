@@ -34,6 +34,13 @@ def _edited(*path: str, value: Any) -> dict[str, Any]:
     return message
 
 
+def _forced(size: str, value: int) -> dict[str, Any]:
+    """Return a request for so much on one host, which no filter is asked about."""
+    message = _edited("spec_obj", "flavor", size, value=value)
+    message["args"]["spec_obj"]["nova_object.data"]["force_hosts"] = ["compute1"]
+    return message
+
+
 MALFORMED = {
     "spec is null": (_edited("spec_obj", value=None), "spec_obj"),
     "spec is a text": (_edited("spec_obj", value="m1.small"), "spec_obj"),
@@ -41,6 +48,11 @@ MALFORMED = {
     "vcpus is a text": (_edited("spec_obj", "flavor", "vcpus", value="two"), "vcpus"),
     "vcpus is negative": (_edited("spec_obj", "flavor", "vcpus", value=-1), "vcpus"),
     "memory is huge": (_edited("spec_obj", "flavor", "memory_mb", value=10**30), "memory_mb"),
+    # More than the database's columns can count.
+    "vcpus near 2^31": (_forced("vcpus", 2**31 - 1), "spec_obj.flavor.vcpus"),
+    "memory near 2^31": (_forced("memory_mb", 2**31 - 1), "spec_obj.flavor.memory_mb"),
+    "root disk near 2^31": (_forced("root_gb", 2**31 - 1), "spec_obj.flavor.root_gb"),
+    "ephemeral disk near 2^31": (_forced("ephemeral_gb", 2**31 - 1), "spec_obj.flavor.root_gb"),
     "a billion instances": (_edited("spec_obj", "num_instances", value=10**9), "num_instances"),
     "uuids are lists": (_edited("instance_uuids", value=[[1], [2]]), "instance_uuids"),
     "a uuid twice": (_edited("instance_uuids", value=["a", "a"]), "instance_uuids"),

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from scheduler.objects.image_meta import ImageMetaProps
-from scheduler.objects.kinds import TRUTH, UUID, Malformed, list_of, read_under, shown
+from scheduler.objects.kinds import INT32, TRUTH, UUID, Malformed, list_of, read_under, shown
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.shape import VERSION_KEY, Fields
 from scheduler.rpc.codec.legacy import read_legacy
@@ -18,6 +18,9 @@ from scheduler.rpc.codec.refusal import refusing_malformed
 from scheduler.rpc.codec.shapes import MOST_INSTANCES, REQUEST_SPEC
 
 _UUIDS = list_of(UUID, MOST_INSTANCES)
+# What an instance may need of a node whose columns count up to INT32: the other half is for what is
+# there already.
+MOST_OF_ONE = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,12 @@ def decode_select_arguments(arguments: Mapping[str, Any]) -> SelectArguments:
         version = _minor_version(arguments["spec_obj"])
     else:
         spec = read_legacy(arguments.get("request_spec"), arguments.get("filter_properties"))
+    uuids = _instance_uuids(arguments, spec)
+    way = ("spec_obj", "flavor") if "spec_obj" in arguments else ("request_spec", "instance_type")
+    _check_sizes(spec, len(uuids), way)
     return SelectArguments(
         spec,
-        _instance_uuids(arguments, spec),
+        uuids,
         return_objects=_flag(arguments, "return_objects"),
         return_alternates=_flag(arguments, "return_alternates"),
         spec_version=version,
@@ -95,6 +101,21 @@ def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str
         raise Malformed("names an instance twice").under("instance_uuids")
     # Stored specs keep the number of the first boot: it only counts where there are no uuids.
     return uuids or [spec.instance_uuid] + [None] * (spec.num_instances - 1)
+
+
+def _check_sizes(spec: RequestSpec, number: int, way: tuple[str, ...]) -> None:
+    """Refuse what the columns of a node could not count beside what is used there already."""
+    disk_gb = -(-spec.disk_mb // 1024)
+    for name, size in (("vcpus", spec.vcpus), ("memory_mb", spec.memory_mb), ("root_gb", disk_gb)):
+        if size > MOST_OF_ONE:
+            problem = f"{size} is more than {MOST_OF_ONE}"
+        elif number * size > INT32:
+            problem = f"{number} instances of {size} need more than {INT32} together"
+        else:
+            continue
+        if name == "root_gb":
+            problem += ", ephemeral disk and swap included"
+        raise Malformed(problem).under(*way, name)
 
 
 def _as_json(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from scheduler.objects import (
+    Flavor,
     ImageMeta,
     ImageMetaProps,
     InstanceGroup,
@@ -62,6 +63,11 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         {}, optional={"max_server_per_host": st.integers(1, 2**31 - 1)}
     ),
     (RequestSpec, "num_instances"): st.integers(1, 10_000),
+    # All instances of a request have to fit into the columns of one node.
+    **{
+        (Flavor, name): st.integers(0, 100_000)
+        for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+    },
     (SchedulerLimits, "vcpu"): st.none() | counts,
     (SchedulerLimits, "memory_mb"): st.none() | counts,
     (SchedulerLimits, "disk_gb"): st.none() | counts,

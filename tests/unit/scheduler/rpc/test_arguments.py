@@ -24,6 +24,7 @@ from scheduler.rpc.codec import (
     encode_select_arguments,
 )
 from scheduler.rpc.codec.shapes import MOMENT
+from scheduler.rpc.failures import InvalidInput
 from tests.builders import GROUP, IMAGE, INSTANCE, a_request
 from tests.unit.scheduler.rpc import wire
 
@@ -285,3 +286,20 @@ def test_the_group_of_a_legacy_request_is_named():
     assert (
         decoded("call_newton_select_destinations_4.0_raw_dicts").spec.instance_group.uuid == GROUP
     )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "number", "told"),
+    [
+        ({"vcpus": 2**30 + 1}, 1, r"spec_obj\.flavor\.vcpus: 1073741825 is more than 1073741824"),
+        ({"memory_mb": 2**28}, 8, r"spec_obj\.flavor\.memory_mb: 8 instances of 268435456 need"),
+        ({"root_gb": 2**29, "ephemeral_gb": 2**29, "swap": 1}, 1, r"spec_obj\.flavor\.root_gb: "),
+    ],
+)
+def test_nothing_that_the_columns_of_a_node_cannot_count(sizes, number, told):
+    asked = encode_select_arguments(SelectArguments(a_request(**sizes), [None] * number))
+    asked["spec_obj"]["nova_object.data"]["num_instances"] = number
+    with pytest.raises(InvalidInput, match=told):
+        decode_select_arguments(asked)
+    asked["spec_obj"]["nova_object.data"]["flavor"]["nova_object.data"] |= dict.fromkeys(sizes, 1)
+    assert len(decode_select_arguments(asked).instance_uuids) == number
