@@ -36,17 +36,20 @@ _HEADER = struct.Struct(">4sI16xQ")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What was found of an image: device and inode, its sizes in bytes and when it was opened."""
+    """What was found of an image: device and inode, its sizes in bytes and when it was opened.
+
+    virtual is None if the agent may not open it.
+    """
 
     file: tuple[int, int]
-    virtual: int
+    virtual: int | None
     allocated: int
     opened: float = -math.inf
 
     @property
     def growth(self) -> int:
         # Metadata, snapshots and preallocated space can make a file larger than its disk.
-        return max(self.virtual - self.allocated, 0)
+        return max((self.virtual or 0) - self.allocated, 0)
 
 
 class Growth:
@@ -103,7 +106,10 @@ class Growth:
         known, now = self.images.get(disk.path), self._clock()
         if known is not None and known.file == file and now - known.opened < REMEMBERED:
             return Image(file, known.virtual, allocated, known.opened)
-        return Image(file, _virtual_size(disk), allocated, now)
+        try:
+            return Image(file, _virtual_size(disk), allocated, now)
+        except PermissionError:
+            return Image(file, None, allocated)
 
 
 def _virtual_size(disk: Disk) -> int:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver that looks at one libvirt host, its guests and their file system."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ from compute_agent.virt.driver import (
 from compute_agent.virt.libvirt import image_store, uris
 from compute_agent.virt.libvirt.connection import Connection, Lane, library
 from compute_agent.virt.libvirt.devices import Devices
+from compute_agent.virt.libvirt.disk_sizes import DiskSizes
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.guests import Guests
 from compute_agent.virt.libvirt.host import Host, HostFacts
@@ -65,6 +66,7 @@ class LibvirtDriver(Driver):
         if store is not None:
             LOG.info("local_gb is the size of %s", store.subject)
         self._storage = store or Storage(Path(conf.instances_path), patience)
+        self._sizes = DiskSizes(self._libvirt, self._connection, patience.answer)
         self._told = ""
         self._booted = _booted() if self._is_local else None
 
@@ -86,7 +88,8 @@ class LibvirtDriver(Driver):
             self.guests(node)
         # An imaginary host, or one that is elsewhere, has none of its files here.
         is_here = self._is_local and host.hypervisor.kind != TEST
-        local_gb, least = self._storage.look(self._guests.disks if is_here else ())
+        disks = self._guests.disks if is_here else ()
+        local_gb, least = self._storage.look(disks, self._disk_sizes)
         memory = self._memory(host)
         return NodeFacts(
             vcpus=host.vcpus,
@@ -118,7 +121,11 @@ class LibvirtDriver(Driver):
         self._connection.close()
         self._descriptions.close()
         self._storage.close()
+        self._sizes.close()
         self.changes.close()
+
+    def _disk_sizes(self, paths: Collection[str]) -> dict[str, int]:
+        return self._sizes.of(paths, self._guests.owners)
 
     def _memory(self, host: HostFacts) -> HostMemory:
         if not self._file_backed_mb:

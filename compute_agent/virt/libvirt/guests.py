@@ -118,6 +118,13 @@ class Guests:
         """The disks of all guests, as of the last look."""
         return [disk for known in self._known.values() for disk in known.parsed.disks]
 
+    @property
+    def owners(self) -> dict[str, bytes]:
+        """The uuid of a guest of each disk, by path, as of the last look."""
+        return {
+            disk.path: uuid for uuid, known in self._known.items() for disk in known.parsed.disks
+        }
+
     def _list(self, link: Link) -> Listed:
         try:
             found: Iterable[tuple[Any, State]] = link.getAllDomainStats(

@@ -19,6 +19,7 @@ from compute_agent.virt.driver import (
 )
 from compute_agent.virt.libvirt.disks import GIB
 from compute_agent.virt.libvirt.domain_xml import Disk
+from compute_agent.virt.libvirt.storage import Sizes
 
 # For so many seconds a size is taken for what it was: a cluster should not be asked at each event.
 REMEMBERED = 60.0
@@ -52,7 +53,7 @@ class ImageStore(ABC):
     def parse(self, text: str) -> tuple[int, int]:
         """Return size and what is free in bytes, from what it printed; raises ValueError."""
 
-    def look(self, disks: Collection[Disk]) -> tuple[int, int]:
+    def look(self, disks: Collection[Disk], sizes: Sizes) -> tuple[int, int]:
         """Return the size of the store and what is free there, in GiB; files take nothing of it.
 
         Raises DriverUnavailable or DriverAnswerUnusable.

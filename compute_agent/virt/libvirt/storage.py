@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file system that holds the disks of guests, and what it will have left for new ones."""
 
+import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from compute_agent.virt.libvirt.mounts import Mount
 from compute_agent.virt.libvirt.session import Patience
 
 LOG = log.getLogger(__name__)
+# Returns sizes in bytes by path, as far as they are known.
+Sizes = Callable[[Collection[str]], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,21 @@ class Storage:
         self._said: frozenset[str] = frozenset()
         self._closed = False
 
-    def look(self, disks: Collection[Disk]) -> tuple[int, int]:
+    def look(self, disks: Collection[Disk], sizes: Sizes) -> tuple[int, int]:
         """Return its size and what is left if the disks that are on it fill up, in GiB.
 
-        Disks that cannot be looked at do not count; those of a file system that hangs count as they
-        were. Raises DriverUnavailable if it is the one of the directory that cannot be looked at.
+        sizes is asked for the virtual sizes of images that the agent may not open. Disks that
+        cannot be looked at do not count; those of a file system that hangs count as they were.
+        Raises DriverUnavailable if it is the one of the directory that cannot be looked at.
         """
         try:
             found, device, mounted = self._lane.run(self._measure)
         except OSError as error:
             raise DriverUnavailable(f"the file system of {self._path}: {error}") from error
-        growing = growth(self._images(disks, device, mounted))
+        images, skipped = self._images(disks, device, mounted)
+        skipped |= _complete(images, sizes)
+        self._say_skipped(skipped)
+        growing = growth(images.values())
         free = found.f_frsize * found.f_bavail
         return found.f_frsize * found.f_blocks // GIB, available_least(free, growing)
 
@@ -69,11 +76,11 @@ class Storage:
 
     def _images(
         self, disks: Iterable[Disk], device: int, mounted: Mapping[str, Mount]
-    ) -> list[Image]:
-        """Return what is known of those of the disks that are on a device."""
+    ) -> tuple[dict[str, Image], dict[str, str]]:
+        """Return what is known of the disks on a device, and why nothing is known of others."""
         self._forget({*mounted.values()})
         own = mounts.of(str(self._path.absolute()), mounted)
-        images: list[Image] = []
+        images: dict[str, Image] = {}
         skipped: dict[str, str] = {}
         for mount, some in _by_mount(disks, mounted).items():
             file_system = self._file_system(mount)
@@ -86,9 +93,9 @@ class Storage:
                 skipped[found.at] = str(error)
             else:
                 skipped |= found.skipped
-            images += [found.images[disk.path] for disk in some if disk.path in found.images]
-        self._say_skipped(skipped)
-        return images
+            here = {disk.path for disk in some}
+            images |= {path: image for path, image in found.images.items() if path in here}
+        return images, skipped
 
     def _file_system(self, mount: Mount) -> _FileSystem:
         known = self._file_systems.get(mount)
@@ -116,6 +123,14 @@ class Storage:
                 reason,
             )
         self._said = frozenset(reasons)
+
+
+def _complete(images: dict[str, Image], sizes: Sizes) -> dict[str, str]:
+    """Add the virtual sizes that the agent may not read; return the disks that still lack it."""
+    unread = {path: image for path, image in images.items() if image.virtual is None}
+    told = sizes(unread) if unread else {}
+    images |= {path: replace(unread[path], virtual=size) for path, size in told.items()}
+    return dict.fromkeys(unread.keys() - told.keys(), os.strerror(errno.EACCES))
 
 
 def _by_mount(disks: Iterable[Disk], mounted: Mapping[str, Mount]) -> dict[Mount, list[Disk]]:

@@ -98,6 +98,8 @@ class Domain:
         # [state, KiB at most, KiB now, vCPUs, time], or an error.
         self.figures: Any = Error(1, "no figures either")
         self.link: Any = None
+        # Bytes of a disk by its path: a size, an error to raise, or a function to ask.
+        self.disk_sizes: dict[str, Any] = {}
 
     def UUID(self) -> bytes:
         return self.uuid.bytes
@@ -123,6 +125,13 @@ class Domain:
         if isinstance(self.state_and_reason, Exception):
             raise self.state_and_reason
         return list(self.state_and_reason)
+
+    def blockInfo(self, path: str) -> list[int]:
+        found = self.disk_sizes.get(path, Error(8, f"invalid path {path}"))
+        found = found() if callable(found) else found
+        if isinstance(found, Exception):
+            raise found
+        return [found, 0, 0]
 
     def XMLDesc(self, _flags: int) -> str:
         self.reads += 1
@@ -199,8 +208,15 @@ class Daemon:
                 (each, dict(zip(names, each.state_and_reason, strict=True))) for each in domains
             ]
 
+        def find(uuid: bytes) -> Domain:
+            for domain in domains:
+                if domain.UUID() == uuid:
+                    return domain
+            raise Error(NO_DOMAIN, "Domain not found")
+
         self.answers["getAllDomainStats"] = states
         self.answers["listAllDomains"] = lambda _: list(domains)
+        self.answers["lookupByUUID"] = find
 
     def tell(self, what: str, event: int, subject: object) -> None:
         """Call back whoever registered for an event."""

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The libvirt driver makes facts of what a host answers, and says when something has changed."""
 
+import errno
 import os
+import posix
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +140,27 @@ def test_what_disks_may_still_take_is_not_left(make: Make, tmp_path: Path) -> No
     # The guests of an imaginary host, and of one that is elsewhere, have no files here.
     assert abs(left("qemu:///system", "TEST") - without) <= 2
     assert abs(left("qemu:///system", "QEMU") - (without - 3072)) <= 2
+
+
+def test_libvirt_tells_the_size_of_a_disk_that_may_not_be_read(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(path: str, _flags: int) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    # Root may read all files, whatever their mode.
+    monkeypatch.setattr(posix, "open", forbidden)
+    image = tmp_path / "disk"
+    image.touch()
+    guest = Domain(1, xml=a_domain(devices=DISK.format(image).replace("raw", "qcow2")))
+    daemon = a_host()
+    daemon.host(guest)
+    without = facts(make(daemon)).disk_available_least
+    guest.disk_sizes[str(image)] = 3 * 1024**4
+    exact = facts(make(daemon)).disk_available_least
+    assert without is not None
+    assert exact is not None
+    assert abs(exact - (without - 3072)) <= 2
 
 
 def test_a_disk_on_another_file_system_is_charged_to_that(make: Make) -> None:

@@ -5,7 +5,7 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -56,6 +56,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return program
 
 
+def nothing(_paths: Collection[str]) -> dict[str, int]:
+    return {}
+
+
 def asked(directory: Path) -> list[str]:
     """Return the arguments that the programs have been run with."""
     return (directory / "asked").read_text().splitlines()
@@ -76,7 +80,7 @@ def test_files_are_in_no_store(tmp_path: Path, kind: str) -> None:
 def test_the_size_of_a_volume_group(tmp_path: Path, install: Install) -> None:
     install("vgs", f"echo '  {100 * GIB}|{30 * GIB}'")
     thin = Disk("/dev/null", "raw")
-    assert store(tmp_path, **LVM).look([thin]) == (100, 30)
+    assert store(tmp_path, **LVM).look([thin], nothing) == (100, 30)
     assert asked(tmp_path) == [
         "--readonly --noheadings --nosuffix --separator | --units b -o vg_size,vg_free guests"
     ]
@@ -86,9 +90,9 @@ def test_the_size_of_a_cluster_and_what_a_pool_may_take_of_it(
     tmp_path: Path, install: Install
 ) -> None:
     install("ceph", f"echo '{json.dumps(CEPH)}'")
-    assert store(tmp_path, **RBD).look([]) == (3000, 760)
-    assert store(tmp_path, images_type="rbd").look([]) == (3000, 0)
-    store(tmp_path, **RBD, images_rbd_ceph_conf="/etc/ceph/other.conf").look([])
+    assert store(tmp_path, **RBD).look([], nothing) == (3000, 760)
+    assert store(tmp_path, images_type="rbd").look([], nothing) == (3000, 0)
+    store(tmp_path, **RBD, images_rbd_ceph_conf="/etc/ceph/other.conf").look([], nothing)
     assert asked(tmp_path) == [
         "df --format=json --id nova",
         "df --format=json",
@@ -118,25 +122,25 @@ def test_a_store_is_not_asked_at_each_event(tmp_path: Path, install: Install) ->
     moments = iter([0, REMEMBERED - 1, REMEMBERED, REMEMBERED + 1])
     group = VolumeGroup("guests", LONG, lambda: next(moments))
     install("vgs", f"echo '{100 * GIB}|{30 * GIB}'")
-    group.look([])
+    group.look([], nothing)
     install("vgs", f"echo '{100 * GIB}|{20 * GIB}'")
-    assert [group.look([])[1] for _ in range(3)] == [30, 20, 20]
+    assert [group.look([], nothing)[1] for _ in range(3)] == [30, 20, 20]
 
 
 def test_a_program_that_fails_is_quoted(tmp_path: Path, install: Install) -> None:
     install("vgs", "echo '  Volume group \"guests\" not found' >&2; exit 5")
     group = store(tmp_path, **LVM)
     with pytest.raises(DriverUnavailable) as caught:
-        group.look([])
+        group.look([], nothing)
     assert str(caught.value) == (
         "volume group guests ([libvirt] images_volume_group): vgs failed as user "
         f'{os.geteuid()}: Volume group "guests" not found'
     )
     install("vgs", "exit 5")
     with pytest.raises(DriverUnavailable, match="exit code 5"):
-        group.look([])
+        group.look([], nothing)
     install("vgs", f"echo '{GIB}|0'")
-    assert group.look([]) == (1, 0)
+    assert group.look([], nothing) == (1, 0)
 
 
 def test_a_program_that_is_missing_is_told_with_its_package(
@@ -144,7 +148,7 @@ def test_a_program_that_is_missing_is_told_with_its_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DriverUnavailable, match=r"No such file .*in the package ceph-common"):
-        store(tmp_path, **RBD).look([])
+        store(tmp_path, **RBD).look([], nothing)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_a_program_that_is_missing_is_told_with_its_package(
 def test_an_answer_that_makes_no_sense(tmp_path: Path, install: Install, text: str) -> None:
     install("ceph", f"echo '{text}'")
     with pytest.raises(DriverAnswerUnusable, match=r"the answer to ceph df .* cannot be used"):
-        store(tmp_path, **RBD).look([])
+        store(tmp_path, **RBD).look([], nothing)
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path, install: Install) -> None:
@@ -161,7 +165,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path, install: Install) -> None
     pool = CephPool("vms", None, "", 0.2)
     for _ in range(2):
         with pytest.raises(DriverHung, match=r"pool vms of Ceph .* has not answered for 0.2 s"):
-            pool.look([])
+            pool.look([], nothing)
     assert len(asked(tmp_path)) == 2
 
 
@@ -172,7 +176,7 @@ def test_close_ends_a_look(tmp_path: Path, install: Install) -> None:
 
     def look() -> None:
         try:
-            pool.look([])
+            pool.look([], nothing)
         except DriverUnavailable as error:
             ends.append(error)
 
@@ -185,4 +189,4 @@ def test_close_ends_a_look(tmp_path: Path, install: Install) -> None:
     assert time.monotonic() - began < LONG / 2
     assert "leaving pool vms" in str(ends[0])
     with pytest.raises(DriverUnavailable, match="leaving pool vms"):
-        pool.look([])
+        pool.look([], nothing)

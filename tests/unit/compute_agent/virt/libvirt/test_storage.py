@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disk is that of the file system where guests are, less what thin images may still take."""
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from compute_agent.virt.driver import DriverUnavailable
-from compute_agent.virt.libvirt import mounts
+from compute_agent.virt.libvirt import disks, mounts
 from compute_agent.virt.libvirt import storage as module
 from compute_agent.virt.libvirt.domain_xml import Disk
 from compute_agent.virt.libvirt.session import Patience
@@ -31,7 +32,7 @@ def sparse(path: Path, size: int) -> Disk:
 
 
 def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) -> None:
-    size, free = Storage(tmp_path / "not" / "yet", PATIENCE).look([])
+    size, free = Storage(tmp_path / "not" / "yet", PATIENCE).look([], nothing)
     found = os.statvfs(tmp_path)
     assert size == found.f_frsize * found.f_blocks // GIB > 0
     assert 0 <= free <= size
@@ -40,12 +41,17 @@ def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) ->
 
 def test_what_thin_disks_may_still_take_is_not_left(tmp_path: Path) -> None:
     storage = Storage(tmp_path, PATIENCE)
-    size, free = storage.look([])
+    size, free = storage.look([], nothing)
     thin = sparse(tmp_path / "thin", (free + 10) * GIB)
-    assert storage.look([thin])[0] == size
-    assert -11 <= storage.look([thin])[1] <= -8
+    assert storage.look([thin], nothing)[0] == size
+    assert -11 <= storage.look([thin], nothing)[1] <= -8
     (tmp_path / "thin").unlink()
-    assert free - 2 <= storage.look([thin])[1] <= free + 2
+    assert free - 2 <= storage.look([thin], nothing)[1] <= free + 2
+
+
+def nothing(_paths: Collection[str]) -> dict[str, int]:
+    """Return what a libvirt tells of disks that knows of none."""
+    return {}
 
 
 @pytest.fixture
@@ -53,6 +59,10 @@ def elsewhere() -> Iterator[Path]:
     """A directory on another file system than that of the test's own files."""
     with TemporaryDirectory(dir="/dev/shm") as name:
         yield Path(name)
+
+
+def forbidden(disk: Disk) -> int:
+    raise PermissionError(errno.EACCES, "Permission denied", disk.path)
 
 
 class Stuck:
@@ -72,10 +82,10 @@ class Stuck:
 
 def test_disks_on_another_file_system_are_charged_to_that(tmp_path: Path, elsewhere: Path) -> None:
     storage = Storage(tmp_path, PATIENCE)
-    _, free = storage.look([])
+    _, free = storage.look([], nothing)
     volume = sparse(elsewhere / "volume", 131072 * GIB)
-    assert free - 2 <= storage.look([volume])[1] <= free + 2
-    assert storage.look([sparse(tmp_path / "thin", 10 * GIB), volume])[1] <= free - 8
+    assert free - 2 <= storage.look([volume], nothing)[1] <= free + 2
+    assert storage.look([sparse(tmp_path / "thin", 10 * GIB), volume], nothing)[1] <= free - 8
 
 
 def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
@@ -83,10 +93,10 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
 ) -> None:
     stuck = Stuck(elsewhere)
     storage = Storage(tmp_path, Patience(answer=0.1, dear_answer=LONG), stuck)
-    _, free = storage.look([])
+    _, free = storage.look([], nothing)
     thin, volume = sparse(tmp_path / "thin", 10 * GIB), Disk(f"{elsewhere}/volume", "raw")
     for _ in range(2):
-        assert free - 12 <= storage.look([volume, thin])[1] <= free - 8
+        assert free - 12 <= storage.look([volume, thin], nothing)[1] <= free - 8
     (told,) = [each.getMessage() for each in caplog.records]
     assert told == (
         f"disk_available_least leaves out disks of guests, such as {volume.path}: "
@@ -94,7 +104,9 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
     )
     stuck.answers.set()
     # It answers that there is no such file.
-    assert wait_until(lambda: bool(storage.look([volume, thin])) and len(caplog.records) == 2, LONG)
+    assert wait_until(
+        lambda: bool(storage.look([volume, thin], nothing)) and len(caplog.records) == 2, LONG
+    )
     assert caplog.records[1].getMessage().endswith("volume: No such file or directory")
 
 
@@ -102,12 +114,12 @@ def test_disks_of_a_file_system_that_hangs_count_as_they_were(tmp_path: Path) ->
     stuck = Stuck(tmp_path)
     stuck.answers.set()
     storage = Storage(tmp_path, SHORT, stuck)
-    _, free = storage.look([])
+    _, free = storage.look([], nothing)
     thin = sparse(tmp_path / "thin", 10 * GIB)
-    assert free - 12 <= storage.look([thin])[1] <= free - 8
+    assert free - 12 <= storage.look([thin], nothing)[1] <= free - 8
     stuck.answers.clear()
-    assert free - 12 <= storage.look([thin])[1] <= free - 8
-    assert free - 2 <= storage.look([])[1] <= free + 2
+    assert free - 12 <= storage.look([thin], nothing)[1] <= free - 8
+    assert free - 2 <= storage.look([], nothing)[1] <= free + 2
     stuck.answers.set()
 
 
@@ -120,11 +132,11 @@ def test_what_is_mounted_anew_is_looked_at_although_the_old_one_hangs(
     stuck = Stuck(tmp_path)
     storage = Storage(tmp_path, SHORT, stuck)
     thin = sparse(tmp_path / "thin", 10 * GIB)
-    free = storage.look([thin])[1]
+    free = storage.look([thin], nothing)[1]
     stuck.moved = True
-    assert free - 2 <= storage.look([thin])[1] <= free + 2
+    assert free - 2 <= storage.look([thin], nothing)[1] <= free + 2
     (tmp_path / "mountinfo").write_text(line.format(41))
-    assert free - 12 <= storage.look([thin])[1] <= free - 8
+    assert free - 12 <= storage.look([thin], nothing)[1] <= free - 8
     stuck.answers.set()
 
 
@@ -135,9 +147,9 @@ def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
     gone = [Disk(str(tmp_path / name), "raw") for name in "ab"]
     odd = Disk(str(tmp_path), "raw")
 
-    def told(disks: Collection[Disk]) -> list[str]:
+    def told(some: Collection[Disk]) -> list[str]:
         caplog.clear()
-        storage.look(disks)
+        storage.look(some, nothing)
         return [each.getMessage() for each in caplog.records]
 
     (text,) = told(gone)
@@ -150,6 +162,29 @@ def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
     assert len(told(gone)) == 1
 
 
+def test_sizes_that_may_not_be_read_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Root may read all files, whatever their mode.
+    monkeypatch.setattr(disks, "_virtual_size", forbidden)
+    storage = Storage(tmp_path, PATIENCE)
+    image = Disk(sparse(tmp_path / "image", GIB).path, "qcow2")
+    other = Disk(sparse(tmp_path / "other", GIB).path, "qcow2")
+    asked: list[set[str]] = []
+
+    def sizes(paths: Collection[str]) -> dict[str, int]:
+        asked.append({*paths})
+        return {image.path: 10 * GIB}
+
+    _, free = storage.look([sparse(tmp_path / "raw", 0)], sizes)
+    assert asked == []
+    assert free - 12 <= storage.look([image], sizes)[1] <= free - 8
+    assert asked == [{image.path}]
+    assert caplog.records == []
+    assert free - 12 <= storage.look([image, other], sizes)[1] <= free - 8
+    assert caplog.records[0].getMessage().endswith("other: Permission denied")
+
+
 def test_a_file_system_that_fails_is_an_error_of_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,14 +193,14 @@ def test_a_file_system_that_fails_is_an_error_of_the_driver(
 
     monkeypatch.setattr(os, "statvfs", fails)
     with pytest.raises(DriverUnavailable, match=f"file system of {tmp_path}: .*Stale file handle"):
-        Storage(tmp_path, PATIENCE).look([])
+        Storage(tmp_path, PATIENCE).look([], nothing)
 
 
 def test_after_the_end_it_is_not_looked_at(tmp_path: Path) -> None:
     storage = Storage(tmp_path, PATIENCE)
     storage.close()
     with pytest.raises(DriverUnavailable, match="leaving the file system of"):
-        storage.look([])
+        storage.look([], nothing)
 
 
 def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
@@ -175,7 +210,7 @@ def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
 
     def look() -> None:
         try:
-            storage.look([Disk(f"{tmp_path}/a", "raw")])
+            storage.look([Disk(f"{tmp_path}/a", "raw")], nothing)
         except DriverUnavailable as error:
             ends.append(error)
 
