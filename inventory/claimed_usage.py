@@ -14,6 +14,8 @@ from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment
 
 MB_PER_GB = 1024
+# What a column counts at most.
+_LARGEST = 2**31 - 1
 
 
 class Holding(Protocol):
@@ -148,6 +150,9 @@ def _statement(
     where = [c.id == sa.bindparam("node_id"), c.disk_mb_used.is_not(None)]
     if takes:
         where.append(c.deleted == 0)
+        # All that bounds a forced host, which limits do not.
+        taken = (c.vcpus_used + vcpus, c.memory_mb_used + memory, local_gb_used)
+        where += [each <= _LARGEST for each in taken]
     if same:
         where.append(c.generation == sa.bindparam("known_generation"))
     where += [c[name] == sa.bindparam(f"known_{name}", type_=c[name].type) for name in known]

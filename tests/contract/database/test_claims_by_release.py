@@ -10,6 +10,7 @@ from tests.contract.database.test_claims_together import a_claim, an_order, clai
 from tests.databases import a_node, a_uuid, execute, save
 
 U1, U2 = a_uuid("one"), a_uuid("two")
+LARGEST = 2**30
 # No float of four bytes is any of these.
 RATIOS = {
     "cpu_allocation_ratio": 16.3,
@@ -92,3 +93,15 @@ def test_what_was_claimed_is_given_back_where_no_exact_disk_is_known_any_more(da
     database.write(lambda c: claims.release(c, [U1]))
     # It was rounded up to 2 GB, and less than that is given back.
     assert figures(database)[1:] == ((11, 989), (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "size", [{"vcpus": LARGEST}, {"memory_mb": LARGEST}, {"disk_mb": 1024 * LARGEST}]
+)
+def test_a_forced_host_is_given_no_more_than_its_columns_count(database, size):
+    write(database)
+    claiming(an_order("req-1", a_claim(U1, 1, limits={}, **size)))(database)
+    before = figures(database)
+    with pytest.raises(ClaimLost):
+        claiming(an_order("req-2", a_claim(U2, 1, limits={}, **size)))(database)
+    assert figures(database) == before
