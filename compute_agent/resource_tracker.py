@@ -8,6 +8,7 @@ writes nothing.
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,8 @@ from compute_agent.pci_devices import DeviceSpecs
 from compute_agent.records import Records
 from compute_agent.storing import Batch, Stored
 from compute_agent.virt.driver import Driver, DriverError, NodeName, Size
-from inventory import compute_nodes
+from inventory import claims, compute_nodes
+from inventory.claims import ClaimLost
 from inventory.compute_nodes import RATIOS, Mark
 from inventory.engine import Database
 
@@ -174,6 +176,18 @@ class ResourceTracker:
                 self._kept[each.name] = (each, stored.generations[each.name])
         self._tell(stored)
         _say_settled(stored)
+        self._release_elsewhere(stored)
+
+    def _release_elsewhere(self, stored: Stored) -> None:
+        """Give back what was claimed elsewhere for the instances that have come to these nodes.
+
+        In a transaction of its own, since all lock nodes in one order. The audits of the other
+        nodes do it where this one does not come to it.
+        """
+        uuids = [uuid for each in stored.settled.values() for uuid in each.confirmed]
+        if uuids:
+            with suppress(ClaimLost):
+                self._database.write(lambda each: claims.release_elsewhere(each, uuids))
 
     def _is_news(self, this: _Audit, found: Findings) -> bool:
         mark = this.marks.get(found.name)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -25,7 +25,8 @@ _TICK = timedelta(milliseconds=1)
 class Settled:
     """The claims on a node that count on, and the uuids of the instances of all others.
 
-    expired are those that never came; ended are of claims that held nothing, or an alternate.
+    expired are those that never came; ended are of claims that held nothing, or an alternate, or
+    whose instance has come elsewhere.
     unsure says that the next audit has to look again whatever it finds.
     """
 
@@ -49,6 +50,7 @@ def settle(
     looked is when the hypervisor was asked, by the clock time.monotonic().
     """
     rows, now = allocations.on_nodes(connection, ids.values())
+    superseded = allocations.superseded(connection, ids.values()) if rows else set()
     moment = now - timedelta(seconds=time.monotonic() - looked)
     on_node: dict[int, list[sa.Row[Any]]] = {}
     for row in rows:
@@ -57,30 +59,41 @@ def settle(
     for each in found:
         here = on_node.get(ids.get(each.name, 0), [])
         seen = _seen(each, here) if here else {}
-        settled[each.name] = _settle(connection, here, seen, moment) if here else Settled()
+        view = _View(seen, moment, superseded)
+        settled[each.name] = _settle(connection, here, view) if here else Settled()
     return settled
 
 
-def _settle(
-    connection: sa.Connection, rows: Collection[sa.Row[Any]], seen: Seen, looked: datetime
-) -> Settled:
+class _View(NamedTuple):
+    """What was seen on a node, when, and the ids of claims whose instances came elsewhere."""
+
+    seen: Seen
+    looked: datetime
+    superseded: Collection[int]
+
+
+def _settle(connection: sa.Connection, rows: Collection[sa.Row[Any]], view: _View) -> Settled:
     """Write what becomes of the claims on a node.
 
     An instance that was seen before it was claimed for had been there before, and may be on its
     way back: only a later look can confirm its claim. What is overdue since the look may have come
     since, as well.
     """
-    later = {row.id for row in rows if row.state != CONFIRMED and row.created_at > looked + _TICK}
-    settlement = allocations.settled((row for row in rows if row.id not in later), seen, looked)
+    newest = view.looked + _TICK
+    later = {row.id for row in rows if row.state != CONFIRMED and row.created_at > newest}
+    earlier = [row for row in rows if row.id not in later]
+    settlement = allocations.settled(earlier, view.seen, view.looked, view.superseded)
     allocations.settle(connection, settlement)
     counting = later | {row.id for row in settlement.pending}
     confirmed, ended = {*settlement.confirmed}, {*settlement.ended}
+    waiting = {row.id for row in rows if row.state == PENDING}
+    expired = ended & waiting - {*view.superseded}
     return Settled(
         pending=[row for row in rows if row.id in counting],
         confirmed=[row.instance_uuid for row in rows if row.id in confirmed],
-        expired=[row.instance_uuid for row in rows if row.id in ended and row.state == PENDING],
-        ended=[row.instance_uuid for row in rows if row.id in ended and row.state != PENDING],
-        unsure=any(row.instance_uuid.lower() in seen for row in rows if row.id in later),
+        expired=[row.instance_uuid for row in rows if row.id in expired],
+        ended=[row.instance_uuid for row in rows if row.id in ended - expired],
+        unsure=any(row.instance_uuid.lower() in view.seen for row in rows if row.id in later),
     )
 
 

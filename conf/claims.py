@@ -16,7 +16,7 @@ and no two requests give the same room away.
 
 All schedulers of a cloud must have the same value, and all agents must be of a release that counts
 claims. Without claims a scheduler takes what it chose from its own view only, as Nova up to Newton
-does, and leaves it to the compute host to refuse what does not fit.
+does; what two of them give away at the same time is refused by compute hosts of old releases only.
 """,
     ),
     cfg.ListOpt(
@@ -62,20 +62,19 @@ refused, with a warning in the log.
     cfg.BoolOpt(
         "alternates",
         mutable=True,
-        default=False,
+        default=True,
         help="""
-Claim the alternates of an answer too, as far as there is room for them.
+Claim room on the alternates of an answer too, and return only those that were claimed.
 
-A caller that builds on an alternate without asking again can rely on its room then. It costs as
-much room as there are alternates, for alternates_lease seconds.
+A conductor builds on an alternate without asking again. The room is held as long as that of the
+chosen host, and given back as soon as the instance is seen or gone. All alternates together hold
+at most a twentieth of the free room, in instances like the requested one: in a small or full cloud
+fewer alternates are returned, or none.
+
+Warning: when this is off all alternates are returned and no room is claimed on them. A build that
+is tried again may then take room that was given to another instance; compute hosts of Nova do not
+refuse that.
 """,
-    ),
-    cfg.IntOpt(
-        "alternates_lease",
-        mutable=True,
-        default=60,
-        min=1,
-        help="Seconds for which the claim of an alternate is held.",
     ),
 ]
 

@@ -11,10 +11,22 @@ import sqlalchemy as sa
 
 from inventory.chunks import chunks
 from inventory.named_rows import named
-from inventory.orders import CONFIRMED
+from inventory.orders import ALTERNATE, CONFIRMED
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
+# Of an instance that is confirmed elsewhere by a claim of the same request, or of a later one. An
+# instance that is on a move has the later claim where it goes to.
+_OTHER = table.alias("other")
+_SUPERSEDED = sa.and_(
+    table.c.state != CONFIRMED,
+    sa.exists().where(
+        _OTHER.c.instance_uuid == table.c.instance_uuid,
+        _OTHER.c.compute_node_id != table.c.compute_node_id,
+        _OTHER.c.state == CONFIRMED,
+        _OTHER.c.created_at >= table.c.created_at,
+    ),
+)
 # By the uuids of the instances that were seen on a node, as hypervisors spell them: how many vCPUs
 # and how much memory, in MB, each has. Not disk: one that boots from a volume claims none, and
 # nobody who sees it can tell.
@@ -35,12 +47,14 @@ class Settlement:
         return bool(self.confirmed or self.ended)
 
 
-def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
+def settled(
+    rows: Iterable[Any], seen: Seen, now: datetime, superseded: Collection[int] = ()
+) -> Settlement:
     """Return what becomes of the claims on a node when these instances were seen on it.
 
     A claim is confirmed by its instance, and ends with it; one that waits for longer than its
-    lease ends as well. An instance that is resized where it is was seen there before: its claim
-    waits until it has the size that was claimed.
+    lease, or whose id is superseded, ends as well. An instance that is resized where it is was seen
+    there before: its claim waits until it has the size that was claimed.
     """
     found = Settlement()
     rows = list(rows)
@@ -54,7 +68,7 @@ def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
         if there and row.instance_uuid not in confirmed:
             found.confirmed.append(row.id)
             confirmed.add(row.instance_uuid)
-        elif there or (row.expires_at is not None and row.expires_at <= now):
+        elif there or row.id in superseded or _is_overdue(row, now):
             found.ended.append(row.id)
         else:
             found.pending.append(row)
@@ -63,6 +77,10 @@ def settled(rows: Iterable[Any], seen: Seen, now: datetime) -> Settlement:
         if row.state == CONFIRMED and (gone or row.instance_uuid in confirmed):
             found.ended.append(row.id)
     return found
+
+
+def _is_overdue(row: Any, now: datetime) -> bool:
+    return row.expires_at is not None and bool(row.expires_at <= now)
 
 
 def settle(connection: sa.Connection, settlement: Settlement) -> None:
@@ -102,11 +120,24 @@ def states(
 
 
 def overdue(connection: sa.Connection, ids: Collection[int]) -> set[int]:
-    """Return those of the nodes on which some claim has waited for longer than its lease."""
+    """Return those of the nodes on which some claim is not to wait any longer.
+
+    Its lease has ended, or its instance has come elsewhere.
+    """
     found: set[int] = set()
     for some in chunks(sorted(ids)):
-        late = sa.and_(table.c.compute_node_id.in_(some), table.c.expires_at <= utc_moment())
-        found |= {*connection.scalars(sa.select(table.c.compute_node_id).where(late))}
+        late = sa.or_(table.c.expires_at <= utc_moment(), _SUPERSEDED)
+        here = sa.and_(table.c.compute_node_id.in_(some), late)
+        found |= {*connection.scalars(sa.select(table.c.compute_node_id).where(here))}
+    return found
+
+
+def superseded(connection: sa.Connection, ids: Collection[int]) -> set[int]:
+    """Return the ids of the claims on some nodes whose instances have come elsewhere instead."""
+    found: set[int] = set()
+    for some in chunks(sorted(ids)):
+        here = sa.and_(table.c.compute_node_id.in_(some), _SUPERSEDED)
+        found |= {*connection.scalars(sa.select(table.c.id).where(here))}
     return found
 
 
@@ -119,7 +150,8 @@ def forget(connection: sa.Connection, ids: Collection[int]) -> None:
 def counted(connection: sa.Connection, ids: Collection[int] | None = None) -> list[Any]:
     """Return the claims that count, on some nodes or all, with the columns of instances.
 
-    So many as a node's column claims says; they stand for instances that are being built.
+    So many as a node's column claims says; they stand for instances that are being built. The task
+    of an instance is ALTERNATE where it goes only if others fail.
     """
     counts = table.c.state != CONFIRMED
     if ids is None:
@@ -155,6 +187,6 @@ def _as_instances() -> sa.Select[Any]:
         table.c.instance_uuid.label("uuid"),
         *(table.c[name] for name in same.split()),
         sa.literal("building").label("vm_state"),
-        nothing.label("task_state"),
+        sa.case((table.c.state == ALTERNATE, ALTERNATE)).label("task_state"),
         nothing.label("os_type"),
     ).order_by(table.c.id)

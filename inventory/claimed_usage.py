@@ -151,8 +151,8 @@ def _statement(
     if takes:
         where.append(c.deleted == 0)
         # All that bounds a forced host, which limits do not.
-        taken = (c.vcpus_used + vcpus, c.memory_mb_used + memory, local_gb_used)
-        where += [each <= _LARGEST for each in taken]
+        counted = (c.vcpus_used + vcpus, c.memory_mb_used + memory, local_gb_used)
+        where += [each <= _LARGEST for each in counted]
     if same:
         where.append(c.generation == sa.bindparam("known_generation"))
     where += [c[name] == sa.bindparam(f"known_{name}", type_=c[name].type) for name in known]

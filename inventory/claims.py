@@ -26,7 +26,16 @@ from inventory import (
 from inventory.chunks import chunks
 from inventory.claimed_groups import GroupRule
 from inventory.claimed_nodes import NoRoom
-from inventory.orders import ALTERNATE, CONFIRMED, PENDING, Claim, Claimed, Identity, Order
+from inventory.orders import (
+    ALTERNATE,
+    CONFIRMED,
+    PENDING,
+    Claim,
+    Claimed,
+    Identity,
+    Order,
+    with_alternates,
+)
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
 
@@ -80,15 +89,18 @@ def claim(connection: sa.Connection, order: Order) -> Claimed:
     repeated = _repeated(connection, standing, identity, order.lease)
     if repeated is not None:
         return repeated
+    wanted = len(order.claims)
     if order.group:
         order = replace(order, claims=_as_group(connection, order, order.group))
     old = [row for row in standing if row.state != CONFIRMED]
-    kept = [_in_place(each, standing) for each in _write_usage(connection, order, old)]
+    fitting = with_alternates(_write_usage(connection, order, old))
+    kept = [_in_place(each, standing) for each in fitting]
     _check_unchanged(connection, old)
     moment = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, _rows(order, kept, moment))
     left = {row.compute_node_id for row in old}
-    return Claimed([each.answer for each in kept if not each.alternate], left=left)
+    answers = [each.answer for each in kept if not each.alternate]
+    return Claimed(answers, refused=wanted - len(kept), left=left)
 
 
 def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Claimed | None:
@@ -114,19 +126,20 @@ def _repeated(
     """
     same: list[sa.Row[Any]] = []
     for row in standing:
-        # Alternates answer nothing, and without an id nobody can tell whether it is the same.
-        if row.answer is None or identity.request_id is None:
+        # Without an id nobody can tell whether it is the same.
+        if identity.request_id is None:
             continue
         if (row.request_id, row.digest) == (identity.request_id, identity.digest):
             same.append(row)
         elif row.request_id == identity.request_id and row.attempt > identity.attempt:
             raise Outdated(row.instance_uuid)
-    answers = {row.instance_uuid: row.answer for row in same}
+    # An alternate answers nothing.
+    answers = {row.instance_uuid: row.answer for row in same if row.answer is not None}
     if not answers:
         return None
     if answers.keys() < {*identity.uuids}:
         raise PartlyAnswered(answers)
-    _renew(connection, [row for row in same if row.state == PENDING], lease)
+    _renew(connection, [row for row in same if row.state != CONFIRMED], lease)
     return Claimed([answers[uuid] for uuid in identity.uuids], repeated=True)
 
 
@@ -144,13 +157,41 @@ def _renew(connection: sa.Connection, pending: Sequence[sa.Row[Any]], lease: flo
 
 
 def release(connection: sa.Connection, uuids: Collection[str], host: str | None = None) -> set[int]:
-    """Give back what is claimed for these instances, on one host only if one is named.
+    """Give back what is claimed for these instances; return the nodes that have changed.
 
-    Return the nodes that have changed. Confirmed claims stay: the instance is there. Raises
+    With a host, what is claimed there, and what was claimed with it or before for elsewhere: an
+    instance that the host has lost goes to no alternate either. Confirmed claims stay: the instance
+    is there. Raises ClaimLost when somebody else is at it.
+    """
+    standing, _ = standing_claims.of(connection, uuids)
+    if host is not None:
+        here = [row for row in standing if row.host == host and row.state != CONFIRMED]
+        standing = _no_later_than(here, standing)
+    return _give_back(connection, standing)
+
+
+def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
+    """Give back what instances that are confirmed somewhere have claimed elsewhere.
+
+    That is what was claimed together with the claim that is confirmed, or before: where they are on
+    a move from there, the claim of the move is later. Return the nodes that have changed. Raises
     ClaimLost when somebody else is at it.
     """
     standing, _ = standing_claims.of(connection, uuids)
-    return _give_back(connection, [row for row in standing if host in (None, row.host)])
+    confirmed = [row for row in standing if row.state == CONFIRMED]
+    return _give_back(connection, _no_later_than(confirmed, standing))
+
+
+def _no_later_than(
+    these: Iterable[sa.Row[Any]], standing: Iterable[sa.Row[Any]]
+) -> list[sa.Row[Any]]:
+    """Return the claims that are no younger than one of these for the same instance."""
+    latest: dict[str, datetime] = {}
+    for row in these:
+        latest[row.instance_uuid] = max(row.created_at, latest.get(row.instance_uuid, datetime.min))
+    return [
+        row for row in standing if row.created_at <= latest.get(row.instance_uuid, datetime.min)
+    ]
 
 
 def _give_back(connection: sa.Connection, standing: Iterable[sa.Row[Any]]) -> set[int]:
@@ -245,7 +286,7 @@ def _now(connection: sa.Connection) -> datetime:
 
 def _rows(order: Order, claims: Sequence[Claim], moment: datetime) -> list[dict[str, Any]]:
     """Return the rows of claims. Those of all claims of an order have the same columns."""
-    lease = {False: timedelta(seconds=order.lease), True: timedelta(seconds=order.alternates_lease)}
+    until = moment + timedelta(seconds=order.lease)
     return [
         {
             "instance_uuid": each.instance_uuid,
@@ -268,7 +309,7 @@ def _rows(order: Order, claims: Sequence[Claim], moment: datetime) -> list[dict[
             "root_gb": 0,
             "ephemeral_gb": 0,
             "created_at": moment,
-            "expires_at": moment + lease[each.alternate],
+            "expires_at": until,
             **each.about,
         }
         # Two requests for the same instances wait for each other in one order only.

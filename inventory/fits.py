@@ -38,6 +38,13 @@ def fits(total: Any, used: Any, ratio: Any, requested: float) -> Any:
     return (total >= requested) & within(limit(total, ratio), used, requested)
 
 
+def copies(limit: Any, used: Any, requested: float) -> Any:
+    """Return how many times requested more keeps to the limit, infinite where nothing is."""
+    if not requested:
+        return np.full(np.shape(limit), np.inf)
+    return np.maximum(0.0, (limit - used) // requested)
+
+
 def within(limit: Any, used: Any, requested: Any) -> Any:
     """Return where requested more keeps to the limit; an expression for expressions of SQL."""
     return limit - used >= requested

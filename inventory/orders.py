@@ -3,7 +3,7 @@
 """What is to be claimed for a request, and what comes of it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inventory.claimed_groups import GroupRule
@@ -19,8 +19,8 @@ class Claim:
 
     limits are {vcpu, memory_mb, disk_gb} as far as filters have set them; known are columns of the
     node that the decision was made from, which must still be the same. about holds columns that
-    only describe the instance. An alternate has no documents, and is given up where it does not
-    fit.
+    only describe the instance. answer is a JSON list of the selection that this claim holds. An
+    alternate has no documents, and is given up where it does not fit.
     """
 
     instance_uuid: str
@@ -61,13 +61,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The claims of one request; leases in seconds."""
+    """The claims of one request; lease in seconds."""
 
     request_id: str | None
     digest: str
     claims: Sequence[Claim]
     lease: float
-    alternates_lease: float = 60.0
     group: GroupRule | None = None
     documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
     attempt: int = 0
@@ -83,9 +82,35 @@ class Order:
 class Claimed:
     """The answer for each instance of the order; repeated: given before, and not claimed anew.
 
-    left are the nodes on which older claims of the instances were given back.
+    refused is how many alternates did not fit, which the answers are without. left are the nodes on
+    which older claims of the instances were given back.
     """
 
     answers: Sequence[str | None]
     repeated: bool = False
+    refused: int = 0
     left: Collection[int] = ()
+
+
+def with_alternates(claims: Sequence[Claim]) -> list[Claim]:
+    """Return claims of which those for instances answer for their alternates as well.
+
+    An alternate answers nothing by itself: nobody asks for one.
+    """
+    held: dict[str, list[str]] = {}
+    for each in claims:
+        if each.alternate and each.answer:
+            held.setdefault(each.instance_uuid, []).append(each.answer)
+    return [
+        replace(each, answer=None)
+        if each.alternate
+        else replace(each, answer=_joined(each.answer, held.get(each.instance_uuid, ())))
+        for each in claims
+    ]
+
+
+def _joined(answer: str | None, more: Sequence[str]) -> str | None:
+    """Return JSON lists, none of which is empty, as one."""
+    if answer is None or not more:
+        return answer
+    return f"[{', '.join(each[1:-1] for each in (answer, *more))}]"

@@ -16,7 +16,7 @@ from inventory.tables import utc_moment
 # Made once: making a statement costs more than to run it.
 _COLUMNS = (
     *(table.c.id, table.c.instance_uuid, table.c.state, table.c.compute_node_id, table.c.host),
-    *(table.c.request_id, table.c.digest, table.c.attempt, table.c.answer),
+    *(table.c.request_id, table.c.digest, table.c.attempt, table.c.answer, table.c.created_at),
     *(table.c.vcpus, table.c.memory_mb, table.c.disk_mb, table.c.numa, table.c.pci),
 )
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)

@@ -15,7 +15,7 @@ from scheduler.attestation import Attestation, levels_for
 from scheduler.claiming import Claimer
 from scheduler.claiming.claimer import TooLate
 from scheduler.claiming.groups import with_members
-from scheduler.claiming.orders import Asked, order_of
+from scheduler.claiming.orders import Asked, holdable, order_of
 from scheduler.course import GIVEN_UP, NOTHING, PLACED, REPEATED, Course, Witness, witnessed
 from scheduler.decision.explaining import Explanation, Extent, explain, index_of
 from scheduler.decision.film import Film
@@ -151,8 +151,9 @@ class Destinations:
             claimed = self._instead(walk, claimer)
         else:
             claimed = None
-        if claimed is not None and claimed.repeated:
+        if claimed is not None and (claimed.repeated or claimed.refused):
             answer = [selections_from_json(each or "[]") for each in claimed.answers]
+        if claimed is not None and claimed.repeated:
             walk.course.outcome, walk.course.answer = REPEATED, answer
             return answer
         if decision.shortage and not self._is_sure(walk, claimed):
@@ -164,15 +165,18 @@ class Destinations:
         """Decide, and take in the view what is about to be claimed."""
         request = _brought_up_to_date(walk.request, walk.identity.uuids, claimer)
         # Who draws the same again meets the same competitors.
-        request = replace(request, seed=request.seed + walk.course.conflicts)
+        seed, holds = request.seed + walk.course.conflicts, claimer.terms.alternates
+        request = replace(request, seed=seed, holds_alternates=holds)
         with self._hosts(request.spec, walk.course, walk.fresh) as hosts:
             walk.contested = bool(self.view.reserved)
             decided = hosts.working_copy()
             decision = self._decision(decided, hosts, request, walk.course)
+            if holds:
+                decision = holdable(decision)
             answer = self._answers.to(decision, hosts, request.spec)
             if not answer:
                 return decision, None, answer
-            texts = [selections_to_json(each) for each in answer]
+            texts = _texts(answer, holds)
             asked = Asked(walk.request_id, walk.digest, request, decision, decided, texts)
             order = order_of(asked, claimer.terms, self.view)
             self.view.reserve(decision, request.spec)
@@ -181,14 +185,15 @@ class Destinations:
     def _hold(self, walk: Walk, claimer: Claimer, order: Order) -> Claimed:
         """Claim what was decided; raises what Claimer.claim() does."""
         reserved = {each.node_id for each in order.claims if not each.alternate}
-        doubtful: set[int] = reserved
+        doubtful = held = {each.node_id for each in order.claims}
         try:
             with walk.course.stage("claim"):
                 claimed = claimer.claim(order, walk.deadline.left)
-            doubtful = reserved if claimed.repeated else {*claimed.left, *order.documents}
+            if not (claimed.repeated or claimed.refused):
+                doubtful = {*claimed.left, *order.documents}
             return claimed
         except ClaimLost as lost:
-            doubtful = reserved | set(lost.nodes)
+            doubtful = held | set(lost.nodes)
             raise
         finally:
             # Nothing of what was reserved may stay, also where nobody knows what has happened.
@@ -270,6 +275,13 @@ def _brought_up_to_date(request: Request, uuids: Collection[str], claimer: Claim
     """Return a request with what is known here of its group and of other schedulers."""
     spec = with_members(request.spec, uuids, claimer.members)
     return replace(request, spec=spec, choices=claimer.width.choices)
+
+
+def _texts(answer: Answer, alternates: bool) -> list[list[str]]:
+    """Return the texts that claims are to answer with: one for each that is claimed."""
+    if alternates:
+        return [[selections_to_json([part]) for part in each] for each in answer]
+    return [[selections_to_json(each)] for each in answer]
 
 
 def _finish(decision: Decision, course: Course) -> None:

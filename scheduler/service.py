@@ -85,8 +85,7 @@ def _claimer(conf: cfg.ConfigOpts, database: Database, tell: Tell) -> Claimer | 
     """Return what claims, None where nothing is to be claimed."""
     if not conf.claims.enabled:
         return None
-    alternates_lease = conf.claims.alternates_lease if conf.claims.alternates else None
-    terms = Terms(conf.claims.lease, conf.claims.attempts, alternates_lease)
+    terms = Terms(conf.claims.lease, conf.claims.attempts, conf.claims.alternates)
     return Claimer(database, terms, tell)
 
 
@@ -100,6 +99,15 @@ def _warn_of_old_agents(database: Database) -> None:
             " restart them with this release",
             len(hosts),
             ", ".join(hosts[:5]),
+        )
+
+
+def _warn_of_free_alternates(conf: cfg.ConfigOpts) -> None:
+    """Say that callers are sent to hosts where nothing is claimed for them."""
+    if not conf.claims.alternates:
+        LOG.warning(
+            "[claims] alternates is off: no room is claimed for alternates, so that instances whose"
+            " builds are tried again may take more than a host has"
         )
 
 
@@ -144,6 +152,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._make_parts()
         bounding_filters.report(conf, self.destinations.driver.plan.filters)
         if self.destinations.claimer:
+            _warn_of_free_alternates(conf)
             _warn_of_old_agents(self._database)
             _forget_idle_groups(self._database)
         self._watching.start(self._database, self.destinations.view, self._server)

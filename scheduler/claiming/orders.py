@@ -52,18 +52,19 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms claims are made; leases in seconds, that of alternates None for no claims."""
+    """On what terms claims are made, lease in seconds; alternates says that they are held, too."""
 
     lease: float = 900.0
     attempts: int = 20
-    alternates_lease: float | None = None
+    alternates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What tells a request from all others, and what was decided and answered to it.
 
-    hosts is the table as the decision has left it, answers are texts, one for each placement.
+    hosts is the table as the decision has left it; answers are texts, one for each placement and
+    for each of its alternates after it.
     """
 
     request_id: str | None
@@ -71,7 +72,7 @@ class Asked:
     request: Request
     decision: Decision
     hosts: HostTable
-    answers: Sequence[str]
+    answers: Sequence[Sequence[str]]
 
 
 def order_of(asked: Asked, terms: Terms, view: View) -> Order:
@@ -80,26 +81,36 @@ def order_of(asked: Asked, terms: Terms, view: View) -> Order:
     about = _about(spec)
     claims = [
         _claim(asked.hosts, each, answer, about, view)
-        for each, answer in zip(placements, asked.answers, strict=True)
+        for each, (answer, *_) in zip(placements, asked.answers, strict=True)
     ]
     documents = {
         node_id: found
         for claim, each in zip(claims, placements, strict=True)
         for node_id, found in _documents(asked.hosts, each.chosen.row, claim)
     }
-    if terms.alternates_lease is not None and not documents:
-        pairs = list(zip(claims, placements, strict=True))
-        claims += [each for pair in pairs for each in _alternates(asked.hosts, *pair, view)]
+    if terms.alternates:
+        triples = list(zip(claims, placements, asked.answers, strict=True))
+        claims += [each for triple in triples for each in _alternates(asked.hosts, *triple, view)]
     return Order(
         request_id=asked.request_id,
         digest=asked.digest,
         claims=claims,
         lease=terms.lease,
-        alternates_lease=terms.alternates_lease or 0.0,
         group=_group(spec, placements),
         documents=documents,
         attempt=attempt_of(spec),
     )
+
+
+def holdable(decision: Decision) -> Decision:
+    """Return a decision without alternates that cannot be held: cells and devices never are."""
+    placements = [
+        replace(each, alternates=())
+        if each.taken and (each.taken.cells or each.taken.devices)
+        else each
+        for each in decision.placements
+    ]
+    return replace(decision, placements=tuple(placements))
 
 
 def attempt_of(spec: RequestSpec) -> int:
@@ -137,10 +148,10 @@ def _claim(
 
 
 def _alternates(
-    hosts: HostTable, claim: Claim, placement: Placement, view: View
+    hosts: HostTable, claim: Claim, placement: Placement, answers: Sequence[str], view: View
 ) -> Iterator[Claim]:
     """Yield claims like that of a placement for its alternates."""
-    for each in placement.alternates:
+    for each, answer in zip(placement.alternates, answers[1:], strict=True):
         yield replace(
             claim,
             node_id=hosts.get(each.row, "node_id"),
@@ -148,7 +159,7 @@ def _alternates(
             node=each.nodename,
             limits=_limits(each),
             known=_known(hosts, each, view),
-            answer=None,
+            answer=answer,
             in_place=False,
             alternate=True,
         )

@@ -20,6 +20,8 @@ INTEGERS = (
     "num_instances",
     "num_io_ops",
     "failed_builds",
+    # For how many builds that may fail elsewhere room is claimed here.
+    "held_alternates",
 )
 FLOATS = (
     "cpu_allocation_ratio",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.decision import picker
+from scheduler.decision import alternates, picker
 from scheduler.decision.filtering import asked_for, asked_in_turn, filtered
 from scheduler.decision.further import First, Further, following
 from scheduler.decision.group_members import counted
@@ -61,7 +61,8 @@ class Request:
 
     seed makes a random choice repeatable; by_admin says that the caller is an administrator.
     choices are among how many equally good hosts one is drawn: more of them keep schedulers that
-    decide at the same time out of each other's way.
+    decide at the same time out of each other's way. holds_alternates says that room is going to be
+    held on alternates, so that there are no more of them than may be held.
     """
 
     spec: RequestSpec
@@ -70,6 +71,7 @@ class Request:
     seed: int = 0
     by_admin: bool = False
     choices: int = 1
+    holds_alternates: bool = False
 
 
 class _Ranking(NamedTuple):
@@ -207,7 +209,10 @@ def _with_alternates(
         cell: _best_of_cell(hosts, ranking, cell, rows, request.alternates)
         for cell in {*cells[rows].tolist()}
     }
-    return tuple(replace(each, alternates=spare[cells[each.chosen.row]]) for each in placements)
+    found = tuple(replace(each, alternates=spare[cells[each.chosen.row]]) for each in placements)
+    if not request.holds_alternates:
+        return found
+    return alternates.held(found, hosts, request.spec, ranking.rows)
 
 
 def _best_of_cell(

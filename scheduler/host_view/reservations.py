@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from scheduler.decision.host_state import HostState, promised_instance
 from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision
+from scheduler.decision.outcome import Candidate, Decision
 from scheduler.host_view.whereabouts import Whereabouts
 from scheduler.objects.request_spec import RequestSpec
 
@@ -38,11 +38,20 @@ class Reservations:
             if row is None or placement.taken is None:
                 continue
             HostState.of(self._hosts, row).take(placement.taken)
+            self._hold(placement.alternates)
             nodes.add(self._hosts.get(row, "node_id"))
             if uuid:
                 self._whereabouts.claim(row, promised_instance(spec, uuid, host, node))
         self._open.update(nodes)
         return frozenset(nodes)
+
+    def _hold(self, alternates: Iterable[Candidate]) -> None:
+        """Count alternates, until the rows of their nodes are read again."""
+        for each in alternates:
+            row = self._hosts.row_of(each.host, each.nodename)
+            if row is not None:
+                held = self._hosts.get(row, "held_alternates")
+                self._hosts.set(row, "held_alternates", held + 1)
 
     def end(self, node_ids: Iterable[int], now: float) -> None:
         """Count one reservation less on each of these nodes."""

@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any
 
 from inventory.instance_states import released
+from inventory.orders import ALTERNATE
 from scheduler.decision.host_table import HostTable
 from scheduler.host_view.changes import Changes
 from scheduler.host_view.disputes import Disputes
@@ -194,8 +195,21 @@ class Whereabouts:
                 for uuid in self._claimed.replace(node.id, found):
                     place = (node.host, node.hypervisor_hostname)
                     self._settle_claim(place, uuid, found.get(uuid))
+        self._write_alternates(changes.nodes, claimed)
         if changes.complete:
             self._claimed.keep(set(self._hosts.node_id.tolist()))
+
+    def _write_alternates(
+        self, nodes: Iterable[Any], claimed: Mapping[int, Mapping[str, Instance]]
+    ) -> None:
+        """Write for how many alternates something is claimed on nodes whose rows were read."""
+        counts = {}
+        for node in nodes:
+            row = self._hosts.row_of(node.host, node.hypervisor_hostname)
+            if row is not None:
+                here = claimed.get(node.id, {}).values()
+                counts[row] = sum(each.task_state == ALTERNATE for each in here)
+        self._hosts.write([*counts], "held_alternates", counts.values())
 
     def _settle_claim(self, place: Place, uuid: str, claimed: Instance | None) -> None:
         # An instance that is seen is no longer what it was to be.

@@ -28,7 +28,9 @@ def test_an_instance_is_booted(nova_cloud: NovaCloud, nova: NovaClient) -> None:
 
 def test_a_selection_is_whole(nova_cloud: NovaCloud, newest_nova: NovaClient) -> None:
     zone, (uuid,) = nova_cloud.zone(), uuids(1)
-    result = nova_cloud.ask(newest_nova, [uuid], {"availability_zone": zone.name})
+    # There is room for so many of them that some may be held for builds that fail.
+    spec = {"availability_zone": zone.name, "flavor": {"vcpus": 1, "memory_mb": 512, "root_gb": 1}}
+    result = nova_cloud.ask(newest_nova, [uuid], spec)
     ((chosen, *alternates),) = result["answer"]
     assert len({each["service_host"] for each in (chosen, *alternates)}) == 3
     for each in (chosen, *alternates):
@@ -86,10 +88,8 @@ def test_several_instances_are_placed_in_their_order(
         {h: "pending"} for h in hosts[: len(named)]
     ]
     if nova.knows_objects:
-        left = {*zone.hosts} - {*hosts}
-        assert [{each["service_host"] for each in found[1:]} for found in result["answer"]] == [
-            left
-        ] * 3
+        # There is room for one more: nothing is held for builds that may fail.
+        assert [len(found) for found in result["answer"]] == [1, 1, 1]
     assert nova_cloud.refuses(nova, uuids(2), spec)
 
 

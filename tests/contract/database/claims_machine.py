@@ -115,6 +115,7 @@ class ClaimsMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         empty(self.database)
         self.ledger: Ledger = claims_fleet.hosts()
+        self.orders = 0
         self.agents.begin(self.database)
         for group in GROUPS:
             claimed_groups.ensure(self.database, group)
@@ -202,9 +203,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         uuids = {self.waiting()[each % len(self.waiting())].uuid for each in whiches}
         if any(self._has_a_guest_of_its_own_kind(uuid) for uuid in uuids):
             return
-        given_back = [
+        named = [
             each for each in self.waiting() if each.uuid in uuids and host in (None, each.host)
         ]
+        # What a host has lost goes to no alternate either.
+        given_back = self.ledger.given_up_with(named) if host else named
         self.ledger.claims = [each for each in self.ledger.claims if each not in given_back]
         changed = self.database.write(lambda c: claims.release(c, uuids, host))
         assert changed == {self.ids[each.host] for each in given_back}
@@ -395,7 +398,7 @@ class ClaimsMachine(RuleBasedStateMachine):
     def _renew(self, request: Request) -> None:
         mine = (request.name, request.digest)
         self.ledger.claims = [
-            replace(e, overdue=e.overdue and (e.state != PENDING or (e.request, e.digest) != mine))
+            replace(e, overdue=e.overdue and (e.request, e.digest) != mine)
             for e in self.ledger.claims
         ]
 
@@ -418,6 +421,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         assert set(done.left) == {self.ids[each.host] for each in old}
         places = {(each.uuid, each.host) for each in self.ledger.claims}
         self.ledger.claims = [each for each in self.ledger.claims if each not in old]
+        self.orders += 1
         for each in kept:
             in_place = each.in_place or (each.uuid, each.host) in places
             state, answer = (
@@ -427,6 +431,7 @@ class ClaimsMachine(RuleBasedStateMachine):
                 Held(
                     *(each.uuid, each.host, state, each.taken, request.name, request.digest),
                     *(answer, request.group, in_place),
+                    made=self.orders,
                 )
             )
         if request.limited:

@@ -6,6 +6,7 @@ Written without a look at how it is done in SQL, so that the one can be held aga
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
@@ -33,7 +34,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Held:
-    """A claim that was accepted."""
+    """A claim that was accepted; made is the number of its order among all."""
 
     uuid: str
     host: str
@@ -45,6 +46,7 @@ class Held:
     group: str | None
     in_place: bool = False
     overdue: bool = False
+    made: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,16 @@ class Ledger:
         }
         return Counter(host for uuid, host in there if uuid not in but)
 
+    def given_up_with(self, claims: Iterable[Held]) -> list[Held]:
+        """Return what is held for the same instances since these claims, or for longer."""
+        made = {(each.uuid, each.made) for each in claims}
+        return [
+            each
+            for each in self.claims
+            if each.state != CONFIRMED
+            and any(each.uuid == uuid and each.made <= number for uuid, number in made)
+        ]
+
     def audited(self, host: str) -> None:
         """Look at a host: what runs there is what is there, and claims are settled by that."""
         running = self.running[host]
@@ -163,6 +175,9 @@ class Ledger:
             if each.state == CONFIRMED and each.uuid in running and each.uuid not in arrived
         ]
         self.claims = kept + here
+        came = [each for each in here if each.state == CONFIRMED and each.uuid in arrived]
+        elsewhere = self.given_up_with(came)
+        self.claims = [each for each in self.claims if each not in elsewhere]
         self.seen[host] = {uuid: guest.taken for uuid, guest in running.items()}
 
     def lost(self, host: str) -> None:

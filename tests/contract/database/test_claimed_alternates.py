@@ -5,7 +5,8 @@
 import pytest
 import sqlalchemy as sa
 
-from inventory import claims
+from inventory import allocations, claims
+from inventory.allocations import Settlement
 from inventory.claimed_groups import GroupRule, ensure
 from inventory.claims import ClaimLost
 from inventory.tables import allocations as table
@@ -94,3 +95,54 @@ def test_what_was_claimed_on_a_row_that_is_gone_can_be_given_up(cloud):
     cloud.write(lambda c: c.execute(sa.delete(nodes).where(nodes.c.id == 1)))
     assert cloud.write(lambda c: claims.release(c, [U1])) == {1}
     assert held(cloud) == {(U2, 2): "pending"}
+
+
+def confirm(database, uuid, node):
+    """Let an audit see an instance on a node, where it is claimed for."""
+    here = sa.and_(table.c.instance_uuid == uuid, table.c.compute_node_id == node)
+    ids = database.read(lambda c: c.scalars(sa.select(table.c.id).where(here)).all())
+    database.write(lambda c: allocations.settle(c, Settlement(confirmed=list(ids))))
+
+
+def states(database):
+    rows = database.read(lambda c: c.execute(sa.select(table)).all())
+    return {(row.instance_uuid, row.compute_node_id): row.state for row in rows}
+
+
+def test_an_instance_that_has_come_to_an_alternate_holds_nothing_elsewhere(cloud):
+    claimed = a_claim(U1, 1), a_claim(U2, 1), an_alternate(U1, 2), an_alternate(U1, 3)
+    claiming(an_order("req-1", *claimed))(cloud)
+    confirm(cloud, U1, 2)
+    # Whoever has seen it may not come to give it back: the audits of these nodes find it.
+    ids = cloud.read(lambda c: allocations.superseded(c, [1, 2, 3]))
+    assert (len(ids), cloud.read(lambda c: allocations.overdue(c, [1, 2, 3]))) == (2, {1, 3})
+    assert cloud.write(lambda c: claims.release_elsewhere(c, [U1])) == {1, 3}
+    assert states(cloud) == {(U2, 1): "pending", (U1, 2): "confirmed"}
+    assert cloud.write(lambda c: claims.release_elsewhere(c, [U1])) == set()
+
+
+def test_an_instance_that_is_to_move_holds_where_it_goes(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
+    confirm(cloud, U1, 1)
+    claiming(an_order("req-2", a_claim(U1, 2), an_alternate(U1, 3)))(cloud)
+    assert cloud.write(lambda c: claims.release_elsewhere(c, [U1])) == set()
+    assert cloud.read(lambda c: allocations.superseded(c, [1, 2, 3])) == set()
+    confirm(cloud, U1, 3)
+    assert cloud.write(lambda c: claims.release_elsewhere(c, [U1])) == {2}
+    assert states(cloud) == {(U1, 1): "confirmed", (U1, 3): "confirmed"}
+
+
+def test_what_a_host_has_lost_goes_to_no_alternate(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2), an_alternate(U1, 3)))(cloud)
+    assert cloud.write(lambda c: claims.release(c, [U1], host="h2")) == {1, 2, 3}
+    assert states(cloud) == {}
+
+
+def test_alternates_are_renewed_with_the_claim_that_they_are_for(cloud):
+    order = an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2))
+    claiming(order)(cloud)
+    cloud.write(lambda c: c.execute(sa.update(table).values(expires_at=table.c.created_at)))
+    assert claiming(order)(cloud).repeated
+    rows = cloud.read(lambda c: c.execute(sa.select(table)).all())
+    assert all(row.expires_at > row.created_at for row in rows)
+    assert rows[0].expires_at == rows[1].expires_at

@@ -35,7 +35,7 @@ from scheduler.rpc.deadlines import Deadline
 from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_group, a_request
-from tests.databases import a_node, a_uuid, an_instance, save, serve
+from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 
 FILTERS = (
     RetryFilter(),
@@ -209,7 +209,7 @@ def test_instances_without_a_name_get_their_answer_where_nothing_is_left(cloud):
 
 
 def test_an_answer_is_repeated_with_all_that_it_said(cloud):
-    asked = SelectArguments(a_request(), [U[0]], True, True)
+    asked = SelectArguments(a_request(memory_mb=64), [U[0]], True, True)
     context = RequestContext(request_id="req-1")
     (first,) = a_scheduler(cloud).select(asked, context)
     (again,) = a_scheduler(cloud).select(asked, context)
@@ -324,9 +324,46 @@ def test_what_could_not_be_claimed_is_not_taken_either(cloud, monkeypatch):
 
 
 def test_alternates_are_held_for_who_builds_on_them(cloud):
-    scheduler = a_scheduler(cloud, alternates_lease=60)
-    assert ask(scheduler, U[0], alternates=True) == ["h1"]
-    assert used(cloud) == [2048, 4096, 6144]
+    scheduler = a_scheduler(cloud)
+    asked = SelectArguments(a_request(memory_mb=64), [U[0]], True, True)
+    (answer,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert [each.service_host for each in answer] == ["h1", "h2", "h3"]
+    assert used(cloud) == [64, 2048 + 64, 4096 + 64]
+    (again,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert again == answer
+
+
+def test_who_would_lack_the_room_of_alternates_finds_it_free(cloud):
+    scheduler = a_scheduler(cloud)
+    for number in range(9):
+        ask(scheduler, U[number], request_id=f"req-{number}", alternates=True)
+    with pytest.raises(NoValidHost):
+        ask(scheduler, U[9], request_id="req-9")
+
+
+def test_alternates_that_nothing_is_claimed_on_are_returned_where_that_is_wanted(cloud):
+    scheduler = a_scheduler(cloud, alternates=False)
+    asked = SelectArguments(a_request(), [U[0]], True, True)
+    (answer,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert [each.service_host for each in answer] == ["h1", "h2", "h3"]
+    assert used(cloud) == [2048, 2048, 4096]
+    (again,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert again == answer
+
+
+def test_an_alternate_that_could_not_be_claimed_is_not_returned(cloud):
+    scheduler = a_scheduler(cloud)
+    ask(scheduler, U[9], request_id="req-9", memory_mb=1)
+    # The view is old: there is less room on h2 than it says.
+    execute(
+        cloud,
+        "UPDATE compute_nodes SET free_ram_mb = 0, memory_mb_used = memory_mb WHERE host = 'h2'",
+    )
+    asked = SelectArguments(a_request(memory_mb=64), [U[0]], True, True)
+    (answer,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert [each.service_host for each in answer] == ["h1", "h3"]
+    (again,) = scheduler.select(asked, RequestContext(request_id="req-1"))
+    assert again == answer
 
 
 def test_those_who_follow_are_told_which_nodes_have_changed(cloud):

@@ -11,7 +11,7 @@ import pytest
 
 from inventory.claimed_documents import NUMA, PCI, given_back
 from inventory.claimed_groups import GroupRule
-from scheduler.claiming.orders import Asked, Terms, order_of
+from scheduler.claiming.orders import Asked, Terms, holdable, order_of
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.chance import ChanceScheduler
 from scheduler.filters.core import CoreFilter
@@ -61,7 +61,10 @@ def ordered(table, spec, uuids=("u1",), plan=PLAN, alternates=0, **settings):
 
 
 def order(table, request, decision, terms=None, seen=()):
-    answers = [f"to {placement.chosen.host}" for placement in decision.placements]
+    answers = [
+        [f"to {each.host}" for each in (placement.chosen, *placement.alternates)]
+        for placement in decision.placements
+    ]
     asked = Asked("req-1", "digest", request, decision, table, answers)
     return order_of(asked, terms or Terms(lease=30), View(seen))
 
@@ -128,16 +131,26 @@ def test_drivers_that_do_not_filter_claim_as_well():
 
 def test_alternates_are_claimed_where_that_is_wanted():
     table, spec = hosts("h1", "h2", "h3"), a_request()
-    assert len(ordered(table, spec, alternates=2).claims) == 1
-    terms = Terms(alternates_lease=60)
-    chosen, *alternates = ordered(table, spec, alternates=2, terms=terms).claims
+    assert len(ordered(table, spec, alternates=2, terms=Terms(alternates=False)).claims) == 1
+    chosen, *alternates = ordered(table, spec, alternates=2).claims
     assert not chosen.alternate
     assert [(each.host, each.slot, each.alternate) for each in alternates] == [
         ("h2", -2, True),
         ("h3", -3, True),
     ]
-    assert {(each.vcpus, each.answer) for each in alternates} == {(2, None)}
+    assert [(each.vcpus, each.answer) for each in alternates] == [(2, "to h2"), (2, "to h3")]
     assert alternates[0].limits == chosen.limits
+
+
+def test_no_alternate_is_held_for_who_takes_cells_or_devices():
+    numa = {"numa_topology": a_guest(a_pinned_cell()), "vcpus": 2}
+    table = hosts("h1", "h2", numa_topology=a_topology())
+    request = Request(a_request(**numa), ["u1"], alternates=1)
+    decision = decide(table, request, Plan([NUMATopologyFilter()]))
+    assert len(decision.placements[0].alternates) == 1
+    assert holdable(decision).placements[0].alternates == ()
+    plain = decide(hosts("h1", "h2"), Request(a_request(), ["u1"], alternates=1), PLAN)
+    assert holdable(plain) == plain
 
 
 @pytest.mark.parametrize(
@@ -195,8 +208,7 @@ def test_cells_and_devices_are_claimed_and_can_be_given_back():
     spec = a_request(
         numa_topology=a_guest(a_pinned_cell()), pci_requests=all_of(wanted(2)), vcpus=2
     )
-    alternates = Terms(alternates_lease=60)
-    found = ordered(table, spec, plan=plan, terms=alternates)
+    found = ordered(table, spec, plan=plan)
     (claim,) = found.claims
     (document,) = found.documents.values()
     assert document.generation == 7
