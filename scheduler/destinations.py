@@ -3,19 +3,22 @@
 """The walk of a request: view, decide, claim, answer; a lost race leads back to the view."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from inventory.claims import ClaimLost, Outdated, PartlyAnswered
 from inventory.engine import Database
 from inventory.orders import Claimed, Order
 from scheduler.answers import Answer, Answers
 from scheduler.attestation import Attestation, levels_for
+from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claiming import Claimer
-from scheduler.claiming.claimer import TooLate
+from scheduler.claiming.claimer import TooLate, forever
 from scheduler.claiming.groups import with_members
 from scheduler.claiming.orders import Asked, holdable, order_of
+from scheduler.claiming.timed_reads import TimedReads
 from scheduler.course import GIVEN_UP, NOTHING, PLACED, REPEATED, Course, Witness, witnessed
 from scheduler.decision.explaining import Explanation, Extent, explain, index_of
 from scheduler.decision.film import Film
@@ -64,6 +67,7 @@ class Destinations:
         self.claimer = claimer
         self.view = view
         self._database = database
+        self._threads = CachedThreadPool()
         self._max_attempts = max_attempts
         self._answers = Answers(default_zone)
         self._witnesses = (DecisionLog(), *witnesses)
@@ -82,7 +86,8 @@ class Destinations:
         course = Course(caller, asked.instance_uuids, time.monotonic())
         course.seconds["queue"] = deadline.waited()
         with witnessed(course, self._witnesses):
-            request = request_of(asked, caller, self._database, self._max_attempts)
+            reads = TimedReads(self._database, self._threads, deadline.left)
+            request = request_of(asked, caller, reads, self._max_attempts)
             if self.claimer is None or request.spec.is_rebuild:
                 return self._consumed(request, course)
             request = with_names(request, caller.request_id, asked.digest)
@@ -163,7 +168,8 @@ class Destinations:
 
     def _decided(self, walk: Walk, claimer: Claimer) -> tuple[Decision, Order | None, Answer]:
         """Decide, and take in the view what is about to be claimed."""
-        request = _brought_up_to_date(walk.request, walk.identity.uuids, claimer)
+        left = walk.deadline.left
+        request = _brought_up_to_date(walk.request, walk.identity.uuids, claimer, left)
         # Who draws the same again meets the same competitors.
         seed, holds = request.seed + walk.course.conflicts, claimer.terms.alternates
         request = replace(request, seed=seed, holds_alternates=holds)
@@ -271,9 +277,17 @@ class Destinations:
             yield hosts
 
 
-def _brought_up_to_date(request: Request, uuids: Collection[str], claimer: Claimer) -> Request:
-    """Return a request with what is known here of its group and of other schedulers."""
-    spec = with_members(request.spec, uuids, claimer.members)
+def _brought_up_to_date(
+    request: Request,
+    uuids: Collection[str],
+    claimer: Claimer,
+    left: Callable[[], float] = forever,
+) -> Request:
+    """Return a request with what is known here of its group and of other schedulers.
+
+    left returns for how many seconds somebody waits.
+    """
+    spec = with_members(request.spec, uuids, partial(claimer.members, left=left))
     return replace(request, spec=spec, choices=claimer.width.choices)
 
 

@@ -3,14 +3,15 @@
 """From what a caller asks to what is to be decided."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 from uuid import UUID, uuid5
 
+import sqlalchemy as sa
 from oslo_log import log
 
 from inventory import server_groups
-from inventory.engine import Database
 from scheduler.decision.pipeline import Request
 from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
@@ -19,6 +20,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import InvalidInput, NoValidHost
 
 LOG = log.getLogger(__name__)
+T = TypeVar("T")
 # A tenant may read it.
 ONLY_PLACEMENT = (
     "Resources of ports or accelerators are requested, which only placement can allocate."
@@ -27,8 +29,15 @@ ONLY_PLACEMENT = (
 _NAMES = UUID("6f4a2b9e-0d53-4c0b-9a27-5b1f8e3c7d64")
 
 
+class Reader(Protocol):
+    """What reads the database."""
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection)."""
+
+
 def request_of(
-    asked: SelectArguments, caller: RequestContext, database: Database, max_attempts: int
+    asked: SelectArguments, caller: RequestContext, database: Reader, max_attempts: int
 ) -> Request:
     """Return the request with the server group that its hint names.
 
@@ -87,7 +96,7 @@ def _refuse_what_only_placement_allocates(spec: RequestSpec, caller: RequestCont
     raise NoValidHost(ONLY_PLACEMENT)
 
 
-def _with_group(spec: RequestSpec, database: Database) -> RequestSpec:
+def _with_group(spec: RequestSpec, database: Reader) -> RequestSpec:
     """Return the spec with the server group that its hint names, if it brings none itself."""
     hint = spec.get_scheduler_hint("group")
     if spec.instance_group is not None or not hint:

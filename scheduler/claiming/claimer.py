@@ -15,6 +15,7 @@ from inventory.engine import Database, DatabaseUnavailable
 from inventory.orders import Claimed, Identity, Order
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claiming.orders import Terms
+from scheduler.claiming.timed_reads import TimedReads
 from scheduler.claiming.width import Width
 
 T = TypeVar("T")
@@ -127,13 +128,19 @@ class Claimer:
         return changed
 
     def members(
-        self, group: str, uuids: Collection[str], but: Collection[str], alternates: bool
+        self,
+        group: str,
+        uuids: Collection[str],
+        but: Collection[str],
+        alternates: bool,
+        left: Left = forever,
     ) -> Counter[str]:
         """Return how many members of a server group each host has, but for some instances.
 
-        alternates tells whether those count to which members may have to go.
+        alternates tells whether those count to which members may have to go, left for how long
+        somebody waits.
         """
-        found = self._database.read(
+        found = TimedReads(self._database, self._threads, left).read(
             lambda connection: claimed_groups.members(connection, group, uuids, alternates)
         )
         return claimed_groups.hosts_of(found, but)

@@ -3,6 +3,7 @@
 """No hosts, no tables, no database, no broker: a clear error within the deadline, and recovery."""
 
 import time
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.engine import Database
 from inventory.tables import services as table
+from scheduler.objects.instance_group import InstanceGroup
 from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
@@ -24,8 +26,8 @@ from tests.unit.scheduler.rpc import wire
 PATIENT = 30.0
 
 
-def _place(client: SchedulerClient, timeout: float = 30.0) -> str:
-    spec, uuids = a_request(vcpus=1), ["00000000-0000-0000-0000-000000000001"]
+def _place(client: SchedulerClient, timeout: float = 30.0, **asked: Any) -> str:
+    spec, uuids = a_request(vcpus=1, **asked), ["00000000-0000-0000-0000-000000000001"]
     ((chosen,),) = client.select_destinations(RequestContext(), spec, uuids, timeout=timeout)
     return chosen.service_host
 
@@ -102,8 +104,20 @@ def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
     assert scheduler.status is None
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"scheduler_hints": {"group": ["a group"]}},
+        {"instance_group": InstanceGroup("u", "affinity")},
+    ],
+)
 def test_a_hung_database_does_not_hang_a_request(
-    deployment: Deployment, database: Database, client: SchedulerClient, mariadb: MariaDB
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    mariadb: MariaDB,
+    asked: dict[str, Any],
 ) -> None:
     a_fleet(database, ["compute1"])
     deployment.scheduler(options={"scheduler": {"request_timeout": 2}})
@@ -112,7 +126,7 @@ def test_a_hung_database_does_not_hang_a_request(
     try:
         began = time.monotonic()
         with pytest.raises(ServiceUnavailable, match="database does not answer"):
-            _place(client)
+            _place(client, **asked)
         assert time.monotonic() - began < 5
     finally:
         mariadb.resume()
