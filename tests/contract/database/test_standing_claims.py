@@ -35,3 +35,21 @@ def test_a_late_answer_makes_no_moment_too_early(cloud, monkeypatch):
     rows, passed = cloud.read(work)
     assert rows == []
     assert passed >= timedelta(seconds=LATE)
+
+
+def test_a_member_of_a_cluster_that_waits_makes_no_moment_too_late(cloud, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(standing_claims, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class Waiting:
+        waits = LATE
+
+        def execute(self, *arguments):
+            clock[0] += self.waits
+            self.waits = 0.0
+            return connection.execute(*arguments)
+
+    with cloud.engine.connect() as connection:
+        before = connection.scalar(sa.select(utc_moment()))
+        _, zero = standing_claims.of(Waiting(), [a_uuid("one")])
+        assert abs(zero + timedelta(seconds=clock[0]) - before) < timedelta(seconds=LATE / 2)
