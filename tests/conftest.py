@@ -11,6 +11,7 @@ import pytest
 from oslo_service import backend
 
 from tests.fixtures import availability
+from tests.fixtures.daemons.galera import Galera
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -19,7 +20,7 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 # under both backends in processes of their own.
 backend.init_backend(backend.BackendType.THREADING)
 
-DAEMON_FIXTURES = {"rabbitmq", "mariadb", "libvirtd"}
+DAEMON_FIXTURES = {"rabbitmq", "mariadb", "galera", "libvirtd"}
 FUNCTIONAL = Path(__file__).parent / "functional"
 
 # No deadline: what a first example costs says more about the machine than about the code.
@@ -43,6 +44,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
     availability.require(availability.MARIADB)
     with MariaDB(tmp_path_factory.mktemp("mariadb")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def galera(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Galera]:
+    """A private cluster of three MariaDB servers; a test that breaks it makes it whole again."""
+    availability.require(availability.GALERA)
+    with Galera(tmp_path_factory.mktemp("galera")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
