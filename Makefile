@@ -102,10 +102,11 @@ bench: ## all that was promised of speed, measured beside Nova: 10 minutes, with
 
 SEED ?= 1
 MINUTES ?= 6
-chaos: ## storms of requests while things break, for MINUTES=6 from SEED=1 on
+STORMS ?=
+chaos: ## storms while things break, each for MINUTES=6 from SEED=1 on; STORMS="zones galera": only these
 	@tools/install-system-packages test
 	$(AGAIN) venv
-	$(BIN)/python -m benchmarks.storm --seed $(SEED) --minutes $(MINUTES)
+	$(BIN)/python -m benchmarks.storm --seed $(SEED) --minutes $(MINUTES) $(if $(STORMS),--storms $(STORMS))
 
 clean: ## remove .venv and everything else that was made
 	rm -rf .venv $(PEER) build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check a storm by what its callers wrote down and what is in the database, and by nothing else.
+"""Check a storm by what its callers and its operators wrote down and what is in the database.
 
-Every violation is a line, and the status is 1 then. See benchmarks.history for the logs.
+Every violation is a line, and the status is 1 then. See benchmarks.history and benchmarks.orders
+for the logs.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import check_answers, check_rows, history
+from benchmarks import check_answers, check_orders, check_rows, history, orders
 from benchmarks.history import REFUSED, Request, Size
 
 RESERVED = "0,512,0"
@@ -32,6 +33,7 @@ def checked(
     found = [
         *check_answers.violations(requests, reserved, calm, placed),
         *check_rows.violations(rows, requests, reserved, after_leases),
+        *check_orders.violations(requests, orders.read(logs), rows.claims, calm),
     ]
     return found, summary(requests, rows)
 

@@ -22,7 +22,7 @@ SELECT id, host, hypervisor_hostname AS node, vcpus, memory_mb, local_gb, vcpus_
 """
 CLAIMS = """
 SELECT id, instance_uuid, state, compute_node_id, host, node, request_id, group_uuid, vcpus,
-       memory_mb, disk_mb, expires_at
+       memory_mb, disk_mb, created_at, expires_at
   FROM allocations ORDER BY id
 """
 GUESTS = """

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What callers of a storm wrote down: each time that they asked, and each answer that came.
 
-A log has a line of JSON for each event. "asked" has request, build, attempt, instances, size and
-group; "answered" has request, build, attempt, outcome, reason and places; "unanswered" says that
-the caller stopped waiting for an attempt. The same request id with a higher build is the reschedule
-of an instance whose build has failed. All have at, in seconds of the callers' clock.
+A log has a line of JSON for each event. "asked" has request, build, attempt, instances, size,
+group and zone; "answered" has request, build, attempt, outcome, reason and places; "unanswered"
+says that the caller stopped waiting for an attempt. The same request id with a higher build is the
+reschedule of an instance whose build has failed. All have at, in seconds of the callers' clock.
 """
 
 import json
@@ -108,6 +108,7 @@ class Request:
     size: Size
     group: Group | None = None
     began: float = 0.0
+    zone: str | None = None
     attempts: int = 0
     given_up: int = 0
     after: "Request | None" = None
@@ -154,14 +155,22 @@ class Request:
 
 def read(paths: Iterable[Path]) -> list[Request]:
     """Return the requests of some logs in the order in which they were asked first."""
-    events = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    return collected(sorted(events, key=lambda event: event["at"]))
+    return collected(sorted(events(paths), key=lambda event: event["at"]))
 
 
-def collected(events: Iterable[Mapping[str, Any]]) -> list[Request]:
+def events(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield what is written in logs."""
+    for path in paths:
+        yield from map(json.loads, path.read_text().splitlines())
+
+
+def collected(told: Iterable[Mapping[str, Any]]) -> list[Request]:
     """Return the requests that events, in the order of their times, tell of."""
     found: dict[tuple[str, int], Request] = {}
-    for event in events:
+    for event in told:
+        # That is an operator's; see benchmarks.orders.
+        if event["event"] == "ordered":
+            continue
         key = event["request"], event["build"]
         if event["event"] == "asked":
             request = found.setdefault(key, _request(event))
@@ -201,7 +210,15 @@ def last_places(requests: Iterable[Request]) -> Iterator[tuple[str, Request, Pla
 def _request(event: Mapping[str, Any]) -> Request:
     group = Group(**event["group"]) if event["group"] else None
     size = Size(**event["size"])
-    return Request(event["request"], event["build"], event["instances"], size, group, event["at"])
+    return Request(
+        event["request"],
+        event["build"],
+        event["instances"],
+        size,
+        group,
+        began=event["at"],
+        zone=event.get("zone"),
+    )
 
 
 def _answer(event: Mapping[str, Any], heard: bool) -> Answer:

@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storms on schedulers that are real processes: calm ones for figures, broken ones for verdicts.
 
-A private RabbitMQ and MariaDB, one agent that plays all hosts, and schedulers of both backends.
-The status is 1 when anything was booked twice, leaked, or not answered.
+A private RabbitMQ and MariaDB, one agent that plays all hosts, and schedulers of both backends. In
+the storm "broken" processes are killed and connections cut; in "zones" three operators change zones
+and switch hosts without a pause; in "galera" they do so on a cluster whose members are late, frozen
+and killed, with a scheduler and an operator at each. The status is 1 when anything was booked
+twice, placed where it may not be, leaked, or not answered.
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -26,14 +30,21 @@ from benchmarks import program  # noqa: E402
 from benchmarks.check_history import shortened  # noqa: E402
 from benchmarks.figures import OURS, Case, Figure  # noqa: E402
 from benchmarks.storm import rounds, wishes  # noqa: E402
-from benchmarks.storm.cloud import Cloud, Fleet  # noqa: E402
+from benchmarks.storm.cloud import OPERATORS, Cloud, Fleet  # noqa: E402
+from benchmarks.storm.cluster import ClusterCloud, MemberFaults  # noqa: E402
 from benchmarks.storm.rounds import Round  # noqa: E402
+from tests.fixtures.daemons.galera import Galera  # noqa: E402
 from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
 from tests.fixtures.daemons.process import Guard  # noqa: E402
 from tests.fixtures.daemons.rabbitmq import RabbitMQ  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
 
 SCHEDULERS, CALLERS = 4, 200
+STORMS = ("calm", "broken", "zones", "galera")
+# Much room, so that zones and not figures decide.
+ROOMY = Fleet(hosts=60, vcpus=200, memory_mb=1_000_000, local_gb=100_000)
+# Seconds of a round on a database that nobody breaks, and faults of one on a cluster.
+QUIET, FAULTS = 30.0, 8
 VIOLATIONS = "violations"
 # What is asked is this much more than what has room.
 ASKED = 1 / 0.95
@@ -80,6 +91,21 @@ def a_cloud(directory: Path, fleet: Fleet, schedulers: int = SCHEDULERS) -> Iter
         yield cloud
 
 
+@contextmanager
+def a_cluster_cloud(directory: Path, fleet: Fleet) -> Iterator[ClusterCloud]:
+    """Yield a cloud that runs on a Galera cluster, a scheduler at each member."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(RabbitMQ(directory / "rabbitmq"))
+        cluster = stack.enter_context(Galera(directory / "galera"))
+        guard = stack.enter_context(Guard())
+        url = cluster.members[0].create_database("storm")
+        deployment = Deployment(directory, guard, broker.transport_url, url)
+        deployment.sync()
+        cloud = ClusterCloud(deployment, broker, cluster, fleet)
+        cloud.start(len(cluster.members))
+        yield cloud
+
+
 def calm(directory: Path, seed: int, hosts: int, schedulers: int) -> Iterator[Storm]:
     """Yield what comes of a storm for the last slots, and of one of server groups."""
     slots = Fleet(hosts=hosts, vcpus=8)
@@ -97,17 +123,52 @@ def calm(directory: Path, seed: int, hosts: int, schedulers: int) -> Iterator[St
 
 def broken(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
     """Yield what comes of rounds in which things break, for so many minutes."""
-    ends = time.monotonic() + 60 * minutes
     fleet = Fleet(hosts=200, vcpus=24)
     with a_cloud(directory, fleet) as cloud:
-        for number in count(1):
+        for number in _rounds(cloud, SCHEDULERS, minutes):
             log = directory / f"broken-{number}.log"
             found = rounds.broken(cloud, log, seed + number, faults=18, callers=CALLERS)
             case = {"hosts": fleet.hosts, "schedulers": SCHEDULERS, "callers": CALLERS}
             yield Storm(f"broken, round {number}, seed {seed + number}", case, found)
-            if time.monotonic() > ends:
-                return
-            cloud.start_schedulers(SCHEDULERS)
+
+
+def zones(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
+    """Yield what comes of rounds in which operators change zones, for so many minutes."""
+    with a_cloud(directory, ROOMY) as cloud:
+        for number in _rounds(cloud, SCHEDULERS, minutes):
+            found = rounds.ordered(cloud, _made(directory, number), seed + number, QUIET)
+            yield _of_zones(f"zones, round {number}, seed {seed + number}", cloud, found)
+
+
+def galera(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
+    """Yield the same while members of a cluster are late, frozen and killed."""
+    with a_cluster_cloud(directory, ROOMY) as cloud:
+        for number in _rounds(cloud, len(cloud.cluster.members), minutes):
+            breaker = MemberFaults(cloud, seed + number, FAULTS)
+            log = _made(directory, number)
+            found = rounds.ordered_and_broken(cloud, log, seed + number, breaker)
+            yield _of_zones(f"galera, round {number}, seed {seed + number}", cloud, found)
+
+
+def _rounds(cloud: Cloud, schedulers: int, minutes: float) -> Iterator[int]:
+    """Yield numbers of rounds for so many minutes, with schedulers that run."""
+    ends = time.monotonic() + 60 * minutes
+    for number in count(1):
+        yield number
+        if time.monotonic() > ends:
+            return
+        cloud.start_schedulers(schedulers)
+
+
+def _made(directory: Path, number: int) -> Path:
+    made = directory / f"round-{number}"
+    made.mkdir()
+    return made
+
+
+def _of_zones(name: str, cloud: Cloud, found: Round) -> Storm:
+    case = {"hosts": cloud.fleet.hosts, "schedulers": len(cloud.schedulers), "operators": OPERATORS}
+    return Storm(name, case, found)
 
 
 def told(name: str, found: Round) -> str:
@@ -132,12 +193,14 @@ def measure(asked: argparse.Namespace) -> list[Figure]:
 
 
 def _storms(directory: Path, asked: argparse.Namespace) -> Iterator[Storm]:
-    (directory / "calm").mkdir(parents=True)
-    hosts, schedulers = (24, 2) if asked.quick else (asked.hosts, SCHEDULERS)
-    yield from calm(directory / "calm", asked.seed, hosts, schedulers)
-    if asked.minutes:
-        (directory / "broken").mkdir()
-        yield from broken(directory / "broken", asked.seed, asked.minutes)
+    for name in asked.storms or (STORMS if asked.minutes else STORMS[:1]):
+        (directory / name).mkdir(parents=True)
+    if (directory / "calm").exists():
+        hosts, schedulers = (24, 2) if asked.quick else (asked.hosts, SCHEDULERS)
+        yield from calm(directory / "calm", asked.seed, hosts, schedulers)
+    for name, storm in {"broken": broken, "zones": zones, "galera": galera}.items():
+        if (directory / name).exists():
+            yield from storm(directory / name, asked.seed, asked.minutes)
 
 
 def violations(found: Sequence[Figure]) -> int:
@@ -151,11 +214,19 @@ def report(found: Sequence[Figure]) -> str:
 
 
 def main() -> int:
+    # What becomes of orders is in the logs of operators.
+    logging.getLogger("oslo_db").setLevel(logging.CRITICAL)
     options = program.parser(__doc__)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--hosts", type=int, default=100, help="Of the calm storms.")
     options.add_argument(
-        "--minutes", type=float, default=0, help="How long to break things; 0: not."
+        "--minutes", type=float, default=0, help="How long each storm but the calm one lasts."
+    )
+    options.add_argument(
+        "--storms",
+        nargs="*",
+        choices=STORMS,
+        help="Which; all by default, or with --minutes 0 the calm one.",
     )
     options.add_argument("--keep", type=Path, help="An empty directory for logs, which stay there.")
     return 1 if violations(program.run(options, measure, report)) else 0

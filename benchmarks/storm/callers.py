@@ -116,6 +116,7 @@ class Callers:
             instances=wish.instances,
             size=asdict(wish.size),
             group=asdict(wish.group) if wish.group else None,
+            zone=wish.zone,
         )
         message_id = self._wire.send(asking.call, self._patience.attempt)
         self._sent[message_id] = asking, build, attempt

@@ -20,6 +20,8 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
 
 BACKENDS = ("eventlet", "threading")
+# Operators at work at the same time.
+OPERATORS = 3
 PATIENCE = 60.0
 AGENT = "storm"
 RESERVED = Size(memory_mb=512)
@@ -42,7 +44,10 @@ class Fleet:
 
 
 class Cloud:
-    """Processes of one deployment that can be killed, paused and cut off, and come back."""
+    """Processes of one deployment that can be killed, paused and cut off, and come back.
+
+    check_url is where the database is looked at, and operators_urls where operators work on it.
+    """
 
     def __init__(
         self, deployment: Deployment, broker: RabbitMQ, server: MariaDB, fleet: Fleet
@@ -51,6 +56,8 @@ class Cloud:
         self.schedulers: dict[int, Process] = {}
         self.agent: Process
         self.options: Mapping[str, Mapping[str, Any]] = {}
+        self.check_url = deployment.database_url
+        self.operators_urls = [deployment.database_url] * OPERATORS
 
     def start(
         self, schedulers: int, options: Mapping[str, Mapping[str, Any]] | None = None
@@ -75,7 +82,12 @@ class Cloud:
     def start_scheduler(self, number: int) -> None:
         backend = BACKENDS[number % len(BACKENDS)]
         name = f"scheduler{number + 1}"
-        self.schedulers[number] = self.deployment.scheduler(backend, self.options, name=name)
+        options = self.options_of(number)
+        self.schedulers[number] = self.deployment.scheduler(backend, options, name=name)
+
+    def options_of(self, number: int) -> Mapping[str, Mapping[str, Any]]:
+        """Return the options of a scheduler."""
+        return self.options
 
     def start_agent(self) -> None:
         fleet = self.fleet

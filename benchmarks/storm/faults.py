@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -45,11 +45,11 @@ class Fault:
     seconds: float
 
 
-def plan(seed: int, schedulers: int) -> Iterator[Fault]:
+def plan(seed: int, schedulers: int, kinds: Sequence[str] = KINDS) -> Iterator[Fault]:
     """Yield faults without end: each kind once in some order, then again in another one."""
     chance = random.Random(seed)
     while True:
-        for kind in chance.sample(KINDS, len(KINDS)):
+        for kind in chance.sample(kinds, len(kinds)):
             yield Fault(
                 kind,
                 chance.randrange(schedulers),
@@ -87,10 +87,12 @@ def _send(pids: Iterable[int], signum: int) -> None:
 class Faults(threading.Thread):
     """Breaks a cloud as planned, so often or until told to stop, and leaves it whole."""
 
+    kinds: Sequence[str] = KINDS
+
     def __init__(self, cloud: Cloud, seed: int, number: int) -> None:
         super().__init__(name="faults", daemon=True)
         self._cloud, self._stopped = cloud, threading.Event()
-        self._plan = list(islice(plan(seed, len(cloud.schedulers)), number))
+        self._plan = list(islice(plan(seed, len(cloud.schedulers), self.kinds), number))
         self.done: Counter[str] = Counter()
         self.error: BaseException | None = None
 

@@ -5,8 +5,10 @@
 The leases are ended by hand, by a date in the rows, so that a round takes as long as its requests.
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from benchmarks.storm.callers import Callers, Patience
 from benchmarks.storm.cloud import Cloud
 from benchmarks.storm.faults import Faults
 from benchmarks.storm.figures import Figures, Logs
+from benchmarks.storm.operators import NAMES, OUTSIDE, Operators
 from benchmarks.storm.wishes import Wish
 
 # A caller asks again soon: what it asked may be lost. Seconds.
@@ -42,7 +45,7 @@ def calm(
     with Callers(cloud.broker.transport_url, log) as crowd:
         crowd.run(asked, callers)
         crowd.collect()
-    return _checked(cloud, log, logs, calm=True, placed=placed)
+    return _checked(cloud, [log], logs, calm=True, placed=placed)
 
 
 def broken(cloud: Cloud, log: Path, seed: int, faults: int, callers: int = 200) -> Round:
@@ -60,20 +63,62 @@ def broken(cloud: Cloud, log: Path, seed: int, faults: int, callers: int = 200) 
         # changes any more.
         cloud.stop_schedulers()
         crowd.collect()
-    found = _checked(cloud, log, logs)
+    found = _checked(cloud, [log], logs)
     found.faults = breaker.done
     return found
 
 
+def ordered(cloud: Cloud, directory: Path, seed: int, seconds: float, callers: int = 60) -> Round:
+    """Return what comes of requests for zones while operators change these and nothing breaks."""
+    logs = Logs(each.log for each in cloud.schedulers.values())
+    ends = time.monotonic() + seconds
+    with _zoned(cloud, directory, seed, Patience()) as (crowd, written):
+        crowd.run(_wishes(cloud, seed), callers, stop=lambda: time.monotonic() > ends)
+    return _checked(cloud, written, logs, calm=True)
+
+
+def ordered_and_broken(
+    cloud: Cloud, directory: Path, seed: int, breaker: Faults, callers: int = 60
+) -> Round:
+    """Return the same while things break."""
+    logs = Logs(each.log for each in cloud.schedulers.values())
+    with _zoned(cloud, directory, seed, IMPATIENT) as (crowd, written):
+        breaker.start()
+        try:
+            crowd.run(_wishes(cloud, seed), callers, stop=lambda: not breaker.is_alive())
+        finally:
+            breaker.stop()
+    found = _checked(cloud, written, logs)
+    found.faults = breaker.done
+    return found
+
+
+@contextmanager
+def _zoned(
+    cloud: Cloud, directory: Path, seed: int, patience: Patience
+) -> Iterator[tuple[Callers, list[Path]]]:
+    """Yield callers, with operators at work, and the logs of all; then stop the schedulers."""
+    log = directory / "callers.log"
+    with Callers(cloud.broker.transport_url, log, patience, seed) as crowd:
+        with Operators(cloud, directory) as operators:
+            yield crowd, [log, *operators.logs]
+        cloud.stop_schedulers()
+        crowd.collect()
+
+
+def _wishes(cloud: Cloud, seed: int) -> Iterator[Wish]:
+    return wishes.zoned(seed, cloud.fleet.names, (*NAMES, OUTSIDE))
+
+
 def _checked(
-    cloud: Cloud, log: Path, logs: Logs, calm: bool = False, placed: int | None = None
+    cloud: Cloud, written: Sequence[Path], logs: Logs, calm: bool = False, placed: int | None = None
 ) -> Round:
     """Check at once, end the leases, and check again."""
-    url, reserved = cloud.deployment.database_url, cloud.fleet.reserved
+    url, reserved = cloud.check_url, cloud.fleet.reserved
     violations, told = check_history.checked(
-        [log], url, reserved=reserved, calm=calm, placed=placed
+        written, url, reserved=reserved, calm=calm, placed=placed
     )
-    found = Round(figures.of(history.read([log]), logs.texts()), told, violations)
+    found = Round(figures.of(history.read(written), logs.texts()), told, violations)
     if not cloud.end_leases(AUDITED):
         found.violations.append("leaked: the agent has not given back all claims in time")
     # The answers were looked at already.

@@ -4,7 +4,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +43,7 @@ class Wish:
     members: tuple[str, ...] = ()
     host: str | None = None
     failing: int = 0
+    zone: str | None = None
 
     @property
     def size(self) -> Size:
@@ -60,6 +61,7 @@ class Wish:
             project_id="storm",
             user_id="storm",
         )
+        spec.availability_zone = self.zone
         if self.host:
             spec.requested_destination = Destination(host=self.host, node=self.host)
         if self.failing:
@@ -116,6 +118,15 @@ def mixed(seed: int, hosts: Sequence[str]) -> Iterator[Wish]:
             many = chance.choice((1, 1, 1, 2, 3, 5))
             uuids = tuple(_uuid(chance) for _ in range(many))
             yield Wish(_request_id(chance), uuids, chance.choices(FLAVORS, WEIGHTS)[0])
+
+
+def zoned(seed: int, hosts: Sequence[str], zones: Sequence[str]) -> Iterator[Wish]:
+    """Yield the same, two thirds of those that may go anywhere for one of these zones."""
+    chance = random.Random(f"zoned {seed}")
+    for wish in mixed(seed, hosts):
+        anywhere = wish.group is None and wish.host is None
+        zone = chance.choice(zones) if anywhere and chance.random() < 2 / 3 else None
+        yield replace(wish, zone=zone)
 
 
 def _group_of(chance: random.Random, number: int) -> list[Wish]:

@@ -70,8 +70,10 @@ class Forger:
         group: Group | None = None,
         build: int = 1,
         attempt: int = 1,
+        zone: str | None = None,
     ) -> None:
         more = {"instances": uuids, "size": asdict(size), "group": group and asdict(group)}
+        more["zone"] = zone
         self._write("asked", request, build=build, attempt=attempt, **more)
 
     def answered(
@@ -86,6 +88,13 @@ class Forger:
         places = [{"host": each, "node": each, "limits": LIMITS} for each in hosts]
         more = {"outcome": outcome, "reason": reason, "places": places}
         self._write("answered", request, build=build, attempt=attempt, **more)
+
+    def ordered(self, host: str, what: str, value: Any, **more: Any) -> None:
+        """Write an order that an operator gave when nothing else happened, unless more says so."""
+        began, at = next(self._moments), next(self._moments)
+        line = {"event": "ordered", "host": host, "what": what, "value": value}
+        with self.log.open("a") as log:
+            log.write(json.dumps({**line, "began": began, "at": at, **more}) + "\n")
 
     def unanswered(self, request: str, build: int = 1, attempt: int = 1) -> None:
         self._write("unanswered", request, build=build, attempt=attempt)

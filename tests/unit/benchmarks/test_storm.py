@@ -3,13 +3,14 @@
 """Tests of benchmarks.storm: what a seed leads to, and what is made of the logs."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from benchmarks.history import Answer, Place, Request, Size
-from benchmarks.storm import faults, figures, wishes
+from benchmarks.storm import cluster, faults, figures, wishes
 from benchmarks.storm.figures import Figures, Logs
 from scheduler.rpc.codec import decode_select_arguments
 
@@ -22,6 +23,7 @@ HOSTS = [f"host-{number}" for number in range(20)]
         lambda seed: wishes.slots(seed, 50),
         lambda seed: wishes.grouped(seed, 10, 5),
         lambda seed: islice(wishes.mixed(seed, HOSTS), 200),
+        lambda seed: islice(wishes.zoned(seed, HOSTS, ("east", "west")), 200),
     ],
 )
 def test_the_same_seed_asks_for_the_same_and_another_for_something_else(asked) -> None:
@@ -41,7 +43,7 @@ def test_different_storms_of_one_seed_have_nothing_in_common() -> None:
 
 
 def test_what_is_asked_for_is_what_the_log_says() -> None:
-    for wish in islice(wishes.mixed(1, HOSTS), 300):
+    for wish in islice(wishes.zoned(1, HOSTS, ("east", "west")), 300):
         asked = decode_select_arguments(wish.arguments([("host-1", "host-1")]))
         spec = asked.spec
         assert tuple(asked.instance_uuids) == wish.instances
@@ -51,6 +53,7 @@ def test_what_is_asked_for_is_what_the_log_says() -> None:
             assert spec.instance_group.policy == wish.group.policy
             assert spec.instance_group.rules.get("max_server_per_host", 1) == wish.group.most
             assert set(wish.instances) <= set(spec.instance_group.members)
+        assert spec.availability_zone == wish.zone
         if wish.failing:
             assert [each.host for each in spec.retry.hosts] == ["host-1"]
 
@@ -68,14 +71,23 @@ def test_there_is_something_of_everything() -> None:
     assert any(each.failing for each in found)
 
 
-def test_the_same_seed_breaks_the_same_and_everything_once_in_a_while() -> None:
+def test_requests_for_zones_are_those_that_may_go_anywhere() -> None:
+    found = list(islice(wishes.zoned(1, HOSTS, ("east", "west")), 500))
+    assert {each.zone for each in found} == {"east", "west", None}
+    assert not any(each.zone and (each.group or each.host) for each in found)
+
+
+@pytest.mark.parametrize("kinds", [faults.KINDS, cluster.KINDS])
+def test_the_same_seed_breaks_the_same_and_everything_once_in_a_while(
+    kinds: Sequence[str],
+) -> None:
     def planned(seed: int) -> list[faults.Fault]:
-        return list(islice(faults.plan(seed, 4), 2 * len(faults.KINDS)))
+        return list(islice(faults.plan(seed, 4, kinds), 2 * len(kinds)))
 
     assert planned(1) == planned(1)
     assert planned(1) != planned(2)
-    for half in (planned(1)[: len(faults.KINDS)], planned(1)[len(faults.KINDS) :]):
-        assert sorted(each.kind for each in half) == sorted(faults.KINDS)
+    for half in (planned(1)[: len(kinds)], planned(1)[len(kinds) :]):
+        assert sorted(each.kind for each in half) == sorted(kinds)
 
 
 def test_figures() -> None:
