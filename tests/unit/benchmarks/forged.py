@@ -91,10 +91,10 @@ class Forger:
 
     def ordered(self, host: str, what: str, value: Any, **more: Any) -> None:
         """Write an order that an operator gave when nothing else happened, unless more says so."""
-        began, at = next(self._moments), next(self._moments)
+        times = {} if "began" in more else {name: next(self._moments) for name in ("began", "at")}
         line = {"event": "ordered", "host": host, "what": what, "value": value}
         with self.log.open("a") as log:
-            log.write(json.dumps({**line, "began": began, "at": at, **more}) + "\n")
+            log.write(json.dumps({**line, **times, **more}) + "\n")
 
     def unanswered(self, request: str, build: int = 1, attempt: int = 1) -> None:
         self._write("unanswered", request, build=build, attempt=attempt)
