@@ -42,9 +42,9 @@ from tests.fixtures.deployment import Deployment  # noqa: E402
 SCHEDULERS, CALLERS = 4, 200
 STORMS = ("calm", "broken", "zones", "galera")
 # Much room, so that zones and not figures decide.
-ROOMY = Fleet(hosts=60, vcpus=200, memory_mb=1_000_000, local_gb=100_000)
+ROOMY = Fleet(hosts=80, vcpus=200, memory_mb=1_000_000, local_gb=100_000)
 # Seconds of a round on a database that nobody breaks, and faults of one on a cluster.
-QUIET, FAULTS = 30.0, 8
+QUIET, FAULTS = 30.0, 12
 VIOLATIONS = "violations"
 # What is asked is this much more than what has room.
 ASKED = 1 / 0.95

@@ -18,6 +18,8 @@ IN_ORDER = "&init_command=SET%20SESSION%20wsrep_sync_wait%3D1"
 KINDS = (
     "a late member",
     "a late member",
+    "a late member",
+    "a late member",
     "kill a member",
     "freeze a member",
     "kill a scheduler",
@@ -64,7 +66,7 @@ class MemberFaults(Faults):
 
     def _late_member(self, fault: Fault) -> None:
         with self._cluster.late(self._cluster.members[fault.target]):
-            self._stopped.wait(4 * fault.seconds)
+            self._stopped.wait(2 * fault.seconds)
 
     def _kill_member(self, fault: Fault) -> None:
         member = self._cluster.members[fault.target]

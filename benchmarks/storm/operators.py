@@ -26,7 +26,8 @@ from tests.databases import a_conf
 # Each is an aggregate, too. A host that is in none of them is in the zone "nova".
 OUTSIDE = "nova"
 NAMES = ("east", "west")
-HOSTS = 10
+# Of each. What comes of an order is seen while a host is left alone: until the others had theirs.
+HOSTS = 20
 # Seconds after which an operator tries again whose database was not available.
 PAUSE = 0.2
 Work = Callable[[sa.Connection], Any]

@@ -43,7 +43,7 @@ ZONES = Zones("nova")
 FIRST, SECOND = a_uuid("first"), a_uuid("second")
 NODES = "SELECT id FROM compute_nodes"
 # Of orders of each of the operators.
-ROUNDS = 40
+ROUNDS = 20
 # For how long a member is late at the most, in seconds.
 LATE = 3.0
 Act = Callable[[], Any]
