@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's fake driver with a host of a real size, whose guests others can see in a file."""
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import nova.conf
+from nova.virt import fake
+
+CONF = nova.conf.CONF
+# Builds are side by side.
+_LOCK = threading.Lock()
+
+
+class RecordedDriver(fake.FakeDriver):
+    """Keeps its guests in a file HOST.guests; what comes while there is HOST.failing fails."""
+
+    vcpus = 64
+    memory_mb = 65536
+    local_gb = 1000
+
+    def spawn(self, context: Any, instance: Any, *arguments: Any, **words: Any) -> None:
+        _fail_if_told()
+        super().spawn(context, instance, *arguments, **words)
+        self._keep(instance)
+
+    def destroy(self, context: Any, instance: Any, *arguments: Any, **words: Any) -> None:
+        super().destroy(context, instance, *arguments, **words)
+        self._drop(instance)
+
+    def finish_migration(self, context: Any, migration: Any, instance: Any, *rest: Any) -> None:
+        _fail_if_told()
+        super().finish_migration(context, migration, instance, *rest)
+        self._keep(instance)
+
+    def confirm_migration(self, context: Any, migration: Any, instance: Any, network: Any) -> None:
+        super().confirm_migration(context, migration, instance, network)
+        self._drop(instance)
+
+    def _keep(self, instance: Any) -> None:
+        names = ("uuid", "display_name", "vcpus", "memory_mb", "root_gb")
+        with _LOCK:
+            guest = {each: instance[each] for each in names}
+            self._write({**self._guests(), instance.uuid: guest})
+
+    def _drop(self, instance: Any) -> None:
+        with _LOCK:
+            self._write({u: each for u, each in self._guests().items() if u != instance.uuid})
+
+    def _guests(self) -> dict[str, Any]:
+        path = Path(f"{CONF.host}.guests")
+        guests: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return guests
+
+    def _write(self, guests: dict[str, Any]) -> None:
+        new = Path(f"{CONF.host}.new")
+        new.write_text(json.dumps(guests))
+        os.replace(new, f"{CONF.host}.guests")
+
+
+def _fail_if_told() -> None:
+    if Path(f"{CONF.host}.failing").exists():
+        raise RuntimeError("everything fails here")
