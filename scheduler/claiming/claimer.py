@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from inventory import allocations, claimed_groups, claims
 from inventory.claims import ClaimLost, GroupUnlisted
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.engine import Database
 from inventory.orders import Claimed, Identity, Order
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claiming.orders import Terms
-from scheduler.claiming.timed_reads import TimedReads
+from scheduler.claiming.timed_reads import TimedReads, in_time
 from scheduler.claiming.width import Width
 
 T = TypeVar("T")
@@ -91,28 +91,18 @@ class Claimer:
         return found
 
     def _written(self, work: Callable[[sa.Connection], T], left: Left) -> T:
-        """Return what work does in a transaction, if somebody still waits for it then.
+        """Return what work does in a transaction, if somebody still waits for it then."""
 
-        A database that hangs must not hang who waits: the transaction is left to itself then, and
-        comes too late.
-        """
-
-        def in_time(connection: sa.Connection) -> T:
+        def wanted(connection: sa.Connection) -> T:
             found = work(connection)
             if left() <= 0:
                 raise TooLate()
             return found
 
         seconds = left()
-        if seconds == math.inf:
-            return self._database.write(in_time)
         if seconds <= 0:
             raise TooLate()
-        future = self._threads.run(lambda: self._database.write(in_time))
-        try:
-            return future.result(seconds)
-        except TimeoutError:
-            raise DatabaseUnavailable(f"no answer within {seconds:.1f} s") from None
+        return in_time(self._threads, seconds, lambda: self._database.write(wanted))
 
     def is_pending(self, uuid: str) -> bool:
         """Tell whether an instance has a claim that is not confirmed."""

@@ -14,6 +14,19 @@ from scheduler.cached_thread_pool import CachedThreadPool
 T = TypeVar("T")
 
 
+def in_time(threads: CachedThreadPool, seconds: float, work: Callable[[], T]) -> T:
+    """Return work(), which asks the database; it is left to itself after so many seconds.
+
+    A database that hangs must not hang who waits. Raises DatabaseUnavailable then.
+    """
+    if seconds == math.inf:
+        return work()
+    try:
+        return threads.run(work).result(max(0.0, seconds))
+    except TimeoutError:
+        raise DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s") from None
+
+
 class TimedReads:
     """Reads as Database does, in threads that are left to themselves where the database hangs.
 
@@ -29,11 +42,4 @@ class TimedReads:
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Return work(connection); raises DatabaseUnavailable, also when nobody waits any more."""
-        seconds = self._left()
-        if seconds == math.inf:
-            return self._database.read(work)
-        seconds = max(0.0, seconds)
-        try:
-            return self._threads.run(lambda: self._database.read(work)).result(seconds)
-        except TimeoutError:
-            raise DatabaseUnavailable(f"no answer within {seconds:.1f} s") from None
+        return in_time(self._threads, self._left(), lambda: self._database.read(work))
