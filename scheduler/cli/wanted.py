@@ -12,10 +12,12 @@ from scheduler.cli.base import checked_together, pair, positive
 from scheduler.decision.largest import CEILING
 from scheduler.objects.destination import Destination
 from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
+from scheduler.objects.image_meta import ImageMeta
 from scheduler.objects.instance_group import APART, POLICIES, InstanceGroup
+from scheduler.objects.kinds import read_under
 from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.rpc.codec.image_properties import IMAGE_PROPERTIES
 
 _FORM = "[NAME=]VCPUS,RAM_MB,DISK_GB"
 _PAIRS = {
@@ -154,12 +156,13 @@ def requests(asked: Any, aggregates: list[AggregateRecord]) -> list[RequestSpec]
 def request(asked: Any, size: Flavor) -> RequestSpec:
     """Return the request for one instance of a size, of the arguments of add_conditions().
 
-    Raises Malformed for extra specs that are not understood.
+    Raises Malformed for extra specs and properties of images that are not understood.
     """
     hints: dict[str, list[str]] = {}
     for key, value in asked.hint:
         hints.setdefault(key, []).append(value)
-    properties = ImageMetaProps(dict(asked.image_property))
+    # As callers of schedulers write them, by the names of Glance as well.
+    properties = read_under("image property", IMAGE_PROPERTIES.read, dict(asked.image_property))
     whole = RequestSpec(
         flavor=size,
         image=ImageMeta(properties=properties) if asked.image_property else None,

@@ -154,7 +154,7 @@ def test_what_no_filter_bounds_is_told(command, url, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "asked", ["--extra-spec=resources:VGPU=1", "--image-property=traits_required=CUSTOM_GOLD"]
+    "asked", ["--extra-spec=resources:VGPU=1", "--image-property=trait:CUSTOM_GOLD=required"]
 )
 def test_what_only_placement_can_judge_is_told(command, asked):
     done = command.run("capacity", SMALL, asked, "--largest")
@@ -172,6 +172,11 @@ def test_filters_that_are_implied_count(command, url, tmp_path):
     [
         (["--flavor=1,2"], 2, "'1,2' is not of the form [NAME=]VCPUS,RAM_MB,DISK_GB"),
         (["--flavor=1,2,-3"], 2, "'1,2,-3': a size is below 0 or above 2147483647"),
+        (
+            [SMALL, "--image-property=hw_cpu_cores=many"],
+            1,
+            "image property.hw_cpu_cores: 'many' is not a whole number",
+        ),
         (["--flavor=0,0,0"], 2, "--flavor: '0,0,0' takes nothing of a host"),
         ([SMALL, "--max=0"], 2, "argument --max: '0' is not a whole number"),
         ([SMALL, "--limit=x"], 2, "argument --limit: 'x' is not a whole number"),
