@@ -89,7 +89,9 @@ def test_a_cold_migration_is_tried_on_its_alternates(newest_moved: Moved) -> Non
     result = moved.cloud.ask(moved.nova, [moved.uuid], build=True, **words)
     ((chosen, *alternates),), (build,) = result["answer"], result["builds"]
     hosts = [each["service_host"] for each in (chosen, *alternates)]
-    assert sorted([moved.source, *hosts]) == moved.zone.hosts
+    # There is room for 24 more: for one in twenty an alternate is held.
+    assert len(hosts) == 2
+    assert {*hosts} < {*moved.zone.hosts} - {moved.source}
     assert [each["host"] for each in build["tried"]] == hosts
     assert {each["zone"] for each in build["tried"]} == {moved.zone.name}
     assert {each["cell_uuid"] for each in (chosen, *alternates)} == {CELL}
