@@ -6,8 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
-from inventory import services
+from inventory import services, tables
 from inventory.engine import Database
 from scheduler.rpc.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
@@ -65,10 +66,15 @@ def test_simple(deployment: Deployment, cloud: Database, client: SchedulerClient
 def test_caching(deployment: Deployment, cloud: Database, client: SchedulerClient) -> None:
     start(deployment, "caching_scheduler", driver_task_period=600)
     assert len(ask(client)) == 1
-    for number in (1, 2, 3):
-        disable(cloud, number)
+    long_ago = sa.update(tables.services).values(last_seen_up=sa.text("'2000-01-01 00:00:00'"))
+    cloud.write(lambda connection: connection.execute(long_ago))
     # Nobody has looked since.
     assert len(ask(client)) == 1
+    # No claim is made against what operators say, whatever is known of it.
+    for number in (1, 2, 3):
+        disable(cloud, number)
+    with pytest.raises(NoValidHost):
+        ask(client)
 
 
 def test_multi(deployment: Deployment, cloud: Database, client: SchedulerClient) -> None:
