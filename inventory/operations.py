@@ -123,7 +123,8 @@ def delete(
     row = _service(connection, host, binary)
     _refuse_living(row, limit)
     if binary == services.COMPUTE[0]:
-        _leave_aggregates(connection, row.host)
+        # As orders for aggregates do, which write it first and then the rest.
+        revisions.lock(connection, revisions.AGGREGATES)
     services.delete(connection, row)
     gone: list[str] = []
     if binary == services.COMPUTE[0]:
@@ -131,6 +132,7 @@ def delete(
         _refuse_needed(connection, row.host, forget_guests)
         for node in gone:
             instances.replace(connection, row.host, node, [])
+        _leave_aggregates(connection, row.host)
     return {"host": row.host, "binary": row.binary, "deleted_nodes": gone}
 
 
@@ -215,8 +217,6 @@ def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) ->
 
 
 def _leave_aggregates(connection: sa.Connection, host: str) -> None:
-    here = aggregate_hosts.c.host == host
-    # As orders for aggregates do, which write the revision first and then the rest.
-    if connection.scalar(sa.select(sa.func.count()).select_from(aggregate_hosts).where(here)):
+    left = connection.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
+    if left.rowcount:
         revisions.advance(connection, revisions.AGGREGATES)
-        connection.execute(sa.delete(aggregate_hosts).where(here))

@@ -29,6 +29,15 @@ def current_and_now(connection: sa.Connection) -> tuple[dict[str, int], datetime
     return {row.name: row.revision for row in rows if row.name is not None}, rows[0].now
 
 
+def lock(connection: sa.Connection, name: str) -> None:
+    """Let nobody else count changes of the named table until the transaction ends.
+
+    It only keeps to the order in which rows are locked: a cluster does not replicate it.
+    """
+    query = sa.select(revisions.c.revision).where(revisions.c.name == name)
+    connection.execute(query.with_for_update())
+
+
 def advance(connection: sa.Connection, name: str) -> None:
     """Count one more change of the named table, in the transaction that makes it."""
     statement = (

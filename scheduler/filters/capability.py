@@ -26,6 +26,7 @@ _NOT_IN_NOVA = frozenset(
         "forced_down",
         "generation",
         "heartbeat_age",
+        "held_alternates",
         "last_seen",
         "node_id",
         "service_disabled",

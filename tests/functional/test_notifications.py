@@ -12,7 +12,9 @@ from typing import Any
 
 import kombu
 import pytest
+import sqlalchemy as sa
 
+from inventory import tables
 from tests.fixtures.amqp_caller import EXCHANGE
 from tests.fixtures.captured_fleet import Replaying, replaying, with_cell
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -121,7 +123,12 @@ def served(
 ) -> Iterator[Replaying]:
     """A scheduler that tells in both formats."""
     directory = tmp_path_factory.mktemp("notifications")
-    with replaying(rabbitmq, mariadb, directory, sending("both")) as found:
+    isolating = {"scheduler": {"enable_isolated_aggregate_filtering": True}}
+    with replaying(rabbitmq, mariadb, directory, sending("both") | isolating) as found:
+        # The image of the full request requires it.
+        trait = {"aggregate_id": 1, "key": "trait:HW_CPU_X86_AVX2", "value": "required"}
+        insert = sa.insert(tables.aggregate_metadata).values(trait)
+        found.fleet.database.write(lambda connection: connection.execute(insert))
         yield found
 
 

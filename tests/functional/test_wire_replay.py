@@ -26,9 +26,9 @@ FILTERS = (
     "ComputeFilter,AvailabilityZoneFilter,RetryFilter,ComputeCapabilitiesFilter,"
     "ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
 )
-# The real server left limits to Placement.
-UNBOUNDED = {"claims": {"bounded_resources": ""}}
-OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}} | UNBOUNDED
+# The real server left limits, and who holds room on alternates, to Placement.
+AS_PLACEMENT_CLAIMS = {"claims": {"bounded_resources": "", "alternates": False}}
+OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}} | AS_PLACEMENT_CLAIMS
 LIMITING = "RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
 LIMITED = wire.names("call_*limits")
 REFUSED = wire.names("call_*novalidhost")
@@ -252,7 +252,8 @@ def _change(sample: dict[str, Any], **fields: Any) -> None:
 @contextmanager
 def _limiting(cloud: Replaying) -> Iterator[None]:
     """Let a scheduler whose filters set limits run besides the other, to be called by its name."""
-    options = {"filter_scheduler": {"enabled_filters": f"{FILTERS},{LIMITING}"}} | UNBOUNDED
+    filters = {"enabled_filters": f"{FILTERS},{LIMITING}"}
+    options = {"filter_scheduler": filters} | AS_PLACEMENT_CLAIMS
     process = cloud.deployment.scheduler(name="limiting", options=with_cell(options))
     try:
         yield

@@ -168,10 +168,10 @@ def test_a_password_that_breaks_the_url_is_not_told(
     conf.set_override("transport_url", url)
     agent = Bus(conf, [Echo()])
     agent.start()
-    assert wait_until(lambda: "as %23 or %2F" in caplog.text, PATIENCE)
+    assert wait_until(lambda: "as %23" in caplog.text, PATIENCE)
     agent.stop()
     assert "secret" not in caplog.text
-    with pytest.raises(oslo_messaging.exceptions.MessagingException, match="as %23 or %2F"):
+    with pytest.raises(oslo_messaging.exceptions.MessagingException, match="as %23"):
         HostClient(conf)
 
 
