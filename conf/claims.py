@@ -76,6 +76,18 @@ is tried again may then take room that was given to another instance; compute ho
 refuse that.
 """,
     ),
+    cfg.BoolOpt(
+        "ask_conductor",
+        mutable=True,
+        default=True,
+        help="""
+Ask Nova's conductor about instances whose claims nobody has come for within seconds, and give back
+the claims of those that have failed or are deleted.
+
+It is asked over RPC, at transport_url. Where no conductor answers, as in clouds without Nova, it is
+asked again after 10 minutes only. When this is off such claims are held until their lease ends.
+""",
+    ),
 ]
 
 

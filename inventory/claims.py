@@ -113,7 +113,7 @@ def make_way(connection: sa.Connection, identity: Identity, lease: float) -> Cla
     repeated = _repeated(connection, standing, identity, lease)
     if repeated is not None:
         return repeated
-    left = _give_back(connection, standing)
+    left = give_back(connection, standing)
     return Claimed([], left=left) if left else None
 
 
@@ -167,7 +167,7 @@ def release(connection: sa.Connection, uuids: Collection[str], host: str | None 
     if host is not None:
         here = [row for row in standing if row.host == host and row.state != CONFIRMED]
         standing = _no_later_than(here, standing)
-    return _give_back(connection, standing)
+    return give_back(connection, standing)
 
 
 def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
@@ -179,7 +179,7 @@ def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> set[
     """
     standing, _ = standing_claims.of(connection, uuids)
     confirmed = [row for row in standing if row.state == CONFIRMED]
-    return _give_back(connection, _no_later_than(confirmed, standing))
+    return give_back(connection, _no_later_than(confirmed, standing))
 
 
 def _no_later_than(
@@ -194,7 +194,11 @@ def _no_later_than(
     ]
 
 
-def _give_back(connection: sa.Connection, standing: Iterable[sa.Row[Any]]) -> set[int]:
+def give_back(connection: sa.Connection, standing: Iterable[sa.Row[Any]]) -> set[int]:
+    """Give back claims that were read before, but for confirmed ones; return the changed nodes.
+
+    Raises ClaimLost when one of them has changed or ended since.
+    """
     old = [row for row in standing if row.state != CONFIRMED]
     changes = claimed_nodes.changes(old)
     claimed_nodes.write(connection, changes, old)

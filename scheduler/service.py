@@ -17,6 +17,7 @@ from inventory import claimed_groups, heartbeat, migrations, services
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
 from scheduler import attestation, bounding_filters, plugins
+from scheduler.claim_reconciler import ClaimReconciler
 from scheduler.claiming import Claimer, Terms
 from scheduler.claiming.release_queue import ReleaseQueue
 from scheduler.course import Witness
@@ -34,6 +35,7 @@ from scheduler.rpc.changes_endpoint import ChangesEndpoint
 from scheduler.rpc.endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint, TrackingEndpoint
 from scheduler.rpc.explanations import ExplanationsEndpoint
 from scheduler.rpc.notifications import Notifications
+from scheduler.rpc.nova_conductor import NovaConductor
 from scheduler.rpc.server import RpcServer
 from scheduler.rpc.transport import rpc_transport
 from scheduler.told import Told
@@ -180,7 +182,12 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             _limits(conf),
             prune_more=lambda: claimed_groups.prune(database),
         )
-        witnesses = (*self._watching.witnesses, self._keeper)
+        self._reconciler = ClaimReconciler(
+            lambda: self.destinations.claimer,
+            NovaConductor(self._transport).instance,
+            lambda: bool(conf.claims.ask_conductor),
+        )
+        witnesses = (*self._watching.witnesses, self._keeper, self._reconciler)
         tell = self._announcements.tell_of
         self.destinations = build_destinations(conf, database, tell, witnesses)
         self.destinations.film = self._film()
@@ -228,6 +235,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.join()
         stop_each(
             self._releases.stop,
+            self._reconciler.stop,
             self._announcements.stop,
             self._notifications.stop,
             self._keeper.stop,

@@ -5,14 +5,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from inventory import allocations, claimed_groups, claims
+from inventory import allocations, claimed_groups, claims, standing_claims
 from inventory.claims import ClaimLost, GroupUnlisted
 from inventory.engine import Database
-from inventory.orders import Claimed, Identity, Order
+from inventory.orders import CONFIRMED, Claimed, Identity, Order
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claiming.orders import Terms
 from scheduler.claiming.timed_reads import TimedReads, in_time
@@ -116,6 +116,15 @@ class Claimer:
         changed = self._database.write(lambda connection: claims.release(connection, uuids, host))
         self._tell(changed)
         return changed
+
+    def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
+        """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""
+        standing, _ = self._database.read(lambda each: standing_claims.of(each, uuids))
+        return [row for row in standing if row.state != CONFIRMED]
+
+    def give_back(self, standing: Collection[sa.Row[Any]]) -> None:
+        """Give back what pending() has returned, all or nothing; raises as release() does."""
+        self._tell(self._database.write(lambda each: claims.give_back(each, standing)))
 
     def members(
         self,

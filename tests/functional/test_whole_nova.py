@@ -94,6 +94,7 @@ def test_builds_that_fail_take_nobody_s_room(cloud: ServedNova) -> None:
         HOSTS[2]: 4 * 16000,
     }
     assert states.count("ACTIVE") == 8
+    assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()
 
 
 def test_builds_that_fail_go_to_alternates_that_hold_room_for_them(cloud: ServedNova) -> None:
@@ -101,4 +102,37 @@ def test_builds_that_fail_go_to_alternates_that_hold_room_for_them(cloud: Served
         states = build(cloud, 512, 5)
     assert states == ["ACTIVE"] * 5
     assert cloud.nova.memory_used()[HOSTS[0]] == 0
+    assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()
+
+
+def test_builds_that_fail_on_all_hosts_leave_no_claim(cloud: ServedNova) -> None:
+    with builds_failing(cloud, *HOSTS):
+        assert build(cloud, 512, 5) == ["ERROR"] * 5
+    assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()
+
+
+def test_servers_that_are_deleted_at_once_leave_no_claim(cloud: ServedNova) -> None:
+    flavor = cloud.nova.flavor(512)
+
+    def boot_and_delete(_: int) -> None:
+        uuid = cloud.nova.boot(flavor)
+        cloud.nova.call("DELETE", f"/servers/{uuid}")
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(boot_and_delete, range(20)))
+    assert wait_until(lambda: not cloud.nova.servers(), PATIENCE)
+    assert wait_until(lambda: not cloud.claims(), AGREE), cloud.claims()
+
+
+def test_a_resize_that_fails_leaves_no_claim(cloud: ServedNova) -> None:
+    flavor = cloud.nova.flavor(1024)
+    assert build(cloud, 512, 1) == ["ACTIVE"]
+    ((uuid, server),) = cloud.nova.servers().items()
+    assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()
+    with builds_failing(cloud, str(server.host)):
+        resize = {"resize": {"flavorRef": flavor}}
+        cloud.nova.call("POST", f"/servers/{uuid}/action", resize)
+        assert wait_until(lambda: len(cloud.claims()) > 1, PATIENCE)
+        assert wait_until(lambda: cloud.nova.servers()[uuid].status != "RESIZE", PATIENCE)
+    assert cloud.nova.servers()[uuid] == server
     assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()

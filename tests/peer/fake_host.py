@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import nova.conf
+from nova.exception import InstanceFaultRollback
 from nova.virt import fake
 
 CONF = nova.conf.CONF
@@ -17,7 +18,7 @@ _LOCK = threading.Lock()
 
 
 class RecordedDriver(fake.FakeDriver):
-    """Keeps its guests in a file HOST.guests; what comes while there is HOST.failing fails."""
+    """Keeps its guests in a file HOST.guests; while there is HOST.failing, all moves fail."""
 
     vcpus = 64
     memory_mb = 65536
@@ -31,6 +32,15 @@ class RecordedDriver(fake.FakeDriver):
     def destroy(self, context: Any, instance: Any, *arguments: Any, **words: Any) -> None:
         super().destroy(context, instance, *arguments, **words)
         self._drop(instance)
+
+    def migrate_disk_and_power_off(self, *arguments: Any, **words: Any) -> str:
+        try:
+            _fail_if_told()
+        except RuntimeError as error:
+            # The guest stays as it was.
+            raise InstanceFaultRollback(error) from error
+        disks: str = super().migrate_disk_and_power_off(*arguments, **words)
+        return disks
 
     def finish_migration(self, context: Any, migration: Any, instance: Any, *rest: Any) -> None:
         _fail_if_told()

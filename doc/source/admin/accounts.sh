@@ -9,7 +9,7 @@ permit() {
 
 # Schedulers. With notifications add |notifications(\..+)?|versioned_notifications(\..+)?
 rabbitmqctl add_user berthmaster_scheduler SCHEDULER_RABBIT_PASS
-permit berthmaster_scheduler 'nova|(berthmaster-)?scheduler(\..+|_fanout(_.+)?)?'
+permit berthmaster_scheduler 'nova|reply_.+|(berthmaster-)?scheduler(\..+|_fanout(_.+)?)?'
 
 # Agents. They cannot take the requests of schedulers.
 rabbitmqctl add_user berthmaster_agent AGENT_RABBIT_PASS
