@@ -174,6 +174,8 @@ def test_everybody_does_their_work_with_what_they_are_granted(
     hint = f"--hint=group={_group(owned)}"
     kept = granted.cli_json("select", "--keep", "--num-instances=2", hint)
     seen, lost = [row["Instance"] for row in kept]
+    # Nobody comes, so it asks after them, and listens for an answer.
+    wait_for_log(scheduler, "No Nova conductor answers")
     _build(owned, seen)
     _execute(
         owned,
