@@ -182,9 +182,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             _limits(conf),
             prune_more=lambda: claimed_groups.prune(database),
         )
+        self._conductor = NovaConductor(rpc_transport(conf))
         self._reconciler = ClaimReconciler(
             lambda: self.destinations.claimer,
-            NovaConductor(self._transport).instance,
+            self._conductor.instance,
             lambda: bool(conf.claims.ask_conductor),
         )
         witnesses = (*self._watching.witnesses, self._keeper, self._reconciler)
@@ -236,6 +237,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         stop_each(
             self._releases.stop,
             self._reconciler.stop,
+            self._conductor.close,
             self._announcements.stop,
             self._notifications.stop,
             self._keeper.stop,

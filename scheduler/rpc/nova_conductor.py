@@ -7,6 +7,7 @@ than that of the instance: what it does not have it does not tell anything about
 """
 
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ TOPIC = "conductor"
 VERSION = "3.0"
 # Seconds.
 TIMEOUT = 5.0
+STOP_TIMEOUT = 2.0
 # The oldest versions of these objects: every conductor of Nova can answer in them.
 _VERSIONS = {"Instance": "2.0", "InstanceMapping": "1.0"}
 
@@ -40,10 +42,11 @@ DELETED = InstanceState(exists=False)
 
 
 class NovaConductor:
-    """Asks the conductors that listen on a transport."""
+    """Asks the conductors that listen on a transport, which should be used for nothing else."""
 
     def __init__(self, transport: oslo_messaging.Transport, timeout: float = TIMEOUT) -> None:
         target = oslo_messaging.Target(topic=TOPIC, version=VERSION)
+        self._transport = transport
         self._client = oslo_messaging.get_rpc_client(transport, target, timeout=timeout, retry=0)
 
     def instance(self, uuid: str) -> InstanceState | None:
@@ -60,6 +63,15 @@ class NovaConductor:
         except _Unreadable:
             return None
         return DELETED if mapping is None else None
+
+    def close(self) -> None:
+        """Give the connections back; a broker that is gone is not waited for for long.
+
+        For what listens to answers oslo.messaging looks for it again for ever.
+        """
+        leaving = Thread(target=self._transport.cleanup, name="conductor-stop", daemon=True)
+        leaving.start()
+        leaving.join(STOP_TIMEOUT)
 
     def _fetch(self, name: str, method: str, uuid: str, **options: Any) -> dict[str, Any] | None:
         """Return the fields of an object, None where there is none in the database."""
