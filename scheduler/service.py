@@ -37,7 +37,7 @@ from scheduler.rpc.explanations import ExplanationsEndpoint
 from scheduler.rpc.notifications import Notifications
 from scheduler.rpc.nova_conductor import NovaConductor
 from scheduler.rpc.server import RpcServer
-from scheduler.rpc.transport import rpc_transport
+from scheduler.rpc.transport import disconnect, rpc_transport
 from scheduler.told import Told
 from scheduler.watching import Watching
 
@@ -243,7 +243,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._keeper.stop,
             self._heartbeat.stop,
             self._watching.stop,
-            self._transport.cleanup,
+            lambda: disconnect(self._transport),
             self._database.close,
         )
         self._stopped.set()

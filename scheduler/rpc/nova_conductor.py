@@ -7,19 +7,18 @@ than that of the instance: what it does not have it does not tell anything about
 """
 
 from dataclasses import dataclass
-from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import oslo_messaging
 
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.transport import disconnect
 
 TOPIC = "conductor"
 VERSION = "3.0"
 # Seconds.
 TIMEOUT = 5.0
-STOP_TIMEOUT = 2.0
 # The oldest versions of these objects: every conductor of Nova can answer in them.
 _VERSIONS = {"Instance": "2.0", "InstanceMapping": "1.0"}
 
@@ -65,13 +64,8 @@ class NovaConductor:
         return DELETED if mapping is None else None
 
     def close(self) -> None:
-        """Give the connections back; a broker that is gone is not waited for for long.
-
-        For what listens to answers oslo.messaging looks for it again for ever.
-        """
-        leaving = Thread(target=self._transport.cleanup, name="conductor-stop", daemon=True)
-        leaving.start()
-        leaving.join(STOP_TIMEOUT)
+        """Give the connections back."""
+        disconnect(self._transport)
 
     def _fetch(self, name: str, method: str, uuid: str, **options: Any) -> dict[str, Any] | None:
         """Return the fields of an object, None where there is none in the database."""

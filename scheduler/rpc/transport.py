@@ -5,6 +5,7 @@
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 
 import oslo_messaging
 from oslo_config import cfg
@@ -15,6 +16,8 @@ from conf import loading, urls
 
 NOTIFICATIONS = "oslo_messaging_notifications"
 UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
+# Seconds.
+STOP_TIMEOUT = 2.0
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]+)://")
 _NO_SCHEME = "it does not begin with a scheme, as in rabbit://user:password@host:5672/"
 _BAD_QUERY = "what follows its ? are no options of its driver; write a ? of the password as %3F"
@@ -35,6 +38,16 @@ def rpc_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
 def notification_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
     """Return the transport of notifications, as above: that of calls unless it has its own URL."""
     return _made(oslo_messaging.get_notification_transport, conf, NOTIFICATIONS)
+
+
+def disconnect(transport: oslo_messaging.Transport) -> None:
+    """Give the connections back; a broker that is gone is not waited for for long.
+
+    For what listens to answers oslo.messaging looks for it again for ever.
+    """
+    leaving = Thread(target=transport.cleanup, name="disconnecting", daemon=True)
+    leaving.start()
+    leaving.join(STOP_TIMEOUT)
 
 
 def _made(

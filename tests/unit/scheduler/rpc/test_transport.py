@@ -5,13 +5,20 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import oslo_messaging
 import pytest
 from oslo_config import cfg
 
 from conf.loading import ConfigError
-from scheduler.rpc.transport import UnusableTransport, notification_transport, rpc_transport
+from scheduler.rpc import transport
+from scheduler.rpc.transport import (
+    UnusableTransport,
+    disconnect,
+    notification_transport,
+    rpc_transport,
+)
 
 MAKE = {"DEFAULT": rpc_transport, "oslo_messaging_notifications": notification_transport}
 GROUPS = pytest.mark.parametrize("group", MAKE)
@@ -103,3 +110,30 @@ def test_a_url_that_can_be_used_connects_nothing(
     transport = MAKE[group](conf)
     assert transport.conf is not None
     transport.cleanup()
+
+
+class Leaving:
+    """A transport whose broker says nothing, until it may."""
+
+    def __init__(self) -> None:
+        self.may_end, self.ended = Event(), Event()
+
+    def cleanup(self) -> None:
+        assert self.may_end.wait(30)
+        self.ended.set()
+
+
+def test_a_broker_that_is_gone_holds_up_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "STOP_TIMEOUT", 0.01)
+    leaving = Leaving()
+    disconnect(leaving)
+    assert not leaving.ended.is_set()
+    leaving.may_end.set()
+    assert leaving.ended.wait(30)
+
+
+def test_a_broker_that_answers_is_left_in_order() -> None:
+    leaving = Leaving()
+    leaving.may_end.set()
+    disconnect(leaving)
+    assert leaving.ended.is_set()
