@@ -77,5 +77,7 @@ def test_the_log_has_nothing_of_it(check: BrokerCheck, caplog: pytest.LogCapture
         thread.start()
         thread.join()
     assert [each.threadName for each in caplog.records] == ["bus"]
+    # Others may have filters there.
+    during = [*library.filters]
     check.close()
-    assert library.filters == []
+    assert len(library.filters) == len(during) - 1
