@@ -128,9 +128,9 @@ def _end(
     after = aggregates.everything(connection)
     is_now = next(each for each in after if each.id == record.id)
     # Whether other hosts are open to a project depends on whether any is set aside for it.
-    if any(key.startswith(PROJECT_KEY) for key in {*record.metadata, *is_now.metadata}):
-        eligibility.advance_all(connection)
-    eligibility.advance(connection, hosts)
+    keys = {*record.metadata, *is_now.metadata}
+    everywhere = any(key.startswith(PROJECT_KEY) for key in keys)
+    eligibility.advance(connection, hosts, everywhere)
     zone_changes.check(connection, (before, after), hosts, zones)
     stamp = sa.update(table).where(table.c.id == record.id).values(updated_at=utc_now())
     connection.execute(stamp)

@@ -22,21 +22,20 @@ REVISION = "eligibility_revision"
 _BINARY = "nova-compute"
 
 
-def advance(connection: sa.Connection, hosts: Iterable[str]) -> None:
+def advance(connection: sa.Connection, hosts: Iterable[str], everywhere: bool = False) -> None:
     """Count one more change for these hosts, in the transaction that makes it.
 
     Called before claims and instances on them are read: until the transaction ends nobody claims
-    there, and adds or deletes a node.
+    there, and adds or deletes a node. A change that bears upon hosts which it does not name counts
+    on the nodes of all, everywhere.
     """
     names = sorted({*hosts})
     advance_services(connection, names)
+    if everywhere:
+        _advance_nodes(connection, sa.true())
+        return
     for some in chunks(names):
         _advance_nodes(connection, nodes.c.host.in_(some))
-
-
-def advance_all(connection: sa.Connection) -> None:
-    """Do the same for all hosts, for a change that bears upon those that it does not name."""
-    _advance_nodes(connection, sa.true())
 
 
 def advance_services(connection: sa.Connection, hosts: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
+import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
@@ -116,12 +117,11 @@ class Heartbeat:
         return ""
 
     def _beat(self) -> None:
-        alive, count = self._database.write(
-            lambda connection: (
-                services.beat(connection, self.ids),
-                services.beats(connection, self.ids),
-            )
-        )
+        def work(connection: sa.Connection) -> tuple[int, int]:
+            alive = services.beat(connection, self.ids)
+            return alive, services.beats(connection, self.ids) if self._on_rivals else 0
+
+        alive, count = self._database.write(work)
         if alive < len(self.ids):
             LOG.warning("A service row of this host was deleted; creating it again")
             self._register()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from inventory import allocations, claimed_groups, claims, standing_claims
+from inventory import claimed_groups, claims, standing_claims
 from inventory.claims import ClaimLost, GroupUnlisted
 from inventory.engine import Database
 from inventory.orders import CONFIRMED, Claimed, Identity, Order
@@ -103,10 +103,6 @@ class Claimer:
         if seconds <= 0:
             raise TooLate()
         return in_time(self._threads, seconds, lambda: self._database.write(wanted))
-
-    def is_pending(self, uuid: str) -> bool:
-        """Tell whether an instance has a claim that is not confirmed."""
-        return bool(self._database.read(lambda each: allocations.listed(each, None, uuid, False)))
 
     def release(self, uuids: Collection[str], host: str | None = None) -> Collection[int]:
         """Give back what is claimed for instances, on one host only if one is named.

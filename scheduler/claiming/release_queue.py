@@ -80,7 +80,7 @@ class ReleaseQueue:
         for _ in range(ATTEMPTS):
             try:
                 # All schedulers hear of it: another one may have been faster.
-                if claimer is None or not claimer.is_pending(uuid):
+                if claimer is None or not claimer.pending([uuid]):
                     return ""
                 if claimer.release([uuid], host):
                     LOG.info("Host %s has lost instance %s: its claim has ended", host, uuid)
