@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from conf import process
+from conf.daemon import process
 
 # Before anything imports oslo.messaging, which would choose green threads.
 process.refuse_import("eventlet")
@@ -26,7 +26,7 @@ import sqlalchemy as sa  # noqa: E402
 
 from benchmarks import program  # noqa: E402
 from benchmarks.figures import LIBVIRT, OURS, Figure, ratios  # noqa: E402
-from compute_agent.resource_tracker import ResourceTracker  # noqa: E402
+from compute_agent.audit.tracker import ResourceTracker  # noqa: E402
 from compute_agent.virt.libvirt.connection import library  # noqa: E402
 from compute_agent.virt.libvirt.driver import LibvirtDriver  # noqa: E402
 from inventory import compute_nodes  # noqa: E402

@@ -10,12 +10,11 @@ from uuid import UUID
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable
-from scheduler.objects.aggregate import Aggregate
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
+from inventory.objects.aggregate import Aggregate
+from inventory.objects.instance_group import InstanceGroup
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
 from scheduler.objects.instance import Instance
-from scheduler.objects.instance_group import InstanceGroup
 from scheduler.objects.request_spec import RequestSpec
 
 VCPUS, RAM_MB, DISK_GB = 64, 262_144, 4_000
@@ -64,10 +63,10 @@ class Fleet:
         ]
         for row, each in enumerate(self.hosts):
             number = row % len(sets)
-            hosts.set(row, "aggregates", sets[number], ("aggregates", number))
+            hosts.set(row, "aggregates", sets[number])
             uuid = self.members.get(each["host"])
             if uuid is not None:
-                hosts.residents.add(row, uuid, Instance(uuid, host=each["host"]))
+                hosts.instances.add(row, uuid, Instance(uuid, host=each["host"]))
         return hosts
 
     def in_group(self, policy: str, instances: int) -> Wish:
@@ -130,7 +129,7 @@ def a_table(fleet: Iterable[Mapping[str, Any]]) -> HostTable:
         row = hosts.add(each["host"], each["host"])
         for name, value in each.items():
             hosts.set(row, name, value)
-        hosts.set(row, "supported_instances", SUPPORTED, "supported")
+        hosts.set(row, "supported_instances", SUPPORTED)
     hosts.fill("heartbeat_age", np.zeros(hosts.size))
     return hosts
 

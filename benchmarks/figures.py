@@ -84,12 +84,7 @@ class Ratio:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written down: others' through ours."""
-        return {
-            "what": self.what,
-            "other": self.other,
-            "case": dict(self.case),
-            **_spread(self),
-        }
+        return {"what": self.what, "other": self.other, "case": dict(self.case), **_spread(self)}
 
 
 def ratios(figures: Iterable[Figure]) -> Iterator[Ratio]:

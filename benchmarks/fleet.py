@@ -10,12 +10,12 @@ fleet.
 import json
 from random import Random
 
+from inventory.objects.aggregate import Aggregate
+from inventory.objects.numa import NUMACell, NUMATopology
+from inventory.objects.pci_and_network import PciDevicePool
 from inventory.pci_pools import PciPools
-from scheduler.decision.host_table import HostTable
-from scheduler.objects.aggregate import Aggregate
+from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
-from scheduler.objects.numa import NUMACell, NUMATopology
-from scheduler.objects.pci import PciDevicePool
 
 AGGREGATE_SETS = 40
 TOPOLOGIES = 100
@@ -53,9 +53,9 @@ def a_fleet(size: int, seed: int = 1) -> HostTable:
     for number in range(size):
         row = hosts.add(f"compute-{number:05}", f"compute-{number:05}.example.org")
         kind = number % AGGREGATE_SETS
-        hosts.set(row, "aggregates", sets[kind], ("aggregates", kind))
-        hosts.set(row, "numa_topology", topologies[number % TOPOLOGIES], ("numa", number % 100))
-        hosts.set(row, "pci_stats", pools[number % TOPOLOGIES], ("pci", number % 100))
+        hosts.set(row, "aggregates", sets[kind])
+        hosts.set(row, "numa_topology", topologies[number % TOPOLOGIES])
+        hosts.set(row, "pci_stats", pools[number % TOPOLOGIES])
         _write_facts(hosts, row, number)
         _write_usage(hosts, row, number, chance)
     return hosts
@@ -84,7 +84,7 @@ def _write_facts(hosts: HostTable, row: int, number: int) -> None:
     for name, value in facts.items():
         hosts.set(row, name, value)
     hosts.set(row, "cpu_info", cpu)
-    hosts.set(row, "supported_instances", mode, "supported")
+    hosts.share([row], "supported_instances", ["supported"], lambda _: mode)
 
 
 def _write_usage(hosts: HostTable, row: int, number: int, chance: Random) -> None:
@@ -96,12 +96,12 @@ def _write_usage(hosts: HostTable, row: int, number: int, chance: Random) -> Non
     hosts.set(row, "num_io_ops", instances % 8)
     hosts.set(row, "failed_builds", int(number % 50 == 0))
     stats = {"num_instances": str(instances), "io_workload": str(instances % 8), "gpu": "2"}
-    hosts.set(row, "stats", stats | {"number": str(number)}, ("stats", number))
+    hosts.set(row, "stats", stats | {"number": str(number)})
     metrics = [
         {"name": "cpu.percent", "value": chance.random(), "source": "libvirt"},
         {"name": "cpu.frequency", "value": 2000 + number, "source": "libvirt"},
     ]
-    hosts.set(row, "metrics", metrics, ("metrics", number))
+    hosts.set(row, "metrics", metrics)
     for each in range(INSTANCES_PER_HOST):
         identity, name = FLAVORS[(number + each) % len(FLAVORS)]
         instance = Instance(
@@ -110,7 +110,7 @@ def _write_usage(hosts: HostTable, row: int, number: int, chance: Random) -> Non
             flavor_name=name,
             image_properties=IMAGES[number % len(IMAGES)],
         )
-        hosts.residents.add(row, instance.uuid, instance)
+        hosts.instances.add(row, instance.uuid, instance)
 
 
 def _aggregates(number: int, chance: Random) -> list[Aggregate]:

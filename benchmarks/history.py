@@ -29,9 +29,7 @@ class Size:
 
     def __add__(self, other: "Size") -> "Size":
         return Size(
-            self.vcpus + other.vcpus,
-            self.memory_mb + other.memory_mb,
-            self.disk_mb + other.disk_mb,
+            self.vcpus + other.vcpus, self.memory_mb + other.memory_mb, self.disk_mb + other.disk_mb
         )
 
     def beyond(self, limits: Mapping[str, float | None]) -> list[str]:

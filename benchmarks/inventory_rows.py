@@ -17,8 +17,8 @@ from benchmarks.fleet import a_fleet
 from inventory import aggregates, services, tables
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
-from scheduler.decision.host_table import HostTable
-from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
+from scheduler.hosts.table import HostTable
 
 Row = dict[str, Any]
 AN_HOUR = timedelta(hours=1)
@@ -115,7 +115,7 @@ def _nodes(hosts: HostTable) -> Iterator[Row]:
 def _instances(hosts: HostTable) -> Iterator[Row]:
     images = {}
     for row in hosts.rows():
-        for number, each in enumerate(hosts.residents.on(row).values()):
+        for number, each in enumerate(hosts.instances.on(row).values()):
             image = id(each.image_properties)
             if image not in images:
                 images[image] = json.dumps(each.image_properties)

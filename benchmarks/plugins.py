@@ -18,7 +18,7 @@ from benchmarks import program
 from benchmarks.figures import OURS, Figure
 from benchmarks.fleet import TOPOLOGIES, a_fleet
 from benchmarks.requests import SETTINGS, request_for
-from scheduler.decision.host_table import HostTable
+from scheduler.hosts.table import HostTable
 
 FILTERS = "berthmaster.scheduler.filters"
 WEIGHERS = "berthmaster.scheduler.weighers"

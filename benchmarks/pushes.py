@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from conf import process
+from conf.daemon import process
 
 # Before anything imports oslo.messaging, which would choose green threads.
 process.refuse_import("eventlet")
@@ -31,10 +31,10 @@ from benchmarks.figures import OURS, Figure  # noqa: E402
 from conf import opts  # noqa: E402
 from inventory import compute_nodes  # noqa: E402
 from inventory.engine import Database  # noqa: E402
-from scheduler.host_view import HostView  # noqa: E402
-from scheduler.rpc import changes  # noqa: E402
-from scheduler.rpc.changes_endpoint import ChangesEndpoint  # noqa: E402
-from scheduler.rpc.server import RpcServer  # noqa: E402
+from scheduler.api.tracking_endpoint import PushEndpoint  # noqa: E402
+from scheduler.host_cache.cache import HostCache  # noqa: E402
+from scheduler.messaging.server import RpcServer  # noqa: E402
+from scheduler.wire import push_messages  # noqa: E402
 from tests.fixtures.daemons import guests  # noqa: E402
 from tests.fixtures.daemons.libvirtd import Libvirtd  # noqa: E402
 from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
@@ -129,23 +129,23 @@ def _watched(
         yield stack.enter_context(guests.connected(uri)), lambda: _residents(view)
 
 
-def _view(stack: ExitStack, database: Database, url: str) -> HostView:
+def _view(stack: ExitStack, database: Database, url: str) -> HostCache:
     """Return a view that has been read once, and takes what agents push."""
-    view = HostView(database, max_age=3600, reload_interval=3600)
+    view = HostCache(database, max_age=3600, reload_interval=3600)
     view.refresh()
     opts.set_defaults()
     cfg.CONF([], project="berthmaster")
     transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=url)
-    pushes = RpcServer(transport, changes.TOPIC, "bench", [ChangesEndpoint(view)], 1)
+    pushes = RpcServer(transport, push_messages.TOPIC, "bench", [PushEndpoint(view)], 1)
     pushes.start()
     stack.callback(transport.cleanup)
     stack.callback(pushes.drain)
     return view
 
 
-def _residents(view: HostView) -> set[str]:
+def _residents(view: HostCache) -> set[str]:
     with view.current() as hosts:
-        return {uuid for row in hosts.rows() for uuid in hosts.residents.on(row)}
+        return {uuid for row in hosts.rows() for uuid in hosts.instances.on(row)}
 
 
 def report(found: Sequence[Figure]) -> str:

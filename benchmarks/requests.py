@@ -5,14 +5,17 @@
 from dataclasses import replace
 from typing import Any
 
-from scheduler.objects.destination import CellMapping, Destination
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.retries import SchedulerRetries, TriedHost
+from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
+from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
+from scheduler.objects.request_spec import (
+    CellMapping,
+    Destination,
+    RequestSpec,
+    SchedulerRetries,
+    TriedHost,
+)
 
 IMAGE = "00000000-0000-0000-3333-000000000001"
 _FLAVOR = Flavor(2, 2048, 20, id=1, name="m1.small")

@@ -26,7 +26,8 @@ from benchmarks.figures import FLOOR, OURS, Figure, find, plain
 from benchmarks.fleet import INSTANCES_PER_HOST
 from inventory import migrations
 from inventory.engine import Database
-from scheduler.host_view import HostView, changes
+from scheduler.host_cache import refresh_queries
+from scheduler.host_cache.cache import HostCache
 from tests.databases import open_at
 from tests.fixtures.daemons.mariadb import MariaDB
 
@@ -104,11 +105,11 @@ def report(found: Sequence[Figure]) -> str:
     return "\n".join(rows)
 
 
-def _view(database: Database) -> HostView:
-    return HostView(database, reload_interval=NEVER)
+def _view(database: Database) -> HostCache:
+    return HostCache(database, reload_interval=NEVER)
 
 
-def _followed(database: Database, view: HostView, every: int, turns: int) -> Iterator[Turn]:
+def _followed(database: Database, view: HostCache, every: int, turns: int) -> Iterator[Turn]:
     """Yield what it costs to follow, each time, what one host in so many has written."""
     gc.collect()
     for _ in range(turns):
@@ -128,7 +129,7 @@ def _reading(database: Database) -> Work:
             sent.append((statement, parameters))
 
     sa.event.listen(database.engine, "before_cursor_execute", note)
-    database.read(changes.everything)
+    database.read(refresh_queries.read_all)
     sa.event.remove(database.engine, "before_cursor_execute", note)
 
     def work(connection: sa.Connection) -> None:

@@ -18,13 +18,9 @@ from benchmarks import program
 from benchmarks.figures import NOVA, OURS, Figure, find, ratios
 from benchmarks.nova import ROOT, Peer, a_peer, one_processor, refuse_absence
 from benchmarks.peer.timing import microseconds
-from scheduler.rpc.codec import (
-    SelectArguments,
-    decode_destinations,
-    decode_select_arguments,
-    encode_destinations,
-)
-from scheduler.rpc.context import RequestContext
+from scheduler.wire.arguments import SelectArguments, decode_select_arguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.replies import decode_destinations, encode_destinations
 
 CAPTURED = ROOT / "tests" / "fixtures" / "wire"
 # A Selection with two alternates, once more for each instance that a call is about.

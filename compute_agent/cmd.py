@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from conf import process
+from conf.daemon import process
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -19,7 +19,7 @@ PROGRAM = "berthmaster-agent"
 
 
 def main() -> None:
-    """Run the agent until it is told to stop."""
+    """Run the agent until it is stopped."""
     backend = process.begin(PROGRAM, _patch)
     sys.exit(_run(backend))
 
@@ -38,11 +38,11 @@ def _run(backend: str) -> int:
     from compute_agent.identity import IdentityError
     from compute_agent.service import AgentService
     from compute_agent.virt.driver import DriverMisconfigured
+    from conf.daemon.systemd import Notifier
     from conf.loading import ConfigError
-    from conf.systemd import Notifier
     from inventory.engine import DatabaseUnavailable
     from inventory.migrations import SchemaError
-    from scheduler.rpc.transport import UnusableTransport
+    from scheduler.messaging.transport import UnusableTransport
 
     conf = cfg.CONF
     refusals = (
@@ -67,14 +67,14 @@ def _run(backend: str) -> int:
 def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
     """Return the driver, after all that is better refused now than noticed later."""
     from compute_agent import device_spec, identity
-    from compute_agent.virt import loading
+    from compute_agent.virt import driver_loading
     from inventory import migrations
-    from scheduler.rpc.broker_options import checked_transport
+    from scheduler.messaging.messaging_options import checked_transport
 
     device_spec.parse(conf.pci.device_spec)
     # For these checks only: a process that is forked off has a transport and a database of its own.
     checked_transport(conf)
-    driver = loading.load(conf)
+    driver = driver_loading.load(conf)
     with migrations.checked_database(conf) as database:
         identity.establish(conf, database, driver)
     return driver

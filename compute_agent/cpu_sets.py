@@ -13,8 +13,6 @@ SHARED = "[compute] cpu_shared_set"
 DEDICATED = "[compute] cpu_dedicated_set"
 # What both were until 20.0.
 PIN_SET = "[DEFAULT] vcpu_pin_set"
-RESERVED_CPUS = "[DEFAULT] reserved_host_cpus"
-RESERVED_PAGES = "[DEFAULT] reserved_huge_pages"
 # More than Linux and libvirt know; it keeps a typing error from filling the memory.
 HIGHEST_CPU = 65_535
 _CPUS = re.compile(r"(\^?)\s*([0-9]+)(?:\s*-\s*([0-9]+))?")
@@ -50,7 +48,7 @@ class CpuSets:
     def floating(self, online: Set[int]) -> Set[int]:
         """Return the CPUs for guests that float.
 
-        There are none where only dedicated ones are configured: what is in no set is the host's.
+        Empty where only a dedicated set is configured: what is in no set is the host's.
         """
         if self.shared is not None:
             return _online(self.shared_option, self.shared, online)
@@ -76,7 +74,7 @@ class CpuSets:
 
 
 def load(conf: Any) -> CpuSets:
-    """Return what the options say; raises DriverMisconfigured with one line."""
+    """Return the configured sets; raises DriverMisconfigured with one line."""
     texts = {
         SHARED: conf.compute.cpu_shared_set,
         DEDICATED: conf.compute.cpu_dedicated_set,
@@ -95,7 +93,7 @@ def load(conf: Any) -> CpuSets:
         raise _refused(DEDICATED, texts[DEDICATED], f"{both}; a CPU can be in one set only")
     if given and conf.reserved_host_cpus:
         why = f"cannot be combined with {' and '.join(given)}: the rest is the host's; unset it"
-        raise _refused(RESERVED_CPUS, conf.reserved_host_cpus, why)
+        raise _refused("[DEFAULT] reserved_host_cpus", conf.reserved_host_cpus, why)
     return CpuSets(shared, dedicated)
 
 
@@ -112,7 +110,7 @@ def reserved_pages(conf: Any) -> dict[tuple[int, int], int]:
             if place in reserved:
                 raise ValueError("this size of this cell is there twice")
         except ValueError as error:
-            raise _refused(RESERVED_PAGES, value, str(error)) from error
+            raise _refused("[DEFAULT] reserved_huge_pages", value, str(error)) from error
         reserved[place] = pages
     return reserved
 
@@ -138,7 +136,7 @@ def parse(text: str) -> frozenset[int]:
 
 
 def shown(cpus: Iterable[int]) -> str:
-    """Return CPUs in the form that parse() reads, as short as it gets."""
+    """Return CPUs as the shortest text that parse() reads."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][-1] == cpu - 1:

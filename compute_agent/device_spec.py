@@ -11,16 +11,11 @@ from compute_agent.virt.driver import PciDevice
 
 # The parts of an address: how many digits they are written with and their greatest value. Nova
 # leaves out devices with a longer domain, and so do we.
-_PARTS = {
-    "domain": (4, 0xFFFF),
-    "bus": (2, 0xFF),
-    "slot": (2, 0x1F),
-    "function": (1, 0x7),
-}
+_PARTS = {"domain": (4, 0xFFFF), "bus": (2, 0xFF), "slot": (2, 0x1F), "function": (1, 0x7)}
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
 _HEXADECIMAL = re.compile("[0-9a-fA-F]+")
 _ID = re.compile("(?:0[xX])?([0-9a-fA-F]{1,4})")
-# Requests can name these; a pool has to tell what is said of them.
+# Requests can name these, so a pool has them as tags.
 _SWITCHES = ("trusted", "remote_managed", "live_migratable")
 _KEYS = (
     *("vendor_id", "product_id", "address", "devname", "physical_network", *_SWITCHES),
@@ -31,8 +26,8 @@ _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 _FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
 # A part of an address has four characters at most. What would let the search in one take long,
 # or is of no use for one: repeated groups, empty alternatives, references back, looks around.
-_LONGEST_PATTERN = 64
-_MOST_REPETITIONS = 4
+_MAX_PATTERN_LENGTH = 64
+_MAX_REPETITIONS = 4
 _REPETITION = re.compile("[*+?{]")
 _ODD = re.compile(r"[^0-9a-fA-F.*+?|()\[\]{},^$\\dw-]|\(\?|\)[*+?{]|\(\||\|\||\|\)|\\[^dw]|\[\[|--")
 
@@ -46,10 +41,6 @@ class DeviceSpecError(Exception):
         self.problem = problem
 
 
-class _Mistake(Exception):
-    """What is wrong with a value."""
-
-
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
     """What domain, bus, slot and function of an address have to match, each as a whole."""
@@ -57,7 +48,7 @@ class AddressPattern:
     parts: tuple[re.Pattern[str], ...]
 
     def matches(self, address: str) -> bool:
-        """Tell whether all parts of an address match."""
+        """Return whether all parts of an address match."""
         found = _ADDRESS.fullmatch(address)
         return found is not None and all(
             part.fullmatch(text) for part, text in zip(self.parts, found.groups(), strict=True)
@@ -65,7 +56,7 @@ class AddressPattern:
 
     @property
     def is_single(self) -> bool:
-        """Whether it stands for one address only."""
+        """Return whether it stands for one address only."""
         return all(_HEXADECIMAL.fullmatch(part.pattern) for part in self.parts)
 
 
@@ -86,7 +77,7 @@ class DeviceSpec:
     tags: Mapping[str, str | None] = field(default_factory=dict)
 
     def fits(self, device: PciDevice, physical: PciDevice | None) -> bool:
-        """Tell whether a device is one of them; physical is its physical function."""
+        """Return whether a device is one of them; physical is its physical function."""
         if self.vendor_id not in (None, device.vendor_id):
             return False
         if self.product_id not in (None, device.product_id):
@@ -115,24 +106,24 @@ def _parsed(value: str) -> Sequence[DeviceSpec]:
         raise DeviceSpecError(value, f"it is no JSON: {error}") from error
     try:
         return [_spec(each) for each in (document if isinstance(document, list) else [document])]
-    except _Mistake as mistake:
+    except ValueError as mistake:
         raise DeviceSpecError(value, str(mistake)) from mistake
 
 
 def _spec(given: object) -> DeviceSpec:
     if not isinstance(given, dict):
-        raise _Mistake(f"{json.dumps(given)} is no JSON object")
+        raise ValueError(f"{json.dumps(given)} is no JSON object")
     # Taken for a tag, as Nova does, a misspelt address would offer all devices of the host.
     for key in given:
         if key not in _KEYS:
-            raise _Mistake(f"unknown key {json.dumps(key)} (known are {', '.join(_KEYS)})")
+            raise ValueError(f"unknown key {json.dumps(key)} (known are {', '.join(_KEYS)})")
     if "address" in given and "devname" in given:
-        raise _Mistake("address and devname exclude each other")
+        raise ValueError("address and devname exclude each other")
     for key in ("resource_class", "traits"):
         _text(given, key)
     _switch(given, "managed")
     if _switch(given, "one_time_use") == "true":
-        raise _Mistake("one_time_use needs a memory of used devices, which Nova has in Placement")
+        raise ValueError("one_time_use needs a memory of used devices, which Nova has in Placement")
     return DeviceSpec(
         vendor_id=_id(given, "vendor_id"),
         product_id=_id(given, "product_id"),
@@ -157,7 +148,7 @@ def _text(given: Mapping[str, object], key: str) -> str | None:
         return None
     text = given[key]
     if not isinstance(text, str) or not text.strip():
-        raise _Mistake(f"{key} {json.dumps(text)} is no text with something in it")
+        raise ValueError(f"{key} {json.dumps(text)} is no text with something in it")
     return text.strip()
 
 
@@ -168,7 +159,7 @@ def _switch(given: Mapping[str, object], key: str) -> str:
         return "true"
     if folded in _FALSE:
         return "false"
-    raise _Mistake(f'{key} {json.dumps(given[key])} is neither "true" nor "false"')
+    raise ValueError(f'{key} {json.dumps(given[key])} is neither "true" nor "false"')
 
 
 def _id(given: Mapping[str, object], key: str) -> str | None:
@@ -177,7 +168,7 @@ def _id(given: Mapping[str, object], key: str) -> str | None:
         return None
     found = _ID.fullmatch(text)
     if found is None:
-        raise _Mistake(f'{key} "{text}" is neither up to four hexadecimal digits nor "*"')
+        raise ValueError(f'{key} "{text}" is neither up to four hexadecimal digits nor "*"')
     return found[1].lower().zfill(4)
 
 
@@ -185,9 +176,12 @@ def _address(given: object) -> AddressPattern:
     if isinstance(given, str) and given.strip():
         texts = _plain(given)
     elif isinstance(given, dict):
-        texts = _expressions(given)
+        for name in given:
+            if name not in _PARTS:
+                raise ValueError(f"unknown part {json.dumps(name)} of the address")
+        texts = [_expression(name, given.get(name, ".*")) for name in _PARTS]
     else:
-        raise _Mistake(f"address {json.dumps(given)} is neither a text nor an object with parts")
+        raise ValueError(f"address {json.dumps(given)} is neither a text nor an object with parts")
     return AddressPattern(tuple(re.compile(text, re.IGNORECASE) for text in texts))
 
 
@@ -196,7 +190,7 @@ def _plain(address: str) -> list[str]:
     front, _, function = address.partition(".")
     parts = front.split(":")
     if len(parts) > len(_PARTS) - 1:
-        raise _Mistake(f'address "{address}" is not of the form domain:bus:slot.function')
+        raise ValueError(f'address "{address}" is not of the form domain:bus:slot.function')
     parts = [""] * (len(_PARTS) - 1 - len(parts)) + parts + [function]
     return [_plain_part(name, part.strip()) for name, part in zip(_PARTS, parts, strict=True)]
 
@@ -206,42 +200,35 @@ def _plain_part(name: str, part: str) -> str:
         return ".*"
     digits, greatest = _PARTS[name]
     if not _HEXADECIMAL.fullmatch(part):
-        raise _Mistake(
+        raise ValueError(
             f'{name} "{part}" of the address is neither a hexadecimal number nor "*"'
             " (an expression needs an address with named parts)"
         )
     if int(part, 16) > greatest:
-        raise _Mistake(f'{name} "{part}" of the address is above {greatest:x}')
+        raise ValueError(f'{name} "{part}" of the address is above {greatest:x}')
     return f"{int(part, 16):0{digits}x}"
-
-
-def _expressions(given: Mapping[str, object]) -> list[str]:
-    for name in given:
-        if name not in _PARTS:
-            raise _Mistake(f"unknown part {json.dumps(name)} of the address")
-    return [_expression(name, given.get(name, ".*")) for name in _PARTS]
 
 
 def _expression(name: str, text: object) -> str:
     """Return a regular expression after a check that it is one, a quick one, and of use."""
     if not isinstance(text, str):
-        raise _Mistake(f"{name} {json.dumps(text)} of the address is no text")
-    what = f"{name} {json.dumps(text[:_LONGEST_PATTERN])} of the address"
-    if len(text) > _LONGEST_PATTERN or len(_REPETITION.findall(text)) > _MOST_REPETITIONS:
-        raise _Mistake(
-            f"{what} is longer than {_LONGEST_PATTERN} characters"
-            f" or has more than {_MOST_REPETITIONS} repetitions"
+        raise ValueError(f"{name} {json.dumps(text)} of the address is no text")
+    what = f"{name} {json.dumps(text[:_MAX_PATTERN_LENGTH])} of the address"
+    if len(text) > _MAX_PATTERN_LENGTH or len(_REPETITION.findall(text)) > _MAX_REPETITIONS:
+        raise ValueError(
+            f"{what} is longer than {_MAX_PATTERN_LENGTH} characters"
+            f" or has more than {_MAX_REPETITIONS} repetitions"
         )
     if _ODD.search(text):
-        raise _Mistake(
+        raise ValueError(
             f"{what} may only have hexadecimal digits, sets of them, alternatives"
             " and repetitions of a single character"
         )
     try:
         pattern = re.compile(text, re.IGNORECASE)
     except (re.error, OverflowError) as error:
-        raise _Mistake(f"{what} is no regular expression: {error}") from error
+        raise ValueError(f"{what} is no regular expression: {error}") from error
     digits, greatest = _PARTS[name]
     if not any(pattern.fullmatch(f"{value:0{digits}x}") for value in range(greatest + 1)):
-        raise _Mistake(f"{what} matches none from {0:0{digits}x} to {greatest:x} as a whole")
+        raise ValueError(f"{what} matches none from {0:0{digits}x} to {greatest:x} as a whole")
     return text

@@ -2,86 +2,67 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods that operators' tools call on the topic 'compute', in the namespace 'berthmaster'.
 
-It is served under a name of our own, see scheduler.rpc.host_client. All answers are made of what
-JSON knows. What the methods take is in their signatures, against which arguments are checked.
+They are served under a name of our own, see scheduler.client.agent_client. What only reads or
+writes rows may be asked of any agent about any host: the agent of a dead host cannot be asked, and
+its service is the one to delete.
 """
 
-import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import oslo_messaging
+from oslo_config import cfg
 from oslo_log import log
 
-from compute_agent.host_operations import HostOperations, NotAllowed, NotPossible
-from compute_agent.virt.driver import DriverError
+from compute_agent.identity import shortened
+from compute_agent.rpc_arguments import served
+from compute_agent.virt.driver import Driver, DriverCannot
+from conf.service import liveness_limit
 from inventory import services
-from inventory.engine import DatabaseUnavailable
-from inventory.refusals import InUse, Malformed, NotReported, OperationRefused, Unknown
-from scheduler.rpc import failures
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import InvalidInput, SchedulerFailure, ServiceUnavailable
-from scheduler.rpc.host_client import NAMESPACE, VERSION
+from inventory.engine import Database
+from inventory.operations import service_operations
+from inventory.queries import host_queries, hypervisor_queries
+from scheduler.client.agent_client import NAMESPACE, VERSION
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import ComputeHostNotFound, Forbidden, InvalidInput, Unsupported
 
 LOG = log.getLogger(__name__)
-LONGEST = 255
 COMPUTE = services.COMPUTE[0]
+POWER_ACTIONS = ("startup", "reboot", "shutdown")
 Row = dict[str, Any]
-_FAILURES: dict[type[OperationRefused], type[SchedulerFailure]] = {
-    Unknown: failures.ComputeHostNotFound,
-    Malformed: failures.InvalidInput,
-    InUse: failures.ComputeServiceInUse,
-    NotAllowed: failures.Forbidden,
-    NotPossible: failures.Unsupported,
-    NotReported: failures.Unsupported,
-}
-
-
-def _served(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method be called over RPC: its arguments are checked, its errors are known to callers.
-
-    The method gets a RequestContext and keyword arguments of the types bool and str.
-    """
-    _, _, *takes = inspect.signature(method).parameters.values()
-
-    # Not by the names self and context: a caller may call any argument so.
-    @oslo_messaging.expected_exceptions(SchedulerFailure)  # type: ignore[untyped-decorator]
-    @functools.wraps(method)
-    def serve(endpoint: "HostEndpoint", context: Any, /, **arguments: Any) -> Any:
-        caller = RequestContext.from_dict(context)
-        caller.for_logging()
-        with _failures_named(method.__name__, caller):
-            return method(endpoint, caller, **_checked(arguments, takes))
-
-    return serve  # type: ignore[no-any-return]  # oslo.messaging has no types
+T = TypeVar("T")
 
 
 class HostEndpoint:
-    """What operators ask of an agent. host is by default the agent's own."""
+    """Queries and operations of operators. host is by default the agent's own.
+
+    What changes a service answers the service's switches and logs who did it.
+    """
 
     target = oslo_messaging.Target(namespace=NAMESPACE, version=VERSION)
 
-    def __init__(self, does: HostOperations) -> None:
-        self._does = does
+    def __init__(self, conf: cfg.ConfigOpts, database: Database, driver: Driver) -> None:
+        self._conf = conf
+        self._database = database
+        self._driver = driver
 
-    @_served
+    @served
     def ping(self, caller: RequestContext, *, arg: str | None = None) -> Row:
-        """Answer who this is."""
-        return {"service": "berthmaster-agent", "host": self._does.agent, "arg": arg}
+        """Return the name of the agent."""
+        return {"service": "berthmaster-agent", "host": self._conf.host, "arg": arg}
 
-    @_served
+    @served
     def host_list(self, caller: RequestContext, *, zone: str | None = None) -> list[Row]:
-        """Answer inventory.host_usage.listed()."""
-        return self._does.host_list(zone)
+        """Return the nodes of all hosts, or of the hosts of a zone."""
+        return self._in_zones(host_queries.listed, zone)
 
-    @_served
+    @served
     def host_describe(self, caller: RequestContext, *, host: str | None = None) -> list[Row]:
-        """Answer inventory.host_usage.describe()."""
-        return self._does.describe(host)
+        """Return what a host has and what is used of it, also by project."""
+        return self._read(host_queries.describe, self._or_own(host))
 
-    @_served
+    @served
     def set_host_enabled(
         self,
         caller: RequestContext,
@@ -90,13 +71,14 @@ class HostEndpoint:
         reason: str | None = None,
         host: str | None = None,
     ) -> Row:
-        """Enable or disable a host; answer its switches."""
+        """Enable or disable a host."""
         if not enabled:
-            return self._does.disable(caller, host, reason, COMPUTE)
-        _refuse(reason, "only a host that is being disabled has one")
-        return self._does.enable(caller, host, COMPUTE)
+            return self._change(caller, "disabled", service_operations.disable, host, reason)
+        if reason is not None:
+            raise InvalidInput("reason: only a host that is being disabled has one")
+        return self._change(caller, "enabled", service_operations.enable, host)
 
-    @_served
+    @served
     def host_maintenance_mode(
         self,
         caller: RequestContext,
@@ -105,36 +87,57 @@ class HostEndpoint:
         reason: str | None = None,
         host: str | None = None,
     ) -> Row:
-        """Begin or end maintenance of a host; answer its switches."""
-        if not mode:
-            _refuse(reason, "the end of maintenance has none")
-        return self._does.maintenance(caller, host, mode, reason)
+        """Begin or end the maintenance of a host."""
+        if mode:
+            begin = service_operations.begin_maintenance
+            return self._change(caller, "put into maintenance", begin, host, reason)
+        if reason is not None:
+            raise InvalidInput("reason: the end of maintenance has none")
+        end = service_operations.end_maintenance
+        return self._change(caller, "taken out of maintenance", end, host)
 
-    @_served
+    @served
     def host_power_action(
         self, caller: RequestContext, *, action: str, host: str | None = None
     ) -> Row:
-        """Start, reboot or shut down one of the agent's own hosts."""
-        return self._does.act_on_power(caller, host, action)
+        """Start, reboot or shut down a host of this agent, if an option and the driver allow it."""
+        host = self._own(self._or_own(host))
+        if action not in POWER_ACTIONS:
+            raise InvalidInput(f"action: {action!r} is not one of {', '.join(POWER_ACTIONS)}")
+        if not self._conf.compute_agent.allow_host_power_actions:
+            raise Forbidden(
+                "power actions are not allowed on this agent: set [compute_agent]"
+                " allow_host_power_actions"
+            )
+        # Before it is done, since this machine may go down with it.
+        LOG.info("Asked to %s host %s by %s", action, host, _name(caller))
+        try:
+            return {"host": host, "power_action": self._driver.act_on_power(host, action)}
+        except DriverCannot as error:
+            raise Unsupported(
+                f"the {self._conf.compute_driver} driver cannot {error.what}"
+            ) from error
 
-    @_served
+    @served
     def get_host_uptime(self, caller: RequestContext, *, hypervisor: str | None = None) -> Row:
-        """Answer inventory.hypervisors.uptime() of one of the agent's own."""
-        return self._does.uptime(hypervisor)
+        """Return since when a hypervisor of this agent runs, by the clock of this machine."""
+        name = self._or_own(hypervisor)
+        self._own(self._read(hypervisor_queries.find, name).host)
+        return self._read(hypervisor_queries.uptime, self._limit, name, time.time())
 
-    @_served
+    @served
     def service_list(self, caller: RequestContext, *, binary: str | None = None) -> list[Row]:
-        """Answer inventory.services.listed()."""
-        return self._does.service_list(binary)
+        """Return the services of all hosts."""
+        return self._in_zones(services.listed, binary)
 
-    @_served
+    @served
     def service_enable(
         self, caller: RequestContext, *, host: str | None = None, binary: str = COMPUTE
     ) -> Row:
-        """Enable a service; answer its switches."""
-        return self._does.enable(caller, host, binary)
+        """Enable a service."""
+        return self._change(caller, "enabled", service_operations.enable, host, binary)
 
-    @_served
+    @served
     def service_disable(
         self,
         caller: RequestContext,
@@ -143,10 +146,10 @@ class HostEndpoint:
         host: str | None = None,
         binary: str = COMPUTE,
     ) -> Row:
-        """Disable a service; answer its switches."""
-        return self._does.disable(caller, host, reason, binary)
+        """Disable a service."""
+        return self._change(caller, "disabled", service_operations.disable, host, reason, binary)
 
-    @_served
+    @served
     def service_force_down(
         self,
         caller: RequestContext,
@@ -155,10 +158,12 @@ class HostEndpoint:
         host: str | None = None,
         binary: str = COMPUTE,
     ) -> Row:
-        """Count a service as down, or not any more; answer its switches."""
-        return self._does.force_down(caller, host, forced_down, binary)
+        """Count a service as down, or go by its heartbeat again."""
+        what = "forced down" if forced_down else "no longer forced down"
+        force_down = service_operations.force_down
+        return self._change(caller, what, force_down, host, forced_down, binary)
 
-    @_served
+    @served
     def service_delete(
         self,
         caller: RequestContext,
@@ -167,78 +172,71 @@ class HostEndpoint:
         binary: str = COMPUTE,
         forget_guests: bool = False,
     ) -> Row:
-        """Delete a service that has ended; answer what went with it."""
-        return self._does.delete(caller, host, binary, forget_guests)
+        """Delete a service that has ended and, with a compute service, its host."""
+        more = self._limit, binary, forget_guests
+        return self._change(caller, "deleted", service_operations.delete, host, *more)
 
-    @_served
+    @served
     def hypervisor_list(self, caller: RequestContext, *, matching: str | None = None) -> list[Row]:
-        """Answer inventory.hypervisors.listed()."""
-        return self._does.hypervisor_list(matching)
+        """Return the hypervisors of all hosts, or those whose name contains a text."""
+        return self._read(hypervisor_queries.listed, self._limit, matching)
 
-    @_served
+    @served
     def hypervisor_show(self, caller: RequestContext, *, hypervisor: str | None = None) -> Row:
-        """Answer inventory.hypervisors.show()."""
-        return self._does.hypervisor(hypervisor)
+        """Return all that is known of a hypervisor."""
+        return self._read(hypervisor_queries.show, self._limit, self._or_own(hypervisor))
 
-    @_served
+    @served
     def hypervisor_stats(self, caller: RequestContext) -> dict[str, int]:
-        """Answer inventory.hypervisors.stats()."""
-        return self._does.hypervisor_stats()
+        """Return the sums of the figures of all enabled hypervisors."""
+        return self._read(hypervisor_queries.stats)
 
-    @_served
+    @served
     def hypervisor_servers(
         self, caller: RequestContext, *, hypervisor: str | None = None
     ) -> list[Row]:
-        """Answer inventory.hypervisors.servers()."""
-        return self._does.servers(hypervisor)
+        """Return the instances on the hypervisors of a name."""
+        return self._read(hypervisor_queries.servers, self._or_own(hypervisor))
+
+    def _or_own(self, host: str | None) -> str:
+        return self._conf.host if host is None else host
+
+    def _own(self, host: str) -> str:
+        """Return the name, as the driver spells it, of a host that is this agent's."""
+        own = self._driver.hosts()
+        for each in own:
+            if each.casefold() == host.strip().casefold():
+                return each
+        raise ComputeHostNotFound(
+            f"the agent {self._conf.host} serves {shortened(own)}, not {host!r}"
+        )
+
+    def _read(self, work: Callable[..., T], *arguments: Any) -> T:
+        return self._database.read(lambda connection: work(connection, *arguments))
+
+    def _in_zones(self, work: Callable[..., T], *arguments: Any) -> T:
+        return self._read(work, self._limit, self._conf.default_availability_zone, *arguments)
+
+    def _change(
+        self,
+        caller: RequestContext,
+        what: str,
+        work: Callable[..., Row],
+        host: str | None,
+        *more: Any,
+    ) -> Row:
+        """Change the service of a host, log who did it, and return the change."""
+        host = self._or_own(host)
+        done = self._database.write_once(lambda connection: work(connection, host, *more))
+        reason = f": {done['disabled_reason']}" if done.get("disabled_reason") else ""
+        service = done["binary"], done["host"]
+        LOG.info("Service %s on %s was %s by %s%s", *service, what, _name(caller), reason)
+        return done
+
+    @property
+    def _limit(self) -> int:
+        return liveness_limit(self._conf)
 
 
-def _refuse(reason: str | None, why: str) -> None:
-    if reason is not None:
-        raise Malformed("reason", why)
-
-
-def _checked(arguments: Mapping[str, Any], takes: list[inspect.Parameter]) -> dict[str, Any]:
-    """Return the arguments; raises InvalidInput, with the name of the one that is wrong."""
-    known = {each.name: each for each in takes}
-    for name in sorted(arguments.keys() - known.keys()):
-        raise InvalidInput(f"{name[:LONGEST]!r}: there is no such argument")
-    for name, parameter in known.items():
-        if name not in arguments:
-            if parameter.default is parameter.empty:
-                raise InvalidInput(f"{name}: is missing")
-        elif problem := _problem(arguments[name], parameter):
-            raise InvalidInput(f"{name}: {problem}")
-    return dict(arguments)
-
-
-def _problem(value: Any, parameter: inspect.Parameter) -> str | None:
-    """Return what is wrong with a value for a parameter."""
-    if parameter.annotation is bool:
-        return None if isinstance(value, bool) else "must be true or false"
-    if value is None and parameter.default is None:
-        return None
-    if not isinstance(value, str):
-        return "must be a text"
-    if len(value) > LONGEST or not value.isprintable():
-        return f"must be one line of at most {LONGEST} characters"
-    return None
-
-
-@contextmanager
-def _failures_named(method: str, caller: RequestContext) -> Iterator[None]:
-    """Turn errors into those that a caller knows; each leaves a line in the log."""
-    try:
-        yield
-        return
-    except SchedulerFailure as error:
-        cause, failure = error.reason, error
-    except OperationRefused as error:
-        cause, failure = str(error), _FAILURES[type(error)](str(error))
-    except DriverError as error:
-        cause, failure = str(error), ServiceUnavailable(f"The hypervisor failed: {error}")
-    except DatabaseUnavailable as error:
-        cause, failure = str(error), ServiceUnavailable(f"The agent's database {error.brief}.")
-    # Not up there: oslo.log adds the error to whatever is logged while one is handled.
-    LOG.info("Refused %s of %s: %s", method, caller.request_id, cause)
-    raise failure
+def _name(caller: RequestContext) -> str:
+    return f"{caller.user_name or caller.user_id or 'an unnamed user'} ({caller.request_id})"

@@ -34,7 +34,7 @@ def host_memory(meminfo: Mapping[str, int], libvirt_mb: int) -> HostMemory:
     """Return total and used memory, both from one source.
 
     meminfo holds the hypervisor's own /proc/meminfo in KiB, and is empty for one that has none,
-    such as libvirt's test driver; then libvirt's total is all there is.
+    such as libvirt's test driver; then libvirt's total counts.
 
     Otherwise MemTotal is the total: it is the RAM that the kernel really has for guests. libvirt
     adds up what the zones of the NUMA nodes manage, and a kernel that initialises its memory
@@ -62,11 +62,6 @@ def xen_memory(
     return HostMemory(libvirt_mb, (sum(guests_kib) + dom0) // KIB_PER_MIB)
 
 
-def file_backed_memory(total_mb: int, guests_kib: Iterable[int]) -> HostMemory:
-    """Return what counts where files are the memory of guests, who may have total_mb in all."""
-    return HostMemory(total_mb, sum(guests_kib) // KIB_PER_MIB)
-
-
 def _available(meminfo: Mapping[str, int]) -> int:
     """Return the KiB that could be had without swapping; kernels before 3.14 do not say."""
     if "MemAvailable" in meminfo:
@@ -75,5 +70,5 @@ def _available(meminfo: Mapping[str, int]) -> int:
 
 
 def disagree(one_mb: int, other_mb: int) -> bool:
-    """Tell whether two totals differ by more than a tenth of the larger."""
+    """Return whether two totals differ by more than a tenth of the larger."""
     return abs(one_mb - other_mb) * 10 > max(one_mb, other_mb)

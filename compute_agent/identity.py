@@ -7,7 +7,7 @@ restarts and reinstallations of the agent and shows when a second machine claims
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from compute_agent.virt.driver import Driver, NodeName
 from inventory import compute_nodes, services
-from inventory.compute_nodes import Mark
+from inventory.compute_nodes import RowVersion
 from inventory.engine import Database
 
 FILE = "compute_id"
@@ -28,12 +28,12 @@ class IdentityError(Exception):
 
 
 def path(conf: cfg.ConfigOpts) -> Path:
-    """Return where the uuid of the node is kept."""
+    """Return the path of the file with the uuid of the node."""
     return Path(conf.state_path) / FILE
 
 
 def establish(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> None:
-    """Check the hosts' names and see to it that there is a uuid, before anything is written.
+    """Check the hosts' names and make a missing uuid, before anything is written.
 
     Raises IdentityError.
     """
@@ -41,8 +41,8 @@ def establish(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> None:
     if driver.knows_uuids:
         return
     (host,) = driver.hosts()
-    known = _kept(path(conf))
-    rows = database.read(lambda connection: compute_nodes.claiming(connection, host, known))
+    known = _read_uuid(path(conf))
+    rows = database.read(lambda connection: compute_nodes.of_host_or_uuid(connection, host, known))
     for row in rows:
         if row.host != host:
             raise IdentityError(
@@ -57,15 +57,15 @@ def establish(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> None:
                 "is the same machine, else give this one another [DEFAULT] host"
             )
     if known is None:
-        _keep(path(conf), str(uuid4()))
+        _write_uuid(path(conf), str(uuid4()))
 
 
 def confirm(conf: cfg.ConfigOpts, database: Database, name: NodeName) -> str:
-    """Return the kept uuid of a node; raises IdentityError if it was another node's so far."""
-    known = _kept(path(conf))
+    """Return the uuid of a node from its file; raises IdentityError if another node has it."""
+    known = _read_uuid(path(conf))
     if known is None:
         raise IdentityError(f"{path(conf)} is gone: restart the agent to have it checked")
-    for row in database.read(lambda each: compute_nodes.claiming(each, name.host, known)):
+    for row in database.read(lambda each: compute_nodes.of_host_or_uuid(each, name.host, known)):
         if (row.host, row.hypervisor_hostname) != (name.host, name.node):
             raise IdentityError(
                 f"the hypervisor calls itself {name.node}, but host {row.host} has been node "
@@ -75,7 +75,7 @@ def confirm(conf: cfg.ConfigOpts, database: Database, name: NodeName) -> str:
 
 
 def refusals(
-    connection: sa.Connection, uuids: dict[NodeName, str], marks: Mapping[NodeName, Mark]
+    connection: sa.Connection, uuids: dict[NodeName, str], marks: Mapping[NodeName, RowVersion]
 ) -> dict[NodeName, IdentityError]:
     """Return which nodes must not be written, and why; marks are those of all nodes' own rows.
 
@@ -132,6 +132,12 @@ def distinct(names: list[NodeName]) -> list[NodeName]:
     return stripped
 
 
+def shortened(names: Sequence[str]) -> str:
+    """Return a short text for names, of which there may be thousands."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return names[0] + more if names else "none"
+
+
 def _folded(name: NodeName) -> tuple[str, str]:
     return name.host.casefold(), name.node.casefold()
 
@@ -157,7 +163,7 @@ def _refuse_twins(database: Database, driver: Driver) -> None:
             )
 
 
-def _kept(file: Path) -> str | None:
+def _read_uuid(file: Path) -> str | None:
     try:
         text = file.read_text().strip()
     except FileNotFoundError:
@@ -170,7 +176,7 @@ def _kept(file: Path) -> str | None:
         raise IdentityError(f"{file} holds {text!r}, which is no uuid") from error
 
 
-def _keep(file: Path, uuid: str) -> None:
+def _write_uuid(file: Path, uuid: str) -> None:
     """Write the file whole or not at all; one that is there stays."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:

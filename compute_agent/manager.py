@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two timers of the agent: a heartbeat that waits for nothing else, and the audits.
 
-All nodes are audited at each interval; those of which the driver hears that something changed are
-audited at once. Nothing that fails ends the timers. A failure is logged when it begins and when it
-is over; meanwhile the agent tries again, at first soon and then at longer intervals, its host takes
-no new instances, and the row keeps the last facts.
+All nodes are audited at each interval, and a node at once when the driver reports an event of it.
+No failure ends the timers. It is logged when it begins and when it is over; meanwhile the agent
+tries again with longer and longer pauses, its host takes no new instances, and the row keeps the
+last facts.
 """
 
 import time
@@ -16,29 +16,28 @@ from oslo_config import cfg
 from oslo_log import log
 
 from compute_agent import identity
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.identity import IdentityError
-from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import Driver, DriverError, NodeName
 from conf.compute_agent import audit_interval
+from conf.daemon.state_logger import StateLogger
 from inventory import services
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.heartbeat import Heartbeat
 
 LOG = log.getLogger(__name__)
-# Whose text says all that there is to say. What else comes is logged with its traceback.
+# Their text says everything; other errors are logged with their traceback.
 EXPLAINED = (DriverError, DatabaseUnavailable, IdentityError)
-LONGEST_PAUSE = 60.0
-# How long a stop waits for an audit that is writing.
-PATIENCE = 10.0
-# One action of an operator makes several events, which share an audit.
-SETTLE = 0.05
+MAX_PAUSE = 60.0
+# Seconds that a stop waits for an audit that is writing.
+STOP_TIMEOUT = 10.0
+# Seconds to collect events: one action of an operator makes several, which share an audit.
+DEBOUNCE = 0.05
 NEVER = float("inf")
-
-Witness = Callable[[float, Exception | None], None]
 
 
 class Manager:
-    """Registers the services of a driver's hosts, beats for them and audits their nodes."""
+    """Registers the services of a driver's hosts, sends their heartbeats and audits their nodes."""
 
     def __init__(
         self,
@@ -53,45 +52,46 @@ class Manager:
         self._driver = driver
         self._on_registered = on_registered
         self._heartbeat = Heartbeat(
-            database, driver.hosts(), services.COMPUTE, conf.report_interval, self.look_again
+            database, driver.hosts(), services.COMPUTE, conf.report_interval, self.audit_now
         )
         self._tracker = tracker
-        # Told of each audit: how many seconds it took, and what ended it if it failed.
-        self.witness: Witness = lambda seconds, error: None
+        # Called after each audit with its seconds, and the error if it failed.
+        self.observer: Callable[[float, Exception | None], None] = lambda seconds, error: None
         self._registered = False
-        # At first, too: the hosts may have been taken out by an earlier run of the agent.
-        self._out = True
+        # At first, too: an earlier run of the agent may have disabled the services.
+        self._disabled = True
         self._failure = ""
+        self._state = StateLogger(LOG, "Audits")
         self._pause = 0.0
         self._late = False
         # Whether all nodes are to be audited at once.
-        self._asked = False
+        self._requested = False
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin with the first audit; returns at once."""
+        """Start with the first audit; return at once."""
         self._thread.start()
 
-    def look_again(self) -> None:
-        """Audit all nodes at once, as after a change of the options; returns at once."""
-        self._asked = True
+    def audit_now(self) -> None:
+        """Have all nodes audited at once, as after a change of the options; return at once."""
+        self._requested = True
         self._driver.changes.wake()
 
     def stop(self) -> None:
-        """End both timers, after the write that may be going on."""
+        """Stop both timers, after a write that is under way."""
         self._stopped.set()
         self._driver.close()
-        # Somebody else's driver may not know that the timer waits for it.
+        # A driver of a third party may not do so itself.
         self._driver.changes.close()
         if self._thread.ident:
-            self._thread.join(PATIENCE)
+            self._thread.join(STOP_TIMEOUT)
             if self._thread.is_alive():
-                LOG.warning("Leaving an audit that has waited for the database for too long")
+                LOG.warning("Abandoning an audit blocked on the database")
         self._heartbeat.stop()
 
     def alive(self) -> bool:
-        """Tell whether audits are still being made."""
+        """Return whether audits are still being made."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
@@ -99,17 +99,17 @@ class Manager:
         changed = frozenset[NodeName]()
         while not self._stopped.is_set():
             began = time.monotonic()
-            whole = began >= due or self._asked
+            whole = began >= due or self._requested
             if whole or (changed and not self._failure):
-                self._asked, attempted = False, began
+                self._requested, attempted = False, began
                 pause = self._attempt(None if whole else changed)
                 if whole or self._failure:
                     due = began + pause
-                    self._say_if_late(due)
+                    self._log_lateness(due)
             left = due - time.monotonic()
-            changed = self._driver.changes.wait(None if left == NEVER else left, SETTLE)
+            changed = self._driver.changes.wait(None if left == NEVER else left, DEBOUNCE)
             if changed and self._failure:
-                # Nobody knows what was missed, so all are looked at; and not again at each event.
+                # Events may have been missed: all nodes are audited, but not at each event.
                 due = min(due, attempted + self._conf.libvirt.reconnect_interval)
 
     def _attempt(self, only: Collection[NodeName] | None = None) -> float:
@@ -118,29 +118,34 @@ class Manager:
         failure: Exception | None = None
         try:
             self._round(only)
-        # A thread that ends would leave the host without audits for good.
+        # The end of this thread would be the end of all audits.
         except Exception as error:
             failure = error
-        self.witness(time.monotonic() - began, failure)
-        # Not up there: oslo.log adds the error to whatever is logged while one is handled.
-        return self._succeeded() if failure is None else self._failed(failure)
+        self.observer(time.monotonic() - began, failure)
+        # Outside of the handler: oslo.log adds the error to all that is logged within.
+        if failure is not None:
+            return self._failed(failure)
+        self._state.recovered()
+        self._failure, self._pause = "", 0.0
+        interval = audit_interval(self._conf)
+        return NEVER if interval is None else interval
 
     def _round(self, only: Collection[NodeName] | None) -> None:
         if not self._registered:
             self._heartbeat.start()
             self._registered = True
             self._on_registered()
-        # Two would overwrite each other's rows for ever.
-        if self._heartbeat.rivals.there:
+        # Two agents of one host would overwrite each other's rows.
+        if self._heartbeat.duplicates.found:
             raise identity.rivals(self._conf, self._driver)
         ids = dict(zip(self._driver.hosts(), self._heartbeat.ids, strict=True))
         self._tracker.audit(ids, only)
-        if self._out:
+        if self._disabled:
             own = self._heartbeat.ids
             self._database.write(lambda each: services.enable_automatically(each, own))
-            self._out = False
+            self._disabled = False
 
-    def _say_if_late(self, due: float) -> None:
+    def _log_lateness(self, due: float) -> None:
         """Log when audits of all nodes begin to be late, and when they are in time again."""
         if self._failure:
             return
@@ -153,42 +158,31 @@ class Manager:
             LOG.info("Audits take less time than update_resources_interval again")
         self._late = late > 0
 
-    def _succeeded(self) -> float:
-        if self._failure:
-            LOG.info("Audits succeed again")
-        self._failure = ""
-        self._pause = 0.0
-        interval = audit_interval(self._conf)
-        return NEVER if interval is None else interval
-
     def _failed(self, error: Exception) -> float:
-        """Note a failure and return the seconds after which to try again."""
+        """Log a failure and return the seconds after which to try again."""
         if self._stopped.is_set():
             return 0.0
-        self._pause = min(self._next_pause(), audit_interval(self._conf) or LONGEST_PAUSE)
-        reason = str(error) or repr(error)
-        if reason != self._failure:
-            LOG.warning(
-                "Audit failed, trying again in %g s and then less often: %s",
-                self._pause,
-                reason,
-                exc_info=None if isinstance(error, EXPLAINED) else error,
-            )
-        self._failure = reason
+        pause = self._pause * 2 or self._conf.libvirt.reconnect_interval
+        self._pause = min(pause, MAX_PAUSE, audit_interval(self._conf) or MAX_PAUSE)
+        self._failure = reason = str(error) or repr(error)
+        self._state.failed(
+            reason,
+            "Audit failed, trying again in %g s and then less often: %s",
+            self._pause,
+            reason,
+            exc_info=None if isinstance(error, EXPLAINED) else error,
+        )
         if self._registered and not isinstance(error, DatabaseUnavailable):
-            self._take_out(reason)
+            self._disable(reason)
         return self._pause
 
-    def _next_pause(self) -> float:
-        return min(self._pause * 2 or self._conf.libvirt.reconnect_interval, LONGEST_PAUSE)
-
-    def _take_out(self, reason: str) -> None:
-        """Let the scheduler pass over the hosts; their rows keep what was last seen."""
-        self._out = True
+    def _disable(self, reason: str) -> None:
+        """Disable the services, so that schedulers avoid the hosts; rows keep the last facts."""
+        self._disabled = True
         try:
             self._database.write(
                 lambda each: services.disable_automatically(each, self._heartbeat.ids, reason)
             )
-        # The heartbeat, which needs the database as well, will have said so.
+        # The heartbeat, which needs the database as well, logs that.
         except Exception as error:
-            LOG.debug("The hosts could not be disabled: %s", error)
+            LOG.debug("Cannot disable the services of failed hosts: %s", error)

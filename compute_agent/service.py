@@ -7,26 +7,27 @@ child of the process that made it, so nothing is connected before start(); and w
 stop() may come without a start().
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from threading import Event
 
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service.service import ServiceBase
 
-from compute_agent.bus import Bus
+from compute_agent import identity
+from compute_agent.audit.store import AuditResult
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.endpoint import HostEndpoint
-from compute_agent.host_operations import HostOperations
 from compute_agent.manager import Manager
-from compute_agent.monitors import loading
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.monitoring import Monitoring
+from compute_agent.monitors import monitor_loading
+from compute_agent.rpc_server import AgentRpcServer
 from compute_agent.virt.driver import Driver
-from compute_agent.watching import Watching
-from conf import tracing
-from conf.stopping import stop_each
-from conf.systemd import Notifier
-from inventory.engine import Database, open_database
-from scheduler.rpc.announcements import Announcements
+from conf.daemon import tracing
+from conf.daemon.process import stop_each
+from conf.daemon.systemd import Notifier
+from inventory.engine import open_database
+from scheduler.messaging.change_publisher import ChangePublisher
 
 LOG = log.getLogger(__name__)
 
@@ -41,34 +42,39 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
         self._conf = conf
         self._driver = driver
         self._notifier = notifier
-        self._monitors = loading.load(conf, driver)
-        self._parts: _Parts | None = None
+        self._monitors = monitor_loading.load(conf, driver)
+        self._manager: Manager | None = None
+        self._steps: Sequence[Callable[[], object]] = ()
         self._ended = Event()
 
     def start(self) -> None:
-        """Begin with the work; systemd hears of it once the services are registered."""
+        """Start all parts; systemd is notified once the services are registered."""
         tracing.prepare(self._conf)
         conf, driver, database = self._conf, self._driver, open_database(self._conf)
-        bus = Bus(conf, [HostEndpoint(HostOperations(conf, database, driver))])
-        announcements = Announcements(lambda: bus.transport, conf.host)
-        watching = Watching(conf)
-        tell = watching.hearing(announcements.tell)
-        tracker = ResourceTracker(conf, database, driver, self._monitors.read, tell)
+        rpc_server = AgentRpcServer(conf, [HostEndpoint(conf, database, driver)])
+        publisher = ChangePublisher(lambda: rpc_server.transport, conf.host)
+        monitoring = Monitoring(conf)
+
+        def publish(result: AuditResult) -> None:
+            monitoring.stored(result)
+            publisher.publish(result)
+
+        tracker = ResourceTracker(conf, database, driver, self._monitors.read, publish)
         manager = Manager(conf, database, driver, tracker, self._ready)
-        self._parts = _Parts(database, bus, announcements, manager, watching)
-        watching.start(database, manager, bus.listening)
-        for part in (bus, announcements, manager):
+        self._manager = manager
+        parts = manager, publisher, rpc_server, monitoring
+        self._steps = (*(part.stop for part in parts), database.close)
+        monitoring.start(database, manager, rpc_server.listening)
+        for part in (rpc_server, publisher, manager):
             part.start()
         self._notifier.watch(manager.alive)
 
     def stop(self) -> None:
-        """End the work, or do nothing if there is none."""
-        if self._parts is not None and not self._ended.is_set():
+        """Stop all parts; do nothing before start()."""
+        if self._steps and not self._ended.is_set():
             LOG.info("Stopping")
             self._notifier.stopping()
-            parts = self._parts
-            each = (parts.manager, parts.announcements, parts.bus, parts.watching)
-            stop_each(*(part.stop for part in each), parts.database.close)
+            stop_each(*self._steps)
         self._ended.set()
 
     def wait(self) -> None:
@@ -76,22 +82,9 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
         self._ended.wait()
 
     def reset(self) -> None:
-        """Answer SIGHUP with an audit, which looks at the options anew."""
-        if self._parts is not None:
-            self._parts.manager.look_again()
+        """Audit at once on SIGHUP, with the options as they are now."""
+        if self._manager is not None:
+            self._manager.audit_now()
 
     def _ready(self) -> None:
-        hosts = self._driver.hosts()
-        more = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
-        self._notifier.ready(f"Host {hosts[0]}{more}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What works between start() and stop()."""
-
-    database: Database
-    bus: Bus
-    announcements: Announcements
-    manager: Manager
-    watching: Watching
+        self._notifier.ready(f"Host {identity.shortened(self._driver.hosts())}")

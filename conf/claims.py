@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of claims: what schedulers hold for an instance until it is there."""
+"""Options of claims: resources of an instance from the decision until the instance is seen."""
 
 from oslo_config import cfg, types
 
@@ -8,92 +8,73 @@ RESOURCES = ["vcpu", "memory_mb", "disk_gb"]
 OPTS = [
     cfg.BoolOpt(
         "enabled",
-        mutable=True,
         default=True,
         help="""
-Claim what an instance takes in the database before the host is answered, so that no two schedulers
-and no two requests give the same room away.
+Claim the resources of an instance in the database before the host is returned, so that two
+schedulers or two requests cannot give the same resources away.
 
 All schedulers of a cloud must have the same value, and all agents must be of a release that counts
-claims. Without claims a scheduler takes what it chose from its own view only, as Nova up to Newton
-does; what two of them give away at the same time is refused by compute hosts of old releases only.
+claims. Without claims a scheduler consumes resources in its own host cache only, as Nova up to
+Newton does; only compute hosts of old releases refuse double bookings then.
 """,
     ),
     cfg.ListOpt(
         "bounded_resources",
-        mutable=True,
         default=RESOURCES,
         item_type=types.String(choices=RESOURCES),
         help="""
-Resources of which a host is given no more than its total times its allocation ratio, whatever
-filters are enabled.
+Resources of which a host never gives more than its total times its allocation ratio.
 
-Where no enabled filter bounds one of them, CoreFilter, RamFilter or DiskFilter is used as if it
-were enabled, as long as claims are. The lists of filters of Nova since Pike, which leaves this to
-Placement, name none of the three. AggregateRamFilter, ExactRamFilter and their like bound a
-resource as well. An empty list adds none.
+Where no enabled filter bounds one of them, CoreFilter, RamFilter or DiskFilter is added, as long as
+claims are enabled. The filter lists of Nova since Pike have none of the three, since Placement
+does this. AggregateRamFilter, ExactRamFilter and their like bound a resource, too. Empty adds none.
 """,
     ),
     cfg.IntOpt(
         "lease",
-        mutable=True,
         default=900,
         min=1,
         help="""
-Seconds for which a claim is held for an instance that nobody has seen yet.
+Seconds after which a pending claim expires if the instance was not seen.
 
-It should be longer than the slowest build takes: afterwards the room is given to others. What a
-build that failed, or a caller that died, has left behind is free again after this time at the
-latest.
+It should be longer than the slowest build. Failed builds and dead callers hold their resources no
+longer than this.
 """,
     ),
     cfg.IntOpt(
         "attempts",
-        mutable=True,
         default=20,
         min=1,
         help="""
-How often a request is decided when others take the chosen hosts first.
+Maximum number of decisions for a request whose claims are lost to others.
 
-Each time the hosts that were lost are read again. When all attempts are lost the request is
-refused, with a warning in the log.
+The lost hosts are read again each time. After the last attempt the request is refused, with a
+warning in the log.
 """,
     ),
     cfg.BoolOpt(
         "alternates",
-        mutable=True,
         default=True,
         help="""
-Claim room on the alternates of an answer too, and return only those that were claimed.
+Claim resources for the alternates of an answer, too, and return only those that were claimed.
 
-A conductor builds on an alternate without asking again. The room is held as long as that of the
-chosen host, and given back as soon as the instance is seen or gone. All alternates together hold
-at most a twentieth of the free room, in instances like the requested one: in a small or full cloud
-fewer alternates are returned, or none.
+A conductor builds on an alternate without another request. Its claim ends like that of the chosen
+host, or when the instance is seen or gone. All alternates together use at most a twentieth of the
+free resources, in instances like the requested one: in a small or full cloud fewer are returned.
 
-Warning: when this is off all alternates are returned and no room is claimed on them. A build that
-is tried again may then take room that was given to another instance; compute hosts of Nova do not
-refuse that.
+Warning: if disabled, all alternates are returned without claims. A repeated build may then use
+resources of another instance; compute hosts of Nova do not refuse that.
 """,
     ),
     cfg.BoolOpt(
         "ask_conductor",
-        mutable=True,
         default=True,
         help="""
-Ask Nova's conductor about instances whose claims nobody has come for within seconds, and give back
-the claims of those that have failed or are deleted.
+Ask Nova's conductor about instances whose claims are not confirmed within seconds, and release the
+claims of failed and deleted instances.
 
-It is asked over RPC, at transport_url. Where no conductor answers, as in clouds without Nova, it is
-asked again after 10 minutes only. When this is off such claims are held until their lease ends.
+It is called over RPC at transport_url. Where no conductor answers, as in clouds without Nova, the
+next call is made after 10 minutes. If disabled, such claims end with their lease.
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="claims")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("claims", OPTS)]

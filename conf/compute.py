@@ -9,36 +9,26 @@ OPTS = [
         "packing_host_numa_cells_allocation_strategy",
         mutable=True,
         default=False,
-        help="""
-Fill one NUMA cell of a host after the other instead of taking the emptiest first.
-""",
+        help="Use the fullest NUMA cells of a host first instead of the emptiest.",
     ),
     cfg.StrOpt(
         "cpu_shared_set",
         help="""
-CPUs of this host for guests whose CPUs float, as 4-12,^8,15. The default is all that are online,
-or none where cpu_dedicated_set is set.
+CPUs of this host for guests without pinned CPUs, such as 4-12,^8,15. The default is all CPUs that
+are online, or none where cpu_dedicated_set is set.
 
-CPUs that are in neither set are the host's own, which is why reserved_host_cpus cannot be used
-with them. A CPU that is named here and is not online stops the audits until it is, or the agent is
-restarted with other sets. Where cpu_dedicated_set is not set, the host takes no pinned guests.
+CPUs in neither set are reserved for the host, so that reserved_host_cpus cannot be combined with
+these options. While a CPU of a set is not online, audits fail. Without cpu_dedicated_set the host
+gets no pinned guests.
 """,
     ),
     cfg.StrOpt(
         "cpu_dedicated_set",
         help="""
-CPUs of this host for guests that are pinned, as 4-12,^8,15. It must not overlap cpu_shared_set.
+CPUs of this host for pinned guests, such as 4-12,^8,15. It must not overlap cpu_shared_set.
 
-Without any of the two sets, guests are pinned to the CPUs that other guests float on, and it takes
-aggregates to keep the two kinds apart.
+Without any of the two sets, guests are pinned to CPUs that other guests share; use aggregates to
+separate the two kinds of guests.
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="compute")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("compute", OPTS)]

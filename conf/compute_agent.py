@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the compute agent: what it polls, how often, and what it keeps back for the host."""
+"""Options of the compute agent: driver, intervals, monitors and resources of the host."""
 
 from oslo_config import cfg, types
 
@@ -12,17 +12,17 @@ def _ratio(resource: str, initial: float) -> list[cfg.Opt]:
             min=0.0,
             mutable=True,
             help=f"""
-Over-commit of {resource}: how much of it may be promised for each unit that the host has.
+Over-commit ratio of {resource}: units that instances may use for each unit of the host.
 
-Set, it is written at every audit. Unset or 0.0, the row keeps the ratio it has, which starts as
-initial_{resource}_allocation_ratio and may then be changed by an operator.
+If set, every audit writes it. Unset or 0.0, the row keeps its ratio, which starts as
+initial_{resource}_allocation_ratio and may be changed by an operator.
 """,
         ),
         cfg.FloatOpt(
             f"initial_{resource}_allocation_ratio",
             default=initial,
             min=0.0,
-            help=f"Over-commit of {resource} of a host that is seen for the first time.",
+            help=f"Over-commit ratio of {resource} of a new host.",
         ),
     ]
 
@@ -32,8 +32,8 @@ OPTS = [
         "compute_driver",
         default="libvirt",
         help="""
-What is polled: the name of a driver in the namespace berthmaster.compute_agent.virt, or the dotted
-path of a class. Nova's names libvirt.LibvirtDriver and fake.FakeDriver mean ours.
+Driver of the hypervisor: a name in the namespace berthmaster.compute_agent.virt, or the dotted path
+of a class. Nova's libvirt.LibvirtDriver and fake.FakeDriver stand for our drivers.
 """,
     ),
     cfg.IntOpt(
@@ -41,16 +41,15 @@ path of a class. Nova's names libvirt.LibvirtDriver and fake.FakeDriver mean our
         default=60,
         mutable=True,
         help="""
-Seconds between two audits of this host. 0 means 60. With a negative value only the start of the
-agent, SIGHUP and what the driver hears of lead to audits.
+Seconds between two audits of this host; 0 means 60. With a negative value the agent audits only at
+its start, on SIGHUP and on events of the driver.
 """,
     ),
     cfg.StrOpt(
         "instances_path",
         default="$state_path/instances",
         help="""
-Directory of the instances' disks. The file system that holds it, or would hold it, is the host's
-local disk.
+Directory of the instances' disks; its file system is the local disk of the host.
 """,
     ),
     cfg.IntOpt(
@@ -58,21 +57,21 @@ local disk.
         default=512,
         min=0,
         mutable=True,
-        help="Memory in MB that is kept for the host itself.",
+        help="Memory in MB that is reserved for the host.",
     ),
     cfg.IntOpt(
         "reserved_host_disk_mb",
         default=0,
         min=0,
         mutable=True,
-        help="Disk in MB that is kept for the host itself.",
+        help="Disk in MB that is reserved for the host.",
     ),
     cfg.IntOpt(
         "reserved_host_cpus",
         default=0,
         min=0,
         mutable=True,
-        help="CPUs that are kept for the host itself.",
+        help="CPUs that are reserved for the host.",
     ),
     *_ratio("cpu", 4.0),
     *_ratio("ram", 1.0),
@@ -80,21 +79,31 @@ local disk.
     cfg.StrOpt(
         "vcpu_pin_set",
         help="""
-CPUs of this host for all guests, pinned or not, as 4-12,^8,15. The default is all that are online.
+CPUs of this host for all guests, pinned or not, such as 4-12,^8,15. The default is all CPUs that
+are online. Deprecated by, and not to be combined with, [compute] cpu_shared_set and
+cpu_dedicated_set.
+""",
+    ),
+    cfg.ListOpt(
+        "compute_monitors",
+        default=[],
+        help="""
+Monitors whose metrics are stored in the rows of this agent's nodes, for MetricsFilter and
+MetricsWeigher: names in the namespace berthmaster.compute_agent.monitors, one per prefix.
 
-It is the older way: [compute] cpu_shared_set and cpu_dedicated_set replace it, and it cannot be
-combined with them.
+cpu.virt_driver, or virt_driver, measures the use of the CPUs. With it every audit writes the rows
+of the nodes, since its metrics always change.
 """,
     ),
     cfg.MultiOpt(
         "reserved_huge_pages",
         item_type=types.Dict(),
         help="""
-Memory pages of a NUMA cell that are kept from guests, as node:0,size:2048,count:64. May be given
+Memory pages of a NUMA cell that guests do not get, such as node:0,size:2048,count:64; may be given
 several times.
 
-The size is in KiB or has a unit, as 2MB and 1GB. It may also be that of ordinary pages. A cell or
-a size that this host does not have is ignored, so that hosts can share a file.
+The size is in KiB or has a unit, such as 2MB; it may be that of ordinary pages. Cells and sizes
+that this host does not have are ignored, so that hosts can share a file.
 """,
     ),
 ]
@@ -109,8 +118,8 @@ AGENT_OPTS = [
         help="""
 Seconds after which an audit writes the row of a node although nothing has changed.
 
-It shows readers that the row is still true, and lets schedulers without claims give up what they
-took for instances that never came. Audits in between write nothing.
+Readers see that the row is still valid, and schedulers without claims drop what they consumed for
+instances that were never built. Other audits without changes write nothing.
 """,
     ),
     cfg.BoolOpt(
@@ -118,9 +127,9 @@ took for instances that never came. Audits in between write nothing.
         default=False,
         mutable=True,
         help="""
-Let operators start, reboot and shut down hosts through the agent, where its driver can do that.
+Allow operators to start, reboot and shut down hosts through the agent, if its driver can.
 
-Whoever may send messages to the broker may do so then; guests of such a host end with it.
+Every client of the broker may then do so; the guests of such a host are stopped.
 """,
     ),
 ]
@@ -131,12 +140,3 @@ def audit_interval(conf: cfg.ConfigOpts) -> int | None:
     if conf.update_resources_interval < 0:
         return None
     return int(conf.update_resources_interval or 60)
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS)
-    conf.register_opts(AGENT_OPTS, group="compute_agent")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("DEFAULT", OPTS), ("compute_agent", AGENT_OPTS)]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the fake driver, with which one agent plays many hosts."""
+"""Options of the fake driver, which simulates many hosts."""
 
 from oslo_config import cfg
 
@@ -10,8 +10,8 @@ OPTS = [
         default=1,
         min=1,
         help="""
-Number of hosts to play. One of them is called as [DEFAULT] host; several get that name with -0001
-and so on behind it, each with a service row of its own.
+Number of hosts. One has the name in [DEFAULT] host; several have suffixes such as -0001, each with
+a service row of its own.
 """,
     ),
     cfg.IntOpt(
@@ -20,8 +20,8 @@ and so on behind it, each with a service row of its own.
         min=0,
         mutable=True,
         help="""
-Number of nodes of each host. One is called as its host; several get that name with -node-0001 and
-so on behind it. Changed while the agent runs, nodes come and go with its next audit.
+Number of nodes of each host. One has the name of its host; several have suffixes such as
+-node-0001. Changed while the agent runs, nodes are added or deleted by the next audit.
 """,
     ),
     cfg.IntOpt(
@@ -29,9 +29,7 @@ so on behind it. Changed while the agent runs, nodes come and go with its next a
         default=0,
         min=0,
         mutable=True,
-        help="""
-Number of guests of each node. Their sizes differ, and they are the same ones after a restart.
-""",
+        help="Number of guests of each node. Their sizes differ and are the same after a restart.",
     ),
     cfg.IntOpt("vcpus", default=16, min=0, help="CPUs of each node."),
     cfg.IntOpt("memory_mb", default=65536, min=0, help="Memory of each node in MB."),
@@ -41,16 +39,7 @@ Number of guests of each node. Their sizes differ, and they are the same ones af
         default=0,
         min=0,
         help="""
-Number of NUMA cells that share the CPUs and the memory of each node. 0 is a node that tells of
-none.
+Number of NUMA cells with the CPUs and the memory of each node; 0 for a node without.
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="fake")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("fake", OPTS)]

@@ -14,8 +14,8 @@ OPTS = [
         "connection_uri",
         default="",
         help="""
-libvirt URI to poll. Empty means qemu:///system (lxc:/// for virt_type lxc). test:///default is
-libvirt's own imaginary host, for trying things out.
+URI of libvirt. Empty means qemu:///system (lxc:/// for virt_type lxc). test:///default is libvirt's
+own test host.
 """,
     ),
     cfg.IntOpt(
@@ -23,8 +23,8 @@ libvirt's own imaginary host, for trying things out.
         default=60,
         min=1,
         help="""
-Seconds after which a call to libvirt counts as hung, if it is one of those that are made once for
-each connection: reading the capabilities of a host can take more than ten seconds.
+Seconds after which a call to libvirt that is made once per connection counts as hung: reading the
+capabilities of a host can take more than ten seconds.
 """,
     ),
     cfg.IntOpt(
@@ -32,8 +32,8 @@ each connection: reading the capabilities of a host can take more than ten secon
         default=10,
         min=1,
         help="""
-Seconds after which any other call to libvirt counts as hung. It should take milliseconds. When it
-is hung the host takes no new instances until libvirt answers again.
+Seconds after which any other call to libvirt counts as hung. Calls should take milliseconds. While
+one hangs the host gets no new instances.
 """,
     ),
     cfg.IntOpt(
@@ -41,17 +41,15 @@ is hung the host takes no new instances until libvirt answers again.
         default=5,
         min=0,
         help="""
-Seconds between two signs of life that a connection to libvirt has to give while nothing else is
-said on it. 0 asks for none: then a libvirt that hangs is noticed by the next audit only.
+Seconds between two keepalive messages on an idle connection to libvirt. 0 disables them: then only
+the next audit notices a libvirt that hangs.
 """,
     ),
     cfg.IntOpt(
         "keepalive_count",
         default=2,
         min=1,
-        help="""
-How many signs of life in a row may fail to come before a connection to libvirt counts as lost.
-""",
+        help="Keepalive messages without response after which a connection to libvirt is lost.",
     ),
     cfg.IntOpt(
         "reconnect_interval",
@@ -64,8 +62,8 @@ How many signs of life in a row may fail to come before a connection to libvirt 
         default=0,
         min=0,
         help="""
-Memory in MB that guests may have in all where files are their memory, as memory_backing_dir of
-qemu.conf arranges. It takes the place of the host's memory; 0 means that guests have ordinary one.
+Memory in MB of all guests where it is backed by files (memory_backing_dir of qemu.conf). It
+replaces the host's memory; 0 disables it.
 """,
     ),
     cfg.StrOpt(
@@ -73,30 +71,28 @@ qemu.conf arranges. It takes the place of the host's memory; 0 means that guests
         default="default",
         choices=("raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"),
         help="""
-Where Nova puts the disks of guests on this host. With lvm or rbd the agent reports the size of the
-volume group or of the Ceph cluster, for which it runs vgs or ceph; with all others, that of the
-file system of instances_path.
+Storage of the disks of guests on this host. With lvm or rbd the agent reports the size of the
+volume group or of the Ceph cluster, for which it runs vgs or ceph; otherwise that of the file
+system of instances_path.
 """,
     ),
     cfg.StrOpt(
-        "images_volume_group",
-        help="Volume group of LVM that the disks of guests are in where images_type is lvm.",
+        "images_volume_group", help="LVM volume group of the disks of guests, for images_type lvm."
     ),
     cfg.StrOpt(
         "images_rbd_pool",
         default="rbd",
-        help="Pool of Ceph that the disks of guests are in where images_type is rbd.",
+        help="Ceph pool of the disks of guests, for images_type rbd.",
     ),
     cfg.StrOpt(
         "images_rbd_ceph_conf",
         default="",
-        help="Configuration file of Ceph where images_type is rbd; the default is that of Ceph.",
+        help="Configuration file of Ceph, for images_type rbd; empty for Ceph's default.",
     ),
     cfg.StrOpt(
         "rbd_user",
         help="""
-Name of the Ceph client whose key the agent uses where images_type is rbd. The user berthmaster has
-to be able to read its keyring.
+Name of the Ceph client, for images_type rbd. The user berthmaster must be able to read its keyring.
 """,
     ),
 ]
@@ -107,11 +103,3 @@ def uri(conf: cfg.ConfigOpts) -> str:
     if conf.libvirt.connection_uri:
         return str(conf.libvirt.connection_uri)
     return "lxc:///" if conf.libvirt.virt_type == "lxc" else "qemu:///system"
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="libvirt")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("libvirt", OPTS)]

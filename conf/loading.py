@@ -1,19 +1,80 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the configuration of a process and refuse a bad value with one line."""
+"""Find and read the configuration files of a process, and refuse a bad value with one line."""
 
 import logging as standard_logging
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_db import options as database_options
 from oslo_log import log
 from oslo_messaging import opts as messaging_options
 
-from conf import config_files, opts, urls
+from conf import opts
+
+# Section and name, either as oslo.config calls it or as it did in former releases.
+Name = tuple[str, str]
+
+
+class Setting(NamedTuple):
+    """An option in a file."""
+
+    file: str
+    section: str
+    text: str
+
+
+def option_names(group: str, option: cfg.Opt) -> list[Name]:
+    """Return the names of an option in files, those with precedence first."""
+    old = [(each.group or group, each.name or option.dest) for each in option.deprecated_opts]
+    return [(group, option.dest), (group, option.name), *old]
+
+
+def setting(conf: cfg.ConfigOpts, candidates: Sequence[Name]) -> Setting | None:
+    """Return the setting of the last file with one of these names, if any."""
+    found = (find(path, candidates) for path in reversed(paths(conf)))
+    return next((each for each in found if each), None)
+
+
+def paths(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the files that conf has read, in their order; directories count as the last ones."""
+    files: list[str] = list(conf.config_file)
+    if conf.config_dirs:
+        return files + _inside(conf.config_dirs)
+    usual = _inside(conf.default_config_dirs)
+    return files + usual if files == conf.default_config_files else usual + files
+
+
+def find(path: str, candidates: Iterable[Name]) -> Setting | None:
+    """Return the setting of a file with one of these names; a section "" is any."""
+    parsed: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(path, parsed).parse()
+    except (cfg.Error, OSError):
+        return None
+    for group, name in candidates:
+        for section, values in parsed.items():
+            if name in values and (not group or _folded(section) == _folded(group)):
+                return Setting(path, section, "\n".join(values[name]))
+    return None
+
+
+def _folded(section: str) -> str:
+    """Return a section for comparison: only DEFAULT depends on letter case."""
+    return section if section == "DEFAULT" else section.lower()
+
+
+def _inside(directories: Iterable[str]) -> list[str]:
+    return [
+        str(path)
+        for directory in directories
+        for path in sorted(Path(directory).expanduser().glob("*.conf"))
+    ]
+
 
 _LOCATION = re.compile(
     r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<file>[^']*)'\)"
@@ -21,11 +82,15 @@ _LOCATION = re.compile(
     re.DOTALL,
 )
 UNKNOWN_NAME = "a $ in it is followed by the name of no option; a $ that means itself is written $$"
+AMBIGUOUS = (
+    "its password cannot be told from its host; write in user name and password @ as %40, : as %3A,"
+    " / as %2F, ? as %3F and # as %23, and an @ elsewhere as %40, too"
+)
 _BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; its text is one line for the operator."""
+    """The configuration is invalid; the text is one line for the operator."""
 
 
 def prepare(conf: cfg.ConfigOpts) -> None:
@@ -36,10 +101,7 @@ def prepare(conf: cfg.ConfigOpts) -> None:
 
 
 def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
-    """Read the configuration, start logging and check the value of every option.
-
-    Raises ConfigError naming option, value and file.
-    """
+    """Read the configuration, start logging, check all values; raises ConfigError."""
     read(conf, program, argv, version)
     try:
         log.setup(conf, program, version)
@@ -50,10 +112,10 @@ def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
             f"options log_dir and log_file: cannot write {error.filename}: {error.strerror}"
         ) from error
     except ValueError as error:
-        # The one thing that oslo.log reads without a check of its own.
+        # The only option that oslo.log does not check.
         levels = ",".join(conf.default_log_levels)
         raise ConfigError(f"option [DEFAULT] default_log_levels = {levels!r}: {error}") from error
-    # Messages of the libraries about their own deprecations say nothing an operator can act on.
+    # Operators cannot act on deprecations inside libraries.
     standard_logging.captureWarnings(False)
     check(conf)
 
@@ -65,7 +127,7 @@ def read(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
 
 
 def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
-    """Parse argv and the files it names, in place of what was parsed before."""
+    """Parse argv and the files it names, again if need be."""
     try:
         conf(list(argv), project="berthmaster", prog=program, version=version)
     except cfg.Error as error:
@@ -73,50 +135,50 @@ def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str)
 
 
 def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
-    """Return whether somebody chose the value of an option, be it the default one."""
+    """Return whether the value of an option was set, even to the default."""
     location = conf.get_location(option, None if group == "DEFAULT" else group)
     return location is not None and location.location not in _BY_DEFAULT
 
 
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
-    """Return where the value of an option comes from, a file as a rule, in words."""
+    """Return in words where the value of an option comes from, such as a file."""
     try:
         location = conf.get_location(option, None if group == "DEFAULT" else group)
-    # One whose value refers to an option that does not exist; defaults refer to none.
+    # A value with a reference to an unknown option, which no default has.
     except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
         location = cfg.LocationInfo(cfg.Locations.user, "")
     if location is not None and location.location is cfg.Locations.user:
-        found = config_files.setting(conf, _names(group, option))
+        found = setting(conf, _names(group, option))
         return found.file if found else str(location.detail)
     return str(location.detail) if location and location.detail else "the defaults"
 
 
 def rehearse(program: str, argv: Sequence[str]) -> None:
-    """Read the files as they are now and check them, without an effect; raises ConfigError."""
+    """Read and check the files without using them; raises ConfigError."""
     conf = cfg.ConfigOpts()
     read(conf, program, argv, version="")
     check(conf)
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Read every option of ours and of oslo.db once; raises ConfigError."""
+    """Check every option of ours and of oslo.db; raises ConfigError."""
     check_values(conf, [*opts.list_opts(), *database_options.list_opts()])
-    # Here, since whoever connects would say which host does not answer: a part of the password.
-    if urls.is_ambiguous(conf.database.connection):
+    # Here, since the error of a connection would show a part of the password as the host.
+    if is_ambiguous(conf.database.connection):
         where = source(conf, "database", "connection")
-        raise ConfigError(f"option [database] connection in {where}: {urls.AMBIGUOUS}")
+        raise ConfigError(f"option [database] connection in {where}: {AMBIGUOUS}")
 
 
 def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.Opt]]]) -> None:
-    """Read options once by group, which is what makes oslo.config look at their values.
+    """Read options once by group, since oslo.config checks values only then.
 
-    Deprecated names are reported in the log on the way, each once. Raises ConfigError.
+    It logs deprecated names, each once. Raises ConfigError.
     """
     for group, options in listed:
         for option in options:
             try:
                 value = conf[option.dest] if group == "DEFAULT" else conf[group][option.dest]
-            # What follows the $ may be the rest of a password.
+            # Without the value: it may be a password with a $.
             except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
                 where = source(conf, group, option.dest)
                 problem = f"option [{group}] {option.name} in {where}: {UNKNOWN_NAME}"
@@ -129,7 +191,7 @@ def check_values(conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Iterable[cfg.
 
 
 def _complaint(value: Any, option: cfg.Opt) -> str | None:
-    """Return what is wrong with a value that oslo.config accepts."""
+    """Return what is wrong with a value that oslo.config accepts, if anything."""
     if value is None and option.default is not None:
         return "Needs a value"
     if isinstance(value, float) and not math.isfinite(value):
@@ -143,13 +205,13 @@ def explain(
     group: str = "",
     option: cfg.Opt | None = None,
 ) -> str:
-    """Return one line that says which option, value and file an error is about."""
+    """Return one line with the option, the value and the file of an error."""
     found = _LOCATION.match(str(error))
     if not found:
         return " ".join(str(error).split())
-    names = config_files.names(group, option) if option else [(group, found["name"])]
-    place = config_files.setting(conf, names) if conf else None
-    place = place or config_files.find(found["file"], names)
+    names = option_names(group, option) if option else [(group, found["name"])]
+    place = setting(conf, names) if conf else None
+    place = place or find(found["file"], names)
     where, value, path = group or "?", "?", found["file"]
     if place:
         where, value, path = place.section, repr(place.text), place.file
@@ -157,11 +219,33 @@ def explain(
     return f"option [{where}] {found['name']} = {value} in {path}: {why}"
 
 
-def _names(group: str, name: str) -> list[config_files.Name]:
-    """Return the names under which files may have an option, also where a library has it."""
+def _names(group: str, name: str) -> list[Name]:
+    """Return the names of an option of ours or of a library in files."""
     libraries = (*database_options.list_opts(), *messaging_options.list_opts())
     for section, options in (*opts.list_opts(), *libraries):
         for option in options:
             if (section or "DEFAULT") == group and option.dest == name:
-                return config_files.names(group, option)
+                return option_names(group, option)
     return [(group, name)]
+
+
+def is_ambiguous(url: str) -> bool:
+    """Return whether a password that is not percent-encoded may end at several places."""
+    rest = url.partition("://")[2]
+    # A path alone, as for SQLite, has no host.
+    return not rest.startswith("/") and rest.count("@") > 1
+
+
+def is_ambiguous_list(url: str) -> bool:
+    """Return the same of a URL with several hosts, each with a password of its own."""
+    rest = url.partition("://")[2]
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    hosts = authority.split(",")
+    if authority and "@" in rest[len(authority) :]:
+        return True
+    if any(host.count("@") > 1 for host in hosts):
+        return True
+    # A comma in the password would split it into hosts without a password.
+    return len(hosts) > 1 and any(
+        "@" in host and (":" not in host.split("@")[0] or "@" not in hosts[0]) for host in hosts
+    )

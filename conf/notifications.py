@@ -14,30 +14,21 @@ OPTS = [
             ("both", "Each notification in both formats."),
         ],
         help="""
-Format of the notifications: scheduler.select_destinations.start, .end and, for a request that
-fails, .error. They are sent only when [oslo_messaging_notifications] names a driver: messagingv2,
-as a rule. Choose the format that your consumers read.
+Format of the notifications scheduler.select_destinations.start, .end and, for a failed request,
+.error. They are sent only if [oslo_messaging_notifications] names a driver, such as messagingv2.
 
-Requests do not wait for notifications. Up to 1000 are kept while their broker does not take them;
-more than that are lost, which the log says once.
+Requests do not wait for notifications. Up to 1000 are queued while their broker is down; more are
+lost, with a message in the log.
 """,
     ),
     cfg.ListOpt(
         "versioned_notifications_topics",
         default=["versioned_notifications"],
         help="""
-Topics of the versioned notifications; each of them gets every one. Legacy notifications go to
-[oslo_messaging_notifications] topics. On RabbitMQ each topic is a queue for each priority, as in
-versioned_notifications.info and versioned_notifications.error, which grows until somebody
-consumes it: change this only to give a consumer a topic of its own.
+Topics of the versioned notifications; each gets all of them. Legacy notifications go to
+[oslo_messaging_notifications] topics. On RabbitMQ each topic has a queue for each priority, such as
+versioned_notifications.info, which grows until it is consumed: change this only to give a consumer
+a topic of its own.
 """,
     ),
 ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="notifications")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("notifications", OPTS)]

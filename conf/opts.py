@@ -12,13 +12,11 @@ from conf import (
     claims,
     compute,
     compute_agent,
-    database,
     decisions,
     fake,
     filter_scheduler,
     libvirt,
     metrics,
-    monitors,
     notifications,
     pci,
     scheduler,
@@ -28,32 +26,37 @@ from conf import (
     upgrade_levels,
 )
 
-GROUPS = (
-    service,
-    database,
-    scheduler,
-    claims,
-    decisions,
-    filter_scheduler,
-    metrics,
-    alignment,
-    compute,
-    trusted_computing,
-    compute_agent,
-    libvirt,
-    pci,
-    monitors,
-    fake,
-    notifications,
-    status,
-    upgrade_levels,
-)
+EMBEDDED_DATABASE = "sqlite:///$state_path/berthmaster.sqlite"
+GROUPS: list[tuple[str, list[cfg.Opt]]] = [
+    ("DEFAULT", service.OPTS),
+    ("scheduler", scheduler.OPTS),
+    ("claims", claims.OPTS),
+    ("decisions", decisions.OPTS),
+    ("filter_scheduler", filter_scheduler.OPTS),
+    ("metrics", metrics.OPTS),
+    ("alignment", alignment.OPTS),
+    ("compute", compute.OPTS),
+    ("trusted_computing", trusted_computing.OPTS),
+    ("DEFAULT", compute_agent.OPTS),
+    ("compute_agent", compute_agent.AGENT_OPTS),
+    ("libvirt", libvirt.OPTS),
+    ("pci", pci.OPTS),
+    ("fake", fake.OPTS),
+    ("notifications", notifications.OPTS),
+    ("status", status.OPTS),
+    ("upgrade_levels", upgrade_levels.OPTS),
+]
+# Schedulers read these again on SIGHUP.
+for _module in (alignment, claims, decisions, filter_scheduler, metrics, trusted_computing):
+    for _option in _module.OPTS:
+        _option.mutable = True
 
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Register every option on conf and set the defaults of the libraries' own."""
-    for group in GROUPS:
-        group.register_opts(conf)
+    for group, ours in GROUPS:
+        conf.register_opts(ours, group=None if group == "DEFAULT" else group)
+    options.set_defaults(conf, connection=EMBEDDED_DATABASE)
 
 
 def set_defaults() -> None:
@@ -62,7 +65,7 @@ def set_defaults() -> None:
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
     cfg.set_defaults(
         options.database_opts,
-        connection=database.EMBEDDED,
+        connection=EMBEDDED_DATABASE,
         # A connection beyond the pool is made for each transaction and costs more than that.
         max_pool_size=20,
         max_overflow=0,
@@ -71,4 +74,4 @@ def set_defaults() -> None:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) pairs, the form that oslo-config-generator asks for."""
-    return [pair for group in GROUPS for pair in group.list_opts()]
+    return GROUPS

@@ -4,7 +4,7 @@
 
 from oslo_config import cfg
 
-from conf.former_names import formerly
+from conf.deprecated import formerly
 
 OPTS = [
     cfg.StrOpt(
@@ -63,7 +63,7 @@ fake answers every request with no host at all.
         mutable=True,
         default=True,
         deprecated_opts=formerly("skip_isolated_core_check"),
-        help="Let simple_scheduler exceed max_cores with images of isolated_images.",
+        help="Whether simple_scheduler may exceed max_cores for isolated_images.",
     ),
     cfg.StrOpt(
         "default_schedule_zone",
@@ -76,8 +76,8 @@ fake answers every request with no host at all.
         mutable=True,
         default=True,
         help="""
-Keep to the hosts of the requested availability zone even where AvailabilityZoneFilter is not
-enabled, as Nova does since 2023.2 by way of Placement.
+Restrict requests to the requested availability zone even without AvailabilityZoneFilter, as Nova
+does since 2023.2 through Placement.
 """,
     ),
     cfg.BoolOpt(
@@ -85,8 +85,8 @@ enabled, as Nova does since 2023.2 by way of Placement.
         mutable=True,
         default=False,
         help="""
-Keep a project to the hosts of the aggregates that have its id as the value of a metadata key that
-begins with filter_tenant_id.
+Restrict a project to the hosts of aggregates with its id in a metadata key that begins with
+filter_tenant_id.
 """,
     ),
     cfg.BoolOpt(
@@ -94,8 +94,8 @@ begins with filter_tenant_id.
         mutable=True,
         default=False,
         help="""
-Refuse projects for which limit_tenants_to_placement_aggregate finds no aggregate; otherwise they
-may go anywhere.
+Refuse projects without an aggregate for limit_tenants_to_placement_aggregate; otherwise they may
+use any host.
 """,
     ),
     cfg.BoolOpt(
@@ -103,9 +103,9 @@ may go anywhere.
         mutable=True,
         default=False,
         help="""
-Keep instances away from the hosts of aggregates whose metadata says trait:NAME = required, unless
-flavor or image requires the same trait; those that require it go nowhere else. Without this option
-they are refused, as nothing is known here of traits.
+Keep instances away from the hosts of aggregates with the metadata trait:NAME = required, unless the
+flavor or image requires the same trait; those that require it are placed there only. If disabled,
+they are refused, since hosts have no traits here.
 """,
     ),
     cfg.IntOpt(
@@ -115,8 +115,7 @@ they are refused, as nothing is known here of traits.
         help="""
 Number of scheduler processes on this machine.
 
-Each keeps its own view of the hosts. One process is enough for hundreds of requests a second; more
-of them spread the load of many callers over the cores.
+Each has its own host cache. One process handles hundreds of requests a second; more use more cores.
 """,
     ),
     cfg.IntOpt(
@@ -125,9 +124,8 @@ of them spread the load of many callers over the cores.
         min=1,
         deprecated_opts=formerly("scheduler_max_attempts"),
         help="""
-How many hosts an instance may be tried on, the first included.
-
-One less than this is the number of alternates that are returned to callers that ask for them.
+Maximum number of hosts on which an instance is tried, the first included. One less is the number of
+alternates for callers that ask for them.
 """,
     ),
     cfg.FloatOpt(
@@ -135,10 +133,10 @@ One less than this is the number of alternates that are returned to callers that
         sample_default="1 with claims, 0 without",
         min=0.0,
         help="""
-Age in seconds up to which the scheduler's view of the hosts is used without asking the database
-what changed. 0 asks before every decision; concurrent requests share one query.
+Age in seconds up to which the host cache is used without asking the database for changes. 0 asks
+before every decision; concurrent requests share a query.
 
-With claims an outdated view costs a second attempt and nothing else, and changes are pushed to all
+With claims an outdated host cache only costs another attempt, and changes are pushed to all
 schedulers anyway. Without claims it costs double bookings.
 """,
     ),
@@ -146,24 +144,24 @@ schedulers anyway. Without claims it costs double bookings.
         "view_reload_interval",
         default=300,
         min=1,
-        help="Seconds between two complete reloads of the view, which heal whatever was missed.",
+        help="Seconds between two full reloads of the host cache, which repair missed changes.",
     ),
     cfg.IntOpt(
         "request_timeout",
         default=50,
         min=1,
         help="""
-Seconds after which a request that still waits for the database is answered with an error, so that
-no caller hangs. It should be a little less than callers wait, which is rpc_response_timeout.
+Seconds after which a request that waits for the database is answered with an error. It should be a
+little less than the rpc_response_timeout of callers.
 """,
     ),
     cfg.StrOpt(
         "cell_uuid",
         help="""
-UUID of the Nova cell that all hosts of this database belong to.
+UUID of the Nova cell of all hosts of this database.
 
-It goes into the answers to conductors, which compare it with the cell of an instance that moves.
-Unset, hosts count as members of whichever cell a conductor asks for.
+It is part of the answers to conductors, which compare it with the cell of an instance that moves.
+Unset, hosts match any cell that a conductor requests.
 """,
     ),
     cfg.IntOpt(
@@ -173,9 +171,8 @@ Unset, hosts count as members of whichever cell a conductor asks for.
         help="""
 Requests that one process takes from the broker at a time.
 
-What is taken but not yet answered is lost when the process is killed; what waits in the broker is
-not. No more than executor_thread_pool_size are taken, and with more than rpc_conn_pool_size the
-answers wait for each other.
+Taken requests without an answer are lost when the process is killed; those in the broker are not.
+The maximum is executor_thread_pool_size; above rpc_conn_pool_size answers wait for each other.
 """,
     ),
 ]
@@ -187,11 +184,3 @@ def view_max_age(conf: cfg.ConfigOpts) -> float:
     if configured is None:
         return 1.0 if conf.claims.enabled else 0.0
     return float(configured)
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="scheduler")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("scheduler", OPTS)]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the process: who it is, where it keeps its state, how often its heart beats."""
+"""Options of the process: its name, state, heartbeat and concurrency."""
 
 import socket
 
@@ -15,9 +15,9 @@ OPTS = [
         help="""
 Name of this service on the message bus and in the database.
 
-The agent's compute nodes and its row in the services table carry this name, and a conductor
-addresses the compute service by it. It need not resolve, but it must stay the same for the life of
-a host and differ from every other host's, letter case apart.
+It names the agent's compute nodes and its service, and conductors address the compute service by
+it. It need not resolve, but must never change and must differ from the names of all other hosts in
+more than letter case.
 """,
     ),
     cfg.IPOpt(
@@ -29,7 +29,7 @@ a host and differ from every other host's, letter case apart.
     cfg.StrOpt(
         "state_path",
         default="/var/lib/berthmaster",
-        help="Directory of what must outlive a restart: node identity and embedded database.",
+        help="Directory for data that survives a restart: node identity and embedded database.",
     ),
     cfg.IntOpt(
         "report_interval",
@@ -44,9 +44,9 @@ a host and differ from every other host's, letter case apart.
         help="""
 Seconds since its last heartbeat after which a service counts as down.
 
-Hosts whose service is down get no instances. A value not larger than report_interval cannot work;
-int(2.5 x report_interval) is used then. Raise it where heartbeats are late because the database is
-slow; lower it to notice a dead host sooner. No clocks are compared but the database's with itself.
+Hosts whose service is down get no instances. If not larger than report_interval, int(2.5 x
+report_interval) is used. Raise it if a slow database delays heartbeats; lower it to notice dead
+hosts sooner. Only the database's clock is used.
 """,
     ),
     cfg.StrOpt(
@@ -58,18 +58,17 @@ slow; lower it to notice a dead host sooner. No clocks are compared but the data
             ("auto", "the default, as if the option was not set"),
         ],
         help="""
-How a process runs several things at a time.
+Concurrency model of the process.
 
-It is read before anything else is imported: first from the environment variable
-BERTHMASTER_CONCURRENCY_BACKEND, then from the configuration files. Both do the same work; eventlet
-uses less memory with many requests in flight, threading is what its upstream advises for the
-future.
+Read before anything else is imported, from the environment variable
+BERTHMASTER_CONCURRENCY_BACKEND, then from the configuration files. eventlet uses less memory with
+many requests in flight; threading is what its upstream recommends for the future.
 """,
     ),
     cfg.StrOpt(
         "default_availability_zone",
         default="nova",
-        help="Availability zone of the hosts that no aggregate puts into one.",
+        help="Availability zone of hosts that are in none by an aggregate.",
     ),
 ]
 
@@ -79,11 +78,3 @@ def liveness_limit(conf: cfg.ConfigOpts) -> int:
     if conf.service_down_time <= conf.report_interval:
         return int(2.5 * conf.report_interval)
     return int(conf.service_down_time)
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("DEFAULT", OPTS)]

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which version of an RPC interface callers may use at most, as in Nova."""
+"""Options for the newest version of an RPC interface that callers use, as in Nova."""
 
 import re
 
 from oslo_config import cfg, types
 
-# The releases that Nova's own client knows by name; there are no names after pike.
+# The releases that Nova's client knows by name; pike is the last.
 RELEASES = {
     "grizzly": "2.6",
     "havana": "2.9",
@@ -19,6 +19,7 @@ RELEASES = {
     "ocata": "4.3",
     "pike": "4.4",
 }
+_NAMES = ", ".join(RELEASES)
 AUTO = "auto"
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 
@@ -29,12 +30,8 @@ class Level(types.String):  # type: ignore[misc]  # oslo.config has no types
     def __call__(self, value: object) -> str:
         text: str = super().__call__(value)
         if text and text != AUTO and text not in RELEASES and not _VERSION.fullmatch(text):
-            raise ValueError(f"must be a version such as 4.4, {AUTO} or one of {_names()}")
+            raise ValueError(f"must be a version such as 4.4, {AUTO} or one of {_NAMES}")
         return text
-
-
-def _names() -> str:
-    return ", ".join(RELEASES)
 
 
 OPTS = [
@@ -44,13 +41,13 @@ OPTS = [
         sample_default="<none: the newest>",
         help=f"""
 Newest version of the scheduler's RPC interface that callers may use: 4.0, 4.3, 4.4 or 4.5, a
-release ({_names()}) or auto, which is no limit.
+release ({_NAMES}) or auto, which is no limit.
 
 It is for callers: conductors, and our own command and client. Below 4.5 they get neither
 alternates nor zones, below 4.4 a request for several instances does not say which. For the daemons
 it has no effect: a scheduler answers all versions from 4.0 to 4.5.
 """,
-    ),
+    )
 ]
 
 
@@ -61,11 +58,3 @@ def cap(conf: cfg.ConfigOpts) -> tuple[int, int] | None:
         return None
     major, _, minor = RELEASES.get(level, level).partition(".")
     return int(major), int(minor)
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS, group="upgrade_levels")
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [("upgrade_levels", OPTS)]

@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import eligibility, revisions
-from inventory.names import nearest
-from inventory.refusals import Malformed, Unknown
+from inventory import revisions
+from inventory.errors import Malformed, NotFound, nearest
 from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, utc_now
 
 # The metadata that makes an aggregate an availability zone.
@@ -30,18 +29,18 @@ class AggregateRecord:
 
     @property
     def zones(self) -> set[str]:
-        """The zones of its hosts: one at most, unless others than operators' commands wrote it."""
+        """The zones of its hosts: more than one only if not written by our commands."""
         text = self.metadata.get(ZONE)
         return set() if text is None else {part.strip() for part in text.split(",")}
 
     @property
     def properties(self) -> dict[str, str]:
-        """What operators call the metadata without the zone."""
+        """The metadata without the zone."""
         return {key: self.metadata[key] for key in sorted(self.metadata) if key != ZONE}
 
 
 def zones_by_host(records: Iterable[AggregateRecord]) -> dict[str, set[str]]:
-    """Return {host: zones} of the hosts of these aggregates; no zones stand for the default one."""
+    """Return {host: zones} of the hosts of these aggregates; no zones mean the default one."""
     found: dict[str, set[str]] = {}
     for each in records:
         for host in each.hosts:
@@ -50,10 +49,7 @@ def zones_by_host(records: Iterable[AggregateRecord]) -> dict[str, set[str]]:
 
 
 def find(records: Iterable[AggregateRecord], text: str) -> AggregateRecord:
-    """Return the aggregate of this uuid, name or id; the letter case of names is ignored.
-
-    Raises Unknown, and Malformed where it stands for several.
-    """
+    """Return the aggregate of this uuid, name or id in any case; raises NotFound, Malformed."""
     records, text = list(records), text.strip()
     named = [each for each in records if each.name == text] or [
         each for each in records if each.name.casefold() == text.casefold()
@@ -62,10 +58,10 @@ def find(records: Iterable[AggregateRecord], text: str) -> AggregateRecord:
     found = [each for each in records if each.uuid == text.lower()] or named + numbered
     if not found:
         hint = nearest(text, (each.name for each in records), "see 'aggregate list'")
-        raise Unknown(f"there is no aggregate {text!r}; {hint}")
+        raise NotFound(f"there is no aggregate {text!r}; {hint}")
     if len(found) > 1:
         several = ", ".join(f"{each.name} (id {each.id}, uuid {each.uuid})" for each in found)
-        raise Malformed("aggregate", f"{text!r} are several: {several}; say which by its uuid")
+        raise Malformed("aggregate", f"{text!r} is ambiguous: {several}; use its uuid")
     return found[0]
 
 
@@ -85,7 +81,7 @@ def listed(records: Iterable[AggregateRecord]) -> list[dict[str, Any]]:
 
 
 def show(connection: sa.Connection, text: str) -> dict[str, Any]:
-    """Return all that is known of one aggregate; see find()."""
+    """Return the details of one aggregate; see find()."""
     record = find(everything(connection), text)
     stamps = sa.select(aggregates.c.created_at, aggregates.c.updated_at)
     row = connection.execute(stamps.where(aggregates.c.id == record.id)).one()
@@ -95,35 +91,25 @@ def show(connection: sa.Connection, text: str) -> dict[str, Any]:
 
 def create(
     connection: sa.Connection, name: str, hosts: Collection[str], metadata: Mapping[str, str]
-) -> int:
-    """Create an aggregate and return its id; a name that exists raises DBDuplicateEntry."""
-    result = connection.execute(
-        sa.insert(aggregates).values(
-            uuid=str(uuid4()), name=name, created_at=utc_now(), updated_at=utc_now()
-        )
-    )
-    identity = int(result.lastrowid)
-    members = [{"aggregate_id": identity, "host": host} for host in dict.fromkeys(hosts)]
+) -> str:
+    """Create an aggregate and return its uuid; a name that exists raises DBDuplicateEntry."""
+    uuid = str(uuid4())
+    stamps = {"created_at": utc_now(), "updated_at": utc_now()}
+    result = connection.execute(sa.insert(aggregates).values(uuid=uuid, name=name, **stamps))
+    owner = {"aggregate_id": int(result.lastrowid)}
+    members = [owner | {"host": host} for host in dict.fromkeys(hosts)]
     if members:
         connection.execute(sa.insert(aggregate_hosts), members)
-    if metadata:
-        connection.execute(
-            sa.insert(aggregate_metadata),
-            [
-                {"aggregate_id": identity, "key": key, "value": value}
-                for key, value in metadata.items()
-            ],
-        )
+    pairs = [owner | {"key": key, "value": value} for key, value in metadata.items()]
+    if pairs:
+        connection.execute(sa.insert(aggregate_metadata), pairs)
     revisions.advance(connection, revisions.AGGREGATES)
-    eligibility.advance(connection, hosts)
-    return identity
+    revisions.advance_eligibility(connection, hosts)
+    return uuid
 
 
 def everything(connection: sa.Connection) -> list[AggregateRecord]:
-    """Return all aggregates in the order of their ids.
-
-    SQLite keeps hosts and metadata of those that somebody has deleted by hand: they count no more.
-    """
+    """Return all aggregates by id, without what SQLite keeps of deleted ones."""
     found = {
         row.id: AggregateRecord(row.id, row.uuid, row.name)
         for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id))

@@ -10,18 +10,18 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import eligibility, named_rows
-from inventory.chunks import chunks
-from inventory.named_rows import columns, named
+from inventory import revisions, rows
+from inventory.rows import columns, execute_in, named, named_in, select_in
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment, utc_now
 
 RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+_LIVE = sa.select(table).where(table.c.deleted == 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """In which state a row is: two readings with equal generations have found the same."""
+class RowVersion:
+    """The version of a row: it has not changed between two reads of equal generations."""
 
     id: int
     uuid: str
@@ -29,32 +29,34 @@ class Mark:
     age: timedelta
 
 
-def marks(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], Mark]:
-    """Return {(host, node): mark} of the live rows of these hosts."""
-    names = (table.c.host, table.c.hypervisor_hostname)
-    written = sa.func.coalesce(table.c.updated_at, table.c.created_at)
-    found: dict[tuple[str, str], Mark] = {}
+def row_versions(
+    connection: sa.Connection, hosts: Iterable[str]
+) -> dict[tuple[str, str], RowVersion]:
+    """Return {(host, node): version} of the live rows of these hosts."""
+    c = table.c
+    written = sa.func.coalesce(c.updated_at, c.created_at).label("written")
+    names = (c.host, c.hypervisor_hostname)
+    query = _LIVE.with_only_columns(*names, c.id, c.uuid, c.generation, written)
     now = connection.scalar(sa.select(utc_moment())) or datetime.min
-    for some in chunks(sorted(hosts)):
-        query = sa.select(*names, table.c.id, table.c.uuid, table.c.generation, written).where(
-            table.c.deleted == 0, table.c.host.in_(some)
+    return {
+        # A row without a time counts as very old.
+        (row.host, row.hypervisor_hostname): RowVersion(
+            row.id, row.uuid, row.generation, now - (row.written or datetime.min)
         )
-        for host, node, row_id, uuid, generation, moment in connection.execute(query):
-            # A row that nobody stamped is as old as can be.
-            found[host, node] = Mark(row_id, uuid, generation, now - (moment or datetime.min))
-    return found
+        for row in select_in(connection, query, c.host, hosts)
+    }
 
 
-def differing(
+def changed(
     connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return those of the nodes, given as for save(), that save() would change something of."""
+    """Return those of the nodes, given as for save(), of which save() would change a column."""
     found = of_hosts(connection, {node["host"] for node in nodes})
-    rows = {_place(row._mapping): row._mapping for row in found}
+    stored = {_place(row._mapping): row._mapping for row in found}
 
     def differs(node: Mapping[str, Any]) -> bool:
-        row = rows.get(_place(node))
-        if row is None or any(not row[ratio] for ratio in _left_open(node)):
+        row = stored.get(_place(node))
+        if row is None or any(not row[ratio] for ratio in _initial_ratios(node)):
             return True
         return any(row[name] != each for name, each in _next_values(node).items())
 
@@ -66,153 +68,117 @@ def save(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> None:
 
     Each mapping has column names as keys, the same ones in all of them; host and
     hypervisor_hostname identify the row and uuid is used for a new one only. An allocation ratio
-    None keeps what the row has; initial_<ratio> is what a row gets then that is new or has none,
-    the same one in all nodes. Every write counts generation up and stamps updated_at with the
-    database's clock.
+    None keeps the row's; where the row is new or has none it gets initial_<ratio>, which is the
+    same in all nodes. Every write counts generation up and stamps updated_at with the database's
+    clock.
     """
     if not nodes:
         return
-    nodes = [_with_exact_disk(node) for node in nodes]
     hosts = {node["host"] for node in nodes}
     ids = _ids(connection, hosts)
-    eligibility.advance_services(
-        connection, [node["host"] for node in nodes if _place(node) not in ids]
-    )
-    if _revive(connection, [node for node in nodes if _place(node) not in ids]):
+    missing = [node for node in nodes if _place(node) not in ids]
+    revisions.advance_services(connection, [node["host"] for node in missing])
+    if _revive(connection, missing):
         ids = _ids(connection, hosts)
-    new = [node for node in nodes if _place(node) not in ids]
+    new = [_first_values(node) for node in nodes if _place(node) not in ids]
     old = [node for node in nodes if _place(node) in ids]
     if new:
         stamps = {"created_at": utc_now(), "updated_at": utc_moment(), "generation": 1}
-        statement = sa.insert(table).values(**stamps)
-        connection.execute(statement, [_first_values(node) for node in new])
+        connection.execute(sa.insert(table).values(**stamps), new)
     if old:
-        rows = [{"row_id": ids[_place(node)], **_next_values(node)} for node in old]
-        changes: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if name != "row_id"}
-        changes |= {"updated_at": utc_moment(), "generation": table.c.generation + 1}
-        for ratio, initial in _left_open(old[0]).items():
-            # Schedulers would refuse the host for ever. 0.0 is Newton's word for none.
+        values = [{"row_id": ids[_place(node)], **_next_values(node)} for node in old]
+        changes: dict[str, Any] = {name: sa.bindparam(name) for name in _next_values(old[0])}
+        changes |= _written()
+        for ratio, initial in _initial_ratios(old[0]).items():
+            # Without a ratio schedulers would always refuse the host. Newton writes 0.0 for none.
             changes[ratio] = sa.func.coalesce(sa.func.nullif(table.c[ratio], 0.0), initial)
-        connection.execute(
-            sa.update(table).where(table.c.id == sa.bindparam("row_id")).values(**changes), rows
-        )
+        statement = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values(**changes)
+        connection.execute(statement, values)
 
 
 def lock(connection: sa.Connection, ids: Iterable[int]) -> list[sa.Row[Any]]:
-    """Return (id, deleted, numa_topology, pci_stats) of these rows, which nobody else writes now.
+    """Lock rows until the transaction ends; return their (id, deleted, numa_topology, pci_stats).
 
-    Called before anything is read in a transaction: what is read after it is as new as the rows.
-    They are locked in the order of their ids, as by everyone who locks several.
+    Called before anything else is read: what is read after it is as new as the rows. Every
+    transaction that locks several does so in the order of their ids.
     """
-    columns = (table.c.id, table.c.deleted, table.c.numa_topology, table.c.pci_stats)
-    rows: list[sa.Row[Any]] = []
-    for some in chunks(sorted(ids)):
-        query = sa.select(*columns).where(table.c.id.in_(some)).order_by(table.c.id)
-        rows += connection.execute(query.with_for_update())
-    return rows
+    c = table.c
+    query = sa.select(c.id, c.deleted, c.numa_topology, c.pci_stats).order_by(c.id)
+    return select_in(connection, query.with_for_update(), c.id, ids)
 
 
 def touch(connection: sa.Connection, ids: Iterable[int]) -> None:
     """Count the generation of these live rows up and stamp them, and change nothing else."""
-    for some in chunks(sorted(ids)):
-        connection.execute(
-            sa.update(table)
-            .where(table.c.id.in_(some), table.c.deleted == 0)
-            .values(updated_at=utc_moment(), generation=table.c.generation + 1)
-        )
+    statement = sa.update(table).where(table.c.deleted == 0).values(**_written())
+    execute_in(connection, statement, table.c.id, ids)
 
 
 def of_hosts(connection: sa.Connection, hosts: Iterable[str]) -> list[sa.Row[Any]]:
     """Return the whole live rows of these hosts."""
-    rows: list[sa.Row[Any]] = []
-    for some in chunks(sorted(hosts)):
-        rows += connection.execute(
-            sa.select(table).where(table.c.deleted == 0, table.c.host.in_(some))
-        )
-    return rows
+    return select_in(connection, _LIVE, table.c.host, hosts)
 
 
-def claiming(connection: sa.Connection, host: str, uuid: str | None) -> list[sa.Row[Any]]:
-    """Return the whole rows that have this uuid, dead ones included, or are a host's live ones."""
+def of_host_or_uuid(connection: sa.Connection, host: str, uuid: str | None) -> list[sa.Row[Any]]:
+    """Return the live rows of a host, and rows with this uuid, deleted or not."""
     here = sa.and_(table.c.host == host, table.c.deleted == 0)
     return list(connection.execute(sa.select(table).where(sa.or_(table.c.uuid == uuid, here))))
 
 
 def with_uuids(connection: sa.Connection, uuids: Iterable[str]) -> list[sa.Row[Any]]:
-    """Return the whole rows that have these uuids, dead ones included."""
-    rows: list[sa.Row[Any]] = []
-    for some in chunks(list(uuids)):
-        rows += connection.execute(sa.select(table).where(table.c.uuid.in_(some)))
-    return rows
+    """Return the whole rows that have these uuids, deleted ones included."""
+    return select_in(connection, sa.select(table), table.c.uuid, uuids)
 
 
 def all_live(connection: sa.Connection, names: Sequence[str] = ()) -> list[Any]:
-    """Return all live rows in the order of their ids: these columns of them, or whole ones."""
+    """Return these columns, or all, of all live rows in the order of their ids."""
     query = sa.select(*columns(table, names)).where(table.c.deleted == 0).order_by(table.c.id)
     return named(connection.execute(query))
 
 
 def by_ids(connection: sa.Connection, ids: Iterable[int], names: Sequence[str] = ()) -> list[Any]:
-    """Return the rows with these ids, dead ones included: these columns of them, or whole ones."""
-    rows: list[Any] = []
-    for some in chunks(sorted(ids)):
-        query = sa.select(*columns(table, names)).where(table.c.id.in_(some))
-        rows += named(connection.execute(query))
-    return rows
+    """Return these columns, or all, of the rows with these ids, deleted ones included."""
+    return named_in(connection, sa.select(*columns(table, names)), table.c.id, ids)
 
 
 def written_since(connection: sa.Connection, moment: datetime) -> list[Any]:
-    """Return the rows, dead ones included, that were written since moment.
-
-    Of each its id, its generation and its eligibility_revision.
-    """
-    query = named_rows.written_since(table, ("id", "generation", eligibility.REVISION))
+    """Return (id, generation, eligibility_revision) of all rows written since moment."""
+    query = rows.written_since(table, ("id", "generation", revisions.ELIGIBILITY))
     return named(connection.execute(query, {"moment": moment}))
 
 
 def delete(connection: sa.Connection, host: str, nodes: Iterable[str]) -> int:
     """Mark these nodes of a host as deleted; return how many there were."""
-    result = connection.execute(
-        sa.update(table)
-        .where(
-            table.c.host == host, table.c.hypervisor_hostname.in_(list(nodes)), table.c.deleted == 0
-        )
-        .values(
-            claims=0,
-            deleted=table.c.id,
-            deleted_at=utc_now(),
-            updated_at=utc_moment(),
-            generation=table.c.generation + 1,
-        )
-    )
-    return result.rowcount
+    here = sa.and_(table.c.host == host, table.c.hypervisor_hostname.in_(list(nodes)))
+    marks = {"claims": 0, "deleted": table.c.id, "deleted_at": utc_now()}
+    return connection.execute(
+        sa.update(table).where(here, table.c.deleted == 0).values(**marks, **_written())
+    ).rowcount
+
+
+def _written() -> dict[str, Any]:
+    """Return what every write of a row changes."""
+    return {"updated_at": utc_moment(), "generation": table.c.generation + 1}
 
 
 def _ids(connection: sa.Connection, hosts: Iterable[str]) -> dict[tuple[str, str], int]:
-    columns = (table.c.id, table.c.host, table.c.hypervisor_hostname)
-    found: dict[tuple[str, str], int] = {}
-    for some in chunks(sorted(hosts)):
-        query = sa.select(*columns).where(table.c.deleted == 0, table.c.host.in_(some))
-        found |= {(row.host, row.hypervisor_hostname): row.id for row in connection.execute(query)}
-    return found
+    query = _LIVE.with_only_columns(table.c.id, table.c.host, table.c.hypervisor_hostname)
+    return {
+        (row.host, row.hypervisor_hostname): row.id
+        for row in select_in(connection, query, table.c.host, hosts)
+    }
 
 
 def _revive(connection: sa.Connection, nodes: Sequence[Mapping[str, Any]]) -> bool:
-    """Undo delete() for nodes that are back; tell whether there were any.
-
-    A uuid is unique among dead rows too, so a new row could not have it.
-    """
-    names = {node.get("uuid"): _place(node) for node in nodes}
-    names.pop(None, None)
-    dead: list[int] = []
-    for some in chunks(list(names)):
-        query = sa.select(table).where(table.c.deleted != 0, table.c.uuid.in_(some))
-        rows = connection.execute(query).mappings()
-        dead += [row["id"] for row in rows if _place(row) == names[row["uuid"]]]
-    for some in chunks(dead):
-        connection.execute(
-            sa.update(table).where(table.c.id.in_(some)).values(deleted=0, deleted_at=None)
-        )
+    """Undo delete() for nodes that are back; return whether there were any."""
+    # A uuid is unique among deleted rows too, so a new row could not have it.
+    places = {node["uuid"]: _place(node) for node in nodes if node.get("uuid") is not None}
+    dead = [
+        row.id
+        for row in with_uuids(connection, places)
+        if row.deleted and _place(row._mapping) == places[row.uuid]
+    ]
+    statement = sa.update(table).values(deleted=0, deleted_at=None)
+    execute_in(connection, statement, table.c.id, dead)
     return bool(dead)
 
 
@@ -225,8 +191,8 @@ def _first_values(node: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _left_open(node: Mapping[str, Any]) -> dict[str, float]:
-    """Return the ratios that the options leave to the row, with what it gets if it has none."""
+def _initial_ratios(node: Mapping[str, Any]) -> dict[str, float]:
+    """Return the initial values of the ratios that the options leave to the row."""
     initial = {ratio: node.get(f"initial_{ratio}") for ratio in RATIOS if node.get(ratio) is None}
     return {ratio: value for ratio, value in initial.items() if value}
 
@@ -239,17 +205,6 @@ def _next_values(node: Mapping[str, Any]) -> dict[str, Any]:
         and name not in ("uuid", "host", "hypervisor_hostname")
         and not (name in RATIOS and value is None)
     }
-
-
-def _with_exact_disk(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a node with its figures in MB, made from those in GB where there are none."""
-    if "disk_mb_used" in node:
-        return node
-    used, free = node["local_gb_used"], node.get("free_disk_gb")
-    least = node.get("disk_available_least")
-    if free is not None and least is not None:
-        free = min(free, least)
-    return {**node, "disk_mb_used": 1024 * used, "free_disk_mb": free and 1024 * free}
 
 
 def _place(node: Mapping[Any, Any]) -> tuple[str, str]:

@@ -4,9 +4,11 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -14,26 +16,29 @@ from oslo_db import api, exception
 from oslo_db.sqlalchemy import enginefacade
 from pymysql.constants import ER
 
-from inventory import connections
+from inventory import mysql_pool
+from inventory.tables import idempotency_keys, utc_moment, utc_now
 
 T = TypeVar("T")
 
-# One transaction is tried again a few times while connections are lost; the pauses double from a
+# A transaction is repeated a few times while connections are lost, in pauses that double from a
 # tenth of a second. While others write the same rows, which a cluster notices at the commit only,
-# it is tried again in pauses of chance for so many seconds.
+# it is repeated in random pauses for _CONFLICT_TIMEOUT seconds.
 _RECONNECTED = api.wrap_db_retry(
     max_retries=5, retry_interval=0.1, max_retry_interval=2, retry_on_disconnect=True
 )
-_PATIENCE = 30.0
+_CONFLICT_TIMEOUT = 30.0
 _REPEATED = api.wrap_db_retry(
     max_retries=10_000, retry_interval=0.1, max_retry_interval=1, retry_on_deadlock=True
 )
-# Errors of a transaction that lost against others: besides a deadlock, what a cluster says of a
-# write that did not certify, and a server by default since MariaDB 11 of a row that has changed.
+# Longer than any transaction is repeated.
+_KEYS_KEPT = timedelta(days=1)
+# Errors of a transaction in conflict with others: a deadlock, a write that a cluster did not
+# certify and, by default since MariaDB 11, a row that has changed.
 _LOST = frozenset({ER.LOCK_DEADLOCK, ER.ERROR_DURING_COMMIT, ER.CHECKREAD})
-# Errors of a server that takes no more connections, of anyone or of this account.
+# Errors of a server that has too many connections, in all or of this account.
 _FULL = frozenset({ER.CON_COUNT_ERROR, 1203, ER.USER_LIMIT_REACHED})
-# Errors of an account that may not do something: for a database, a table, a column, a routine.
+# Errors of an account that lacks a right on a database, a table, a column or a routine.
 _DENIED = frozenset(
     {
         ER.DBACCESS_DENIED_ERROR,
@@ -43,15 +48,12 @@ _DENIED = frozenset(
     }
 )
 _GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase)
-# Kinds of errors that are the server's, not the statement's.
+# Errors of the server, not of the statement.
 _OF_THE_SERVER = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.InterfaceError)
 
 
 class DatabaseUnavailable(Exception):
-    """The database did not answer, or not as it should; reason says how it failed.
-
-    brief is what those may know who do not operate it.
-    """
+    """The database did not answer, or with an error; reason is for operators, brief for tenants."""
 
     prefix = "the database is not available: "
     brief = "does not answer"
@@ -62,7 +64,7 @@ class DatabaseUnavailable(Exception):
 
 
 class TransactionLost(DatabaseUnavailable):
-    """Others wrote the same rows each time that a transaction was tried."""
+    """Other transactions wrote the same rows at every attempt."""
 
     prefix = "the database is too busy: "
     brief = "is too busy; try again later"
@@ -71,7 +73,7 @@ class TransactionLost(DatabaseUnavailable):
 class Database:
     """Runs work in transactions. Open one per process: an engine does not survive a fork.
 
-    sync_wait is what somebody has chosen for wsrep_sync_wait, None for what we need on a cluster.
+    sync_wait is the configured mysql_wsrep_sync_wait, None for the value that claims need.
     """
 
     def __init__(self, engine: sa.Engine, sync_wait: int | None = None) -> None:
@@ -93,13 +95,44 @@ class Database:
         """
         return self._run(work, writes=True)
 
+    def write_once(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection), committed once even if a lost connection hides the commit.
+
+        write() repeats it then: it would find its own work done and refuse, as with "there is an
+        aggregate already". Here each attempt writes a key, which tells a later one of the commit.
+        """
+        key, table = str(uuid4()), idempotency_keys
+        results: list[T] = []
+
+        def attempt(connection: sa.Connection) -> T:
+            known = sa.select(table.c.key).where(table.c.key == key)
+            if results and connection.scalar(known) is not None:
+                return results[-1]
+            now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
+            connection.execute(sa.delete(table).where(table.c.created_at < now - _KEYS_KEPT))
+            connection.execute(sa.insert(table).values(key=key, created_at=now))
+            results.append(work(connection))
+            return results[-1]
+
+        return self.write(attempt)
+
+    def now(self) -> float:
+        """Return the database's time in seconds since 1970.
+
+        Not repeated, unlike read(). Raises errors of oslo.db and SQLAlchemy.
+        """
+        with self.engine.connect() as connection, connection.begin():
+            now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
+        return now.replace(tzinfo=UTC).timestamp()
+
     def close(self) -> None:
         self.engine.dispose()
 
     def _run(self, work: Callable[[sa.Connection], T], writes: bool) -> T:
-        races = _LostRaces()
+        began, conflicts = time.monotonic(), 0
 
         def attempt() -> T:
+            nonlocal conflicts
             try:
                 with self.engine.connect() as connection:
                     connection.execution_options(berthmaster_writes=writes)
@@ -107,7 +140,11 @@ class Database:
                         return work(connection)
             # oslo.db lets some of SQLAlchemy's errors through as they are.
             except (exception.DBError, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
-                translated = races.ended(_translated(error))
+                translated = _translated(error)
+                if isinstance(translated, exception.DBDeadlock):
+                    conflicts, seconds = conflicts + 1, time.monotonic() - began
+                    if seconds > _CONFLICT_TIMEOUT:
+                        translated = _conflict(translated, conflicts, seconds)
                 if translated is error:
                     raise
                 raise translated from error
@@ -119,30 +156,11 @@ class Database:
             raise DatabaseUnavailable(_cause(error)) from error
 
 
-class _LostRaces:
-    """How often one transaction was ended since others wrote the same rows."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._number = 0
-
-    def ended(self, error: Exception) -> Exception:
-        """Return the error of an attempt, or that the transaction is not to be tried again."""
-        has_lost, took = isinstance(error, exception.DBDeadlock), time.monotonic() - self._began
-        self._number += has_lost
-        if has_lost and took > _PATIENCE:
-            return TransactionLost(
-                f"others wrote the same rows at each of {self._number} attempts in {took:.0f} s;"
-                f" try again later ({_cause(error)})"
-            )
-        return error
-
-
 def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
-    """Return the database of the [database] options, some of which instead may replace.
+    """Return the database of the [database] options; those in instead replace configured ones.
 
-    oslo.db connects once to see whether it is there, and tries again as [database] max_retries
-    says. Raises DatabaseUnavailable, also for an account, a database or a URL that is wrong.
+    oslo.db connects once and repeats it as [database] max_retries says. Raises DatabaseUnavailable,
+    also for a wrong account, database or URL.
     """
     try:
         context = enginefacade.transaction_context()
@@ -156,11 +174,11 @@ def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
         raise DatabaseUnavailable(_cause(error)) from error
 
 
-# Seconds: of a wait for a row that another transaction has locked, and of a transaction that has
-# locked some and does nothing.
+# Longest wait for a row that another transaction has locked, and longest pause of a transaction
+# that has locked rows. Seconds.
 _LOCK_WAIT = 5
 _IDLE = 30
-# A server that accepts a connection and never answers would block its caller for ever. Seconds.
+# Without them a server that accepts a connection and never answers blocks its caller. Seconds.
 _MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 
 
@@ -171,30 +189,30 @@ def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
         " max_retries retry_interval"
     )
     options = {name: conf.database[name] for name in names.split() if name in conf.database}
-    # It would let green threads go on, which they do whenever one waits for the server.
+    # It would yield to green threads, which run whenever one waits for the server anyway.
     options["thread_checkin"] = False
     url = _url(conf)
     if url.get_backend_name() in ("mysql", "mariadb"):
-        # What the URL says itself must not be said twice.
+        # A parameter of the URL must not be given twice.
         ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
         parameters = options["connection_parameters"] or urlencode(ours)
-        options["connection_parameters"] = f"{parameters}&plugin={connections.PLUGIN}"
+        options["connection_parameters"] = f"{parameters}&plugin={mysql_pool.PLUGIN}"
     return options
 
 
 def _url(conf: cfg.ConfigOpts) -> sa.URL:
     try:
         return sa.make_url(conf.database.connection)
-    # It quotes what it took for the port, which may be the password.
+    # Its message quotes a wrong port, which may be a part of the password.
     except ValueError:
         raise DatabaseUnavailable("[database] connection cannot be read as a URL") from None
 
 
 def _share_sqlite(engine: sa.Engine) -> None:
-    """Let several processes share an SQLite file.
+    """Configure SQLite so that several processes share a file.
 
-    A transaction that reads first and writes later fails at once when another one wrote in
-    between, without waiting; one that takes the write lock at its beginning waits instead.
+    A transaction that reads first and writes later fails at once if another one wrote in between;
+    one that takes the write lock at its beginning waits instead.
     """
 
     @sa.event.listens_for(engine, "connect")
@@ -211,17 +229,17 @@ def _share_sqlite(engine: sa.Engine) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-# What waits at a member of a cluster for all that other members have answered: the first statement
-# of a transaction where it reads (1), updates or deletes (2). Others are inserts, which certify.
+# At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
+# members have committed. Inserts need not wait: they are certified.
 _SYNC_WAIT = 3
 
 
 def _isolate_mysql(engine: sa.Engine, waits: bool) -> None:
-    """Let who writes see what others have committed, and who reads see all at one moment.
+    """Use READ COMMITTED for writing transactions and REPEATABLE READ for reading ones.
 
-    Rows that were locked are read as they are then, and nothing but rows is locked: gaps between
-    them are what makes strangers wait for each other. It needs no statements in the binary log,
-    as in all default settings. waits: at a member of a cluster, see what others have answered.
+    So locked rows are read as they are then, and no gaps between rows are locked, which would make
+    unrelated transactions wait. It needs a binary log without statements, the default everywhere.
+    waits: read what other members of a cluster have committed.
     """
 
     @sa.event.listens_for(engine, "connect")
@@ -230,13 +248,13 @@ def _isolate_mysql(engine: sa.Engine, waits: bool) -> None:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
             if getattr(engine.dialect, "is_mariadb", False):
-                # Who is frozen in the middle of a transaction must not hold up everybody else.
+                # A process that hangs in a transaction must not block all others.
                 cursor.execute(f"SET SESSION idle_write_transaction_timeout = {_IDLE}")
             cursor.execute("SHOW SESSION VARIABLES LIKE 'wsrep_on'")
             if waits and any(value == "ON" for _, value in cursor.fetchall()):
                 cursor.execute(f"SET SESSION wsrep_sync_wait = {_SYNC_WAIT}")
 
-    # oslo.db has connected already, to see whether there is a server.
+    # oslo.db has opened a connection already, without the listener above.
     engine.dispose()
 
     @sa.event.listens_for(engine, "begin")
@@ -245,8 +263,15 @@ def _isolate_mysql(engine: sa.Engine, waits: bool) -> None:
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
+def _conflict(error: Exception, attempts: int, seconds: float) -> TransactionLost:
+    return TransactionLost(
+        f"others wrote the same rows at each of {attempts} attempts in {seconds:.0f} s;"
+        f" try again later ({_cause(error)})"
+    )
+
+
 def _translated(error: Exception) -> Exception:
-    """Return what an error of the database means to who has asked."""
+    """Return the error to raise in place of one of oslo.db or SQLAlchemy."""
     if isinstance(error, sa.exc.TimeoutError):
         return DatabaseUnavailable(
             "all connections of this process are in use: raise [database] max_pool_size, or send"
@@ -260,7 +285,7 @@ def _translated(error: Exception) -> Exception:
         return DatabaseUnavailable(
             f"the account of [database] connection lacks a right: {_cause(error)}"
         )
-    # What oslo.db has a name for is for those who know it.
+    # Errors that oslo.db has a class for are raised as they are.
     is_named = isinstance(error, exception.DBError) and type(error) is not exception.DBError
     if number in _FULL or (isinstance(cause, _OF_THE_SERVER) and not is_named):
         return DatabaseUnavailable(_cause(error))

@@ -15,7 +15,7 @@ Amount = TypeVar("Amount", int, float, npt.NDArray[np.float64])
 
 
 def limit(total: Amount, ratio: Amount) -> Amount:
-    """Return how much of a resource may be promised, over-commit included."""
+    """Return the limit of a resource, over-commit included."""
     return total * ratio
 
 
@@ -30,21 +30,21 @@ def fits(
 
 
 def fits(total: Any, used: Any, ratio: Any, requested: float) -> Any:
-    """Return where requested more fits: within the limit, and within the bare total by itself.
+    """Return where requested more fits: within the limit, and alone within the total.
 
-    The second condition keeps over-commit from giving one instance more than a host physically
-    has. used may be above the limit, where a ratio was lowered or a host shrank.
+    So over-commit never gives one instance more than a host physically has. used may be above the
+    limit, where a ratio was lowered or a host shrank.
     """
     return (total >= requested) & within(limit(total, ratio), used, requested)
 
 
 def copies(limit: Any, used: Any, requested: float) -> Any:
-    """Return how many times requested more keeps to the limit, infinite where nothing is."""
+    """Return how many times requested fits into the limit, infinite for 0."""
     if not requested:
         return np.full(np.shape(limit), np.inf)
     return np.maximum(0.0, (limit - used) // requested)
 
 
 def within(limit: Any, used: Any, requested: Any) -> Any:
-    """Return where requested more keeps to the limit; an expression for expressions of SQL."""
+    """Return where requested more stays within the limit; also for expressions of SQL."""
     return limit - used >= requested

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The heartbeat of a daemon: a thread that tells the database again and again that it is alive."""
+"""The heartbeat of a daemon: a thread that stamps its service rows, and detects duplicates."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -10,47 +10,48 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
+from conf.daemon.state_logger import StateLogger, one_line
 from inventory import services
 from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
 VERSION = 2
-# The first release whose agents count claims.
+# The first version whose agents count claims.
 COUNTING_CLAIMS = 2
-# How long a stop waits for a beat. A database that hangs would keep it for minutes.
-PATIENCE = 5.0
-# So many heartbeats of somebody else during so many of our own make it certain that there is one. A
-# restart or a commit that is made twice makes fewer.
+# Longest wait for a beat in stop(), in seconds: a database that hangs would hold it for minutes.
+STOP_TIMEOUT = 5.0
+# So many foreign heartbeats during so many of our own mean that another process beats for the same
+# services. A restart, or a commit that is made twice, makes fewer.
 CERTAIN = 3
 WINDOW = 6
 
 
-class Rivals:
-    """Whether somebody else beats for the same services, as their counts tell."""
+class DuplicateDetector:
+    """Detects from report counts that another process beats for the same services."""
 
     def __init__(self) -> None:
-        self.there = False
+        self.found = False
         self._last: int | None = None
-        self._strange: deque[int] = deque(maxlen=WINDOW)
+        self._foreign: deque[int] = deque(maxlen=WINDOW)
 
     def note(self, count: int, own: int) -> None:
-        """Take in the count after a heartbeat of ours, which has added own to it."""
+        """Note the count after a heartbeat of ours, which has added own to it."""
         if self._last is not None:
-            self._strange.append(max(0, count - self._last - own))
+            self._foreign.append(max(0, count - self._last - own))
         self._last = count
-        seen = sum(self._strange)
-        self.there = seen >= CERTAIN or (self.there and seen > 0)
+        foreign = sum(self._foreign)
+        self.found = foreign >= CERTAIN or (self.found and foreign > 0)
 
     def forget(self) -> None:
-        """Begin anew with the next count, of rows that are others now."""
+        """Start again with the next count, since the rows are new."""
         self._last = None
 
 
 class Heartbeat:
     """Registers services and beats for them. It waits for nothing but the database.
 
-    on_rivals is called when it turns out that somebody else beats for them too, and when that is
-    over. Without it that is in order, as for workers of one scheduler.
+    on_duplicate is called when another process starts or stops to beat for them. Without it that
+    is allowed, as for workers of one scheduler.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class Heartbeat:
         hosts: Iterable[str],
         kind: tuple[str, str],
         interval: float,
-        on_rivals: Callable[[], None] | None = None,
+        on_duplicate: Callable[[], None] | None = None,
     ) -> None:
         self.ids: list[int] = []
-        self.rivals = Rivals()
-        self._on_rivals = on_rivals
+        self.duplicates = DuplicateDetector()
+        self._on_duplicate = on_duplicate
         self._database = database
         self._hosts = list(hosts)
         self._kind = kind
@@ -73,61 +74,57 @@ class Heartbeat:
 
     def start(self) -> None:
         """Register the services, beat once and keep beating; raises when the first beat fails."""
-        try:
-            self._register()
-        # Another worker of this daemon was quicker. Only a new transaction sees its row.
-        except DBDuplicateEntry:
-            self._register()
+        self._register()
         self._database.write(lambda connection: services.beat(connection, self.ids))
         self._thread.start()
 
-    def stop(self, patience: float = PATIENCE) -> None:
-        """End the beat and wait for its thread, for so many seconds at most."""
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
+        """Stop, and wait for the thread for timeout seconds at most."""
         self._stopped.set()
         if self._thread.ident:
-            self._thread.join(patience)
+            self._thread.join(timeout)
             if self._thread.is_alive():
                 LOG.warning("Heartbeat still waits for the database; stopping without it")
 
     def _register(self) -> None:
-        self.ids = self._database.write(
+        try:
+            self.ids = self._write_rows()
+        # Another worker of this daemon has made it. Only a new transaction sees its row.
+        except DBDuplicateEntry:
+            self.ids = self._write_rows()
+
+    def _write_rows(self) -> list[int]:
+        return self._database.write(
             lambda connection: services.register(connection, self._hosts, self._kind, VERSION)
         )
 
     def _run(self) -> None:
-        failing = False
+        state = StateLogger(LOG, "Heartbeat")
         while not self._stopped.wait(self._interval):
-            failure = self._failure()
-            # Outside of the handler, where oslo.log would add the error a second time.
-            if failure and not failing:
-                LOG.warning(
-                    "Heartbeat failed, trying again every %s s: %s", self._interval, failure
-                )
-            elif failing and not failure:
-                LOG.info("Heartbeat recovered")
-            failing = bool(failure)
-
-    def _failure(self) -> str:
-        """Beat; return what went wrong, or nothing."""
-        try:
-            self._beat()
-        # A thread that ends would mark a healthy host as down for good.
-        except Exception as error:
-            return str(error) or repr(error)
-        return ""
+            failure = ""
+            try:
+                self._beat()
+            # A thread that ends would mark a healthy host as down for good.
+            except Exception as error:
+                failure = one_line(error)
+            if failure:
+                text = "Heartbeat failed, trying again every %s s: %s"
+                state.failed(text, text, self._interval, failure)
+            else:
+                state.recovered()
 
     def _beat(self) -> None:
         def work(connection: sa.Connection) -> tuple[int, int]:
             alive = services.beat(connection, self.ids)
-            return alive, services.beats(connection, self.ids) if self._on_rivals else 0
+            return alive, services.beats(connection, self.ids) if self._on_duplicate else 0
 
         alive, count = self._database.write(work)
         if alive < len(self.ids):
             LOG.warning("A service row of this host was deleted; creating it again")
             self._register()
-            self.rivals.forget()
-        elif self._on_rivals is not None:
-            before = self.rivals.there
-            self.rivals.note(count, alive)
-            if self.rivals.there != before:
-                self._on_rivals()
+            self.duplicates.forget()
+        elif self._on_duplicate is not None:
+            before = self.duplicates.found
+            self.duplicates.note(count, alive)
+            if self.duplicates.found != before:
+                self._on_duplicate()

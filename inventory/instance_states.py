@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What states of instances and migrations mean for the resources of their hosts.
+"""Which states of instances and migrations use resources of their hosts.
 
 Source: behaviour reference of compute hosts, 2.4, 2.5 and 2.7.
 """
 
-# Tasks that keep the disks of a host busy, besides building.
+# Tasks, besides building, that count as input and output of a host.
 IO_TASKS = frozenset(
     {
         "resize_migrating",
@@ -17,14 +17,14 @@ IO_TASKS = frozenset(
         "unshelving",
     }
 )
-# Migrations that are over.
+# Status of ended migrations.
 ENDED = frozenset({"confirmed", "reverted", "failed", "completed", "cancelled", "done"})
 MOVES = frozenset({"resize", "migration", "evacuation", "live-migration"})
 _RESIZING = frozenset(
     {"resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resize_reverting"}
 )
 _REBUILDING = frozenset({"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"})
-# By the state of the instance, the tasks that move it. Evacuations rebuild what may be broken.
+# The tasks of moves by vm_state. Evacuations rebuild instances that may be in error.
 _MOVING = {
     "active": _RESIZING | _REBUILDING | {"migrating"},
     "stopped": _RESIZING | _REBUILDING,
@@ -34,15 +34,13 @@ _MOVING = {
 
 
 def released(vm_state: str | None, task_state: str | None) -> bool:
-    """Tell whether an instance in these states takes nothing of its host any more.
-
-    One that is being unshelved takes it again.
-    """
+    """Return whether an instance in these states uses nothing of its host any more."""
     if vm_state == "shelved_offloaded":
+        # An instance that is being unshelved uses its host again.
         return task_state != "spawning"
     return vm_state == "deleted"
 
 
 def moving(vm_state: str | None, task_state: str | None) -> bool:
-    """Tell whether an instance in these states has a migration under way."""
+    """Return whether an instance in these states has a migration under way."""
     return vm_state == "resized" or task_state in _MOVING.get(vm_state or "", ())

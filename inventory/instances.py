@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of instances: the guests that each agent saw on its node, and those that others manage.
+"""Rows of instances: the guests that each agent saw on its node, and managed instances.
 
-Whoever builds instances may keep rows of its own here, marked as managed: agents count these, and
-write rows only for guests that have none.
+A service that builds instances may keep rows of its own here, marked as managed: agents count these
+and write rows only for guests that have none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import named_rows
-from inventory.chunks import chunks
 from inventory.instance_states import released
-from inventory.named_rows import columns, named
+from inventory.rows import columns, named, named_in
+from inventory.rows import written_since as query_since
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 
-# Dead rows are kept for readers that ask what changed; they reload everything more often than this.
+# Deleted rows are kept for readers that ask what changed; they reload everything more often.
 KEPT = timedelta(days=1)
 _FACTS = (
     "display_name",
@@ -36,52 +35,54 @@ _FACTS = (
     "ephemeral_gb",
     "swap_mb",
 )
-# Not NULL, where a mapping says nothing.
+# Columns that are not NULL, for mappings without them.
 _ZERO = {"ephemeral_gb": 0, "swap_mb": 0}
 
 
 def replace(
     connection: sa.Connection, host: str, node: str, seen: Sequence[Mapping[str, Any]]
 ) -> set[str]:
-    """Make the rows of a node that are nobody's own those of the instances seen.
+    """Replace the rows of a node, but for managed ones, by the instances seen there.
 
-    A managed row that is dead, or has released the node, becomes an agent's when its instance is
-    seen there all the same; until then it is left alone. Return the uuids of the rows that
-    changed. Each mapping has the keys uuid, display_name, project_id, vcpus, memory_mb (MB),
-    root_gb (GB) and vm_state; the other facts may be left out.
+    A managed row that is deleted, or has released the node, becomes an agent's when its instance is
+    seen there again. Return the uuids of the rows that changed. Each mapping has the keys uuid,
+    display_name, project_id, vcpus, memory_mb (MB), root_gb (GB) and vm_state; the others may be
+    left out.
     """
     here = sa.and_(table.c.host == host, table.c.node == node)
     uuids = [each["uuid"] for each in seen]
     matter = sa.or_(table.c.deleted == 0, table.c.uuid.in_(uuids))
     found = connection.execute(sa.select(table).where(here, matter))
-    # MariaDB's keys let in only one of those that differ by letter case.
+    # To MariaDB, keys that differ by letter case only are equal.
     rows = {row.uuid.lower(): row for row in found}
-    kept = {uuid for uuid, row in rows.items() if _is_kept(row)}
     # Rows of one statement must all have the same columns.
-    wanted = {
+    new_values = {
         each["uuid"].lower(): {name: each.get(name, _ZERO.get(name)) for name in _FACTS}
         for each in seen
-        if each["uuid"].lower() not in kept
     }
-    new = wanted.keys() - rows.keys()
+    for uuid, row in rows.items():
+        if row.managed and not row.deleted and not released(row.vm_state, row.task_state):
+            new_values.pop(uuid, None)
+    new = new_values.keys() - rows.keys()
     changed = {
         uuid
-        for uuid in wanted.keys() & rows.keys()
-        if rows[uuid].deleted or rows[uuid].managed or _differs(rows[uuid], wanted[uuid])
+        for uuid in new_values.keys() & rows.keys()
+        if rows[uuid].deleted or rows[uuid].managed or _differs(rows[uuid], new_values[uuid])
     }
     gone = {
         uuid
-        for uuid in rows.keys() - wanted.keys()
+        for uuid in rows.keys() - new_values.keys()
         if not (rows[uuid].deleted or rows[uuid].managed)
     }
-    _insert(connection, [{"host": host, "node": node, "uuid": u, **wanted[u]} for u in sorted(new)])
-    _update(connection, [{"row_id": rows[uuid].id, **wanted[uuid]} for uuid in sorted(changed)])
+    names = {"host": host, "node": node}
+    _insert(connection, [{**names, "uuid": uuid, **new_values[uuid]} for uuid in sorted(new)])
+    _update(connection, [{"row_id": rows[each].id, **new_values[each]} for each in sorted(changed)])
     _delete(connection, [rows[uuid].id for uuid in gone], here)
     return new | changed | gone
 
 
 def managed(connection: sa.Connection, hosts: Iterable[str]) -> Sequence[sa.Row[Any]]:
-    """Return the live rows on these hosts that others than agents keep."""
+    """Return the live managed rows on these hosts."""
     here = sa.and_(table.c.host.in_(list(hosts)), table.c.deleted == 0, table.c.managed)
     return connection.execute(sa.select(table).where(here).order_by(table.c.uuid)).all()
 
@@ -89,10 +90,9 @@ def managed(connection: sa.Connection, hosts: Iterable[str]) -> Sequence[sa.Row[
 def of_place(
     connection: sa.Connection, host: str, node: str, uuids: Iterable[str]
 ) -> Sequence[sa.Row[Any]]:
-    """Return the rows of some instances on a node, dead ones included."""
-    here = sa.and_(table.c.host == host, table.c.node == node)
-    query = sa.select(table).where(here, table.c.uuid.in_(list(uuids)))
-    return connection.execute(query).all()
+    """Return the rows of some instances on a node, deleted ones included."""
+    here = sa.and_(table.c.host == host, table.c.node == node, table.c.uuid.in_(list(uuids)))
+    return connection.execute(sa.select(table).where(here)).all()
 
 
 def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, str]]:
@@ -104,7 +104,7 @@ def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, st
 
 
 def all_live(connection: sa.Connection, names: Sequence[str] = ()) -> list[Any]:
-    """Return all live rows: these columns of them, or whole ones."""
+    """Return these columns, or all, of all live rows."""
     query = sa.select(*columns(table, names)).where(table.c.deleted == 0)
     return named(connection.execute(query))
 
@@ -112,25 +112,16 @@ def all_live(connection: sa.Connection, names: Sequence[str] = ()) -> list[Any]:
 def of_hosts(
     connection: sa.Connection, hosts: Iterable[str], names: Sequence[str] = ()
 ) -> list[Any]:
-    """Return the live rows of some hosts: these columns of them, or whole ones."""
-    found: list[Any] = []
-    for some in chunks(sorted(hosts)):
-        here = sa.and_(table.c.host.in_(some), table.c.deleted == 0)
-        found += named(connection.execute(sa.select(*columns(table, names)).where(here)))
-    return found
+    """Return these columns, or all, of the live rows of some hosts."""
+    query = sa.select(*columns(table, names)).where(table.c.deleted == 0)
+    return named_in(connection, query, table.c.host, hosts)
 
 
 def written_since(
     connection: sa.Connection, moment: datetime, names: Sequence[str] = ()
 ) -> list[Any]:
-    """Return the rows, dead ones included, that were written since moment; see all_live()."""
-    query = named_rows.written_since(table, tuple(names))
-    return named(connection.execute(query, {"moment": moment}))
-
-
-def _is_kept(row: sa.Row[Any]) -> bool:
-    """Tell whether somebody else keeps a row, and no agent may write it."""
-    return row.managed and not row.deleted and not released(row.vm_state, row.task_state)
+    """Return these columns, or all, of the rows written since moment, deleted ones included."""
+    return named(connection.execute(query_since(table, tuple(names)), {"moment": moment}))
 
 
 def _differs(row: sa.Row[Any], instance: Mapping[str, Any]) -> bool:
@@ -144,7 +135,7 @@ def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _update(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows whose ids are their row_id; dead ones live again."""
+    """Write rows by their row_id; deleted ones become live again."""
     if rows:
         values: dict[str, Any] = {name: sa.bindparam(name) for name in _FACTS}
         values |= {"deleted": 0, "deleted_at": None, "managed": False, "updated_at": utc_now()}
@@ -153,18 +144,11 @@ def _update(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _delete(connection: sa.Connection, ids: Sequence[int], here: sa.ColumnElement[bool]) -> None:
-    if ids:
-        connection.execute(
-            sa.update(table)
-            .where(table.c.id.in_(ids))
-            .values(deleted=table.c.id, deleted_at=utc_now(), updated_at=utc_now())
-        )
-        _forget(connection, here)
-
-
-def _forget(connection: sa.Connection, here: sa.ColumnElement[bool]) -> None:
-    """Delete what has been dead for long; managed rows are somebody else's matter, then too."""
+    if not ids:
+        return
+    stamps = {"deleted": table.c.id, "deleted_at": utc_now(), "updated_at": utc_now()}
+    connection.execute(sa.update(table).where(table.c.id.in_(ids)).values(**stamps))
     now = connection.scalar(sa.select(utc_now()))
-    if now is not None:
-        long_dead = sa.and_(table.c.deleted != 0, table.c.deleted_at < now - KEPT)
-        connection.execute(sa.delete(table).where(here, long_dead, ~table.c.managed))
+    assert now is not None
+    old = sa.and_(table.c.deleted != 0, table.c.deleted_at < now - KEPT)
+    connection.execute(sa.delete(table).where(here, old, ~table.c.managed))

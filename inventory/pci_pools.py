@@ -1,37 +1,36 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The free PCI devices of a host: which requests they serve, and what is left then.
+"""The free PCI devices of a host: which requests they can serve, and what is left.
 
 Source: behaviour reference 1.10. Requests are served one after another, from the pools with the
-fewest tags first, and among those in the order in which the host reports them. Another order might
-serve more of them, but the compute host that hands out the devices keeps this one, and what it
-would refuse must not be promised.
+fewest tags first, then in the order of the host's report. Another order might serve more, but the
+compute host uses this one and would refuse them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduler.objects.numa import NUMACell
-from scheduler.objects.pci import InstancePCIRequest, PciDevicePool
+from inventory.objects.numa import NUMACell
+from inventory.objects.pci_and_network import InstancePCIRequest, PciDevicePool
 
 Alternatives = Sequence[Mapping[str, object]]
 
 _FIELDS = frozenset({"vendor_id", "product_id", "numa_node"})
-# They mean something to Nova's Placement only.
+# Used by Nova's Placement only.
 _NOT_COMPARED = frozenset({"resource_class", "traits", "rp_uuids"})
-# A whole network card, say, is not what a request for some device of its maker means.
+# Types of devices, such as whole network cards, that are used only if requested.
 _ONLY_IF_ASKED_FOR = frozenset({"type-pf", "vdpa"})
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 
 class PciPools:
-    """Pools of free devices; never changed, so that hosts with the same ones may share them."""
+    """Pools of free devices; immutable, so that hosts with equal ones can share them."""
 
     __slots__ = ("pools",)
 
     def __init__(self, pools: Iterable[PciDevicePool] = ()) -> None:
         reported = (pool for pool in pools if pool.count > 0)
-        # Once more: a claim that ends gives its devices back at the end of the list.
+        # Sorted again, since released claims add their devices at the end.
         self.pools = tuple(sorted(reported, key=lambda pool: len(pool.tags)))
 
     def __iter__(self) -> Iterator[PciDevicePool]:
@@ -41,25 +40,25 @@ class PciPools:
         return len(self.pools)
 
     def __bool__(self) -> bool:
-        """Tell that the host has reported its devices, if only that it has none."""
+        """Return True: a host without devices has reported them, too."""
         return True
 
     def __repr__(self) -> str:
         return f"PciPools({list(self.pools)})"
 
-    def take(
+    def consume(
         self,
         requests: Sequence[InstancePCIRequest],
         cells: Sequence[NUMACell] = (),
         host_cells: Sequence[NUMACell] = (),
     ) -> "PciPools | None":
-        """Return what is left when all requests are served, None when they cannot be.
+        """Return what is left when all requests are served, None if they cannot be.
 
-        cells are those of the host that the guest is put on; without them devices of any cell
-        serve. host_cells are all that the host has; their sockets count for the policy socket.
+        cells are the host cells of the guest; without them devices of any cell can be used.
+        host_cells are all cells of the host, for the policy socket.
         """
         left = self._counts()
-        if self._serve(left, requests, _Place.of(cells, host_cells)):
+        if self._serve(left, requests, _Cells.of(cells, host_cells)):
             return None
         return PciPools(
             pool if count == pool.count else replace(pool, count=count)
@@ -70,7 +69,7 @@ class PciPools:
         self, requests: Sequence[InstancePCIRequest], numa_cells: Sequence[NUMACell] | None = None
     ) -> bool:
         """Return whether all requests can be served together."""
-        return self._serve(self._counts(), requests, _Place.of(numa_cells or (), ())) is None
+        return self._serve(self._counts(), requests, _Cells.of(numa_cells or (), ())) is None
 
     def refusal(
         self,
@@ -78,8 +77,8 @@ class PciPools:
         cells: Sequence[NUMACell] = (),
         host_cells: Sequence[NUMACell] = (),
     ) -> str | None:
-        """Return in one line which request cannot be served and why, None if all can be."""
-        unserved = self._serve(self._counts(), requests, _Place.of(cells, host_cells))
+        """Return in one line which request cannot be served and why, else None."""
+        unserved = self._serve(self._counts(), requests, _Cells.of(cells, host_cells))
         if unserved is None:
             return None
         position, found = unserved
@@ -98,30 +97,22 @@ class PciPools:
         """Return the number of free devices."""
         return sum(self._counts())
 
-    def free_on(self, cell_id: int, requests: Sequence[InstancePCIRequest] = ()) -> int:
-        """Return how many devices on one cell of the host are free for any of the requests.
-
-        Without requests all free devices of the cell count.
-        """
-        return sum(
-            pool.count
-            for pool in self.pools
-            if pool.numa_node == cell_id
-            and (not requests or any(_serves(pool, request.spec) for request in requests))
-        )
+    def free_on(self, cell_id: int) -> int:
+        """Return the number of free devices of a host cell."""
+        return sum(pool.count for pool in self.pools if pool.numa_node == cell_id)
 
     def _counts(self) -> list[int]:
         return [pool.count for pool in self.pools]
 
     def _serve(
-        self, left: list[int], requests: Sequence[InstancePCIRequest], place: "_Place"
+        self, left: list[int], requests: Sequence[InstancePCIRequest], near: "_Cells"
     ) -> tuple[int, int] | None:
-        """Take devices from left, the counts of the pools, for one request after another.
+        """Remove devices from left, the counts of the pools, for one request after another.
 
-        Returns the position of the first that cannot be served and how many devices it found.
+        Return the position of the first request that cannot be served and its free devices.
         """
         for position, request in enumerate(requests):
-            usable = self._usable(left, request, place)
+            usable = self._usable(left, request, near)
             found = sum(left[index] for index in usable)
             if found < request.count:
                 return position, found
@@ -132,17 +123,17 @@ class PciPools:
                 wanted -= taken
         return None
 
-    def _usable(self, left: list[int], request: InstancePCIRequest, place: "_Place") -> list[int]:
-        """Return the pools for a request, in the order in which it empties them."""
+    def _usable(self, left: list[int], request: InstancePCIRequest, near: "_Cells") -> list[int]:
+        """Return the indexes of the pools for a request, in the order of use."""
         matching = [index for index, pool in enumerate(self.pools) if _matches(pool, request.spec)]
-        if place.cells:
-            matching = self._near(matching, left, request, place)
+        if near.cells:
+            matching = self._near(matching, left, request, near)
         return [index for index in matching if _unasked(self.pools[index], request.spec) is None]
 
     def _near(
-        self, matching: list[int], left: list[int], request: InstancePCIRequest, place: "_Place"
+        self, matching: list[int], left: list[int], request: InstancePCIRequest, near: "_Cells"
     ) -> list[int]:
-        """Return those of the matching pools that are near enough to the guest's cells."""
+        """Return those of the matching pools that the NUMA policy of the request allows."""
 
         def on(cells: frozenset[int | None]) -> list[int]:
             return [index for index in matching if self.pools[index].numa_node in cells]
@@ -151,38 +142,38 @@ class PciPools:
             return sum(left[index] for index in pools) >= request.count
 
         policy = request.numa_policy or "legacy"
-        nearest = on(place.cells)
-        # Nearer devices are used where they suffice. A policy that is not known is a strict one.
+        nearest = on(near.cells)
+        # Nearer devices come first. Unknown policies are strict.
         if policy not in {"socket", "legacy", "preferred"} or enough(nearest):
             return nearest
         if policy == "socket":
-            return on(place.same_socket)
-        # Many hosts do not know the cells of their devices.
-        perhaps_near = place.cells | {None}
+            return on(near.same_socket)
+        # Many hosts do not report the cells of their devices.
+        perhaps_near = near.cells | {None}
         if policy == "legacy" or enough(on(perhaps_near)):
             return on(perhaps_near)
         return sorted(matching, key=lambda index: self.pools[index].numa_node not in perhaps_near)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Cells:
     """The ids of the host cells that a guest is on, and of all cells on the same sockets."""
 
     cells: frozenset[int | None]
     same_socket: frozenset[int | None]
 
     @classmethod
-    def of(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Place":
+    def of(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Cells":
         ids = frozenset(cell.id for cell in cells)
         sockets = {cell.socket for cell in host_cells if cell.id in ids}
-        # Of a host that does not know all its sockets none can be told to be the same.
+        # Not comparable unless the sockets of all cells are known.
         if any(cell.socket is None for cell in host_cells):
             sockets = set()
         return cls(ids, frozenset(cell.id for cell in host_cells if cell.socket in sockets))
 
 
 def described(alternatives: Alternatives) -> str:
-    """Return in words which devices a request may be served with."""
+    """Return in words which devices a request accepts."""
     return (
         " or ".join(
             " ".join(f"{name}={value}" for name, value in each.items()) or "any device"
@@ -192,15 +183,9 @@ def described(alternatives: Alternatives) -> str:
     )
 
 
-def _serves(pool: PciDevicePool, alternatives: Alternatives) -> bool:
-    return _matches(pool, alternatives) and _unasked(pool, alternatives) is None
-
-
 def _matches(pool: PciDevicePool, alternatives: Alternatives) -> bool:
-    """Return whether a pool has all the properties of one of the alternatives.
-
-    The tag live_migratable needs no rule of its own: who asks for it names it in all alternatives.
-    """
+    """Return whether a pool has all properties of one of the alternatives."""
+    # live_migratable needs no rule of its own: a request has it in all alternatives.
     return any(_has(pool, each) for each in alternatives)
 
 
@@ -213,7 +198,7 @@ def _has(pool: PciDevicePool, properties: Mapping[str, object]) -> bool:
 
 
 def _unasked(pool: PciDevicePool, alternatives: Alternatives) -> str | None:
-    """Return of what special kind a pool is if no alternative names that kind, else None."""
+    """Return the special kind of a pool if no alternative requests it, else None."""
     kind = _folded(pool.tags.get("dev_type"))
     if kind in _ONLY_IF_ASKED_FOR and not any(
         _folded(each.get("dev_type")) == kind for each in alternatives
@@ -233,7 +218,7 @@ def _agree(found: object, wanted: object) -> bool:
 
 
 def _folded(value: object) -> str | None:
-    """Return a value for comparison: the letter case is the operator's or the user's whim."""
+    """Return a value for comparison without letter case."""
     return None if value is None else str(value).lower()
 
 

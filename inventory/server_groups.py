@@ -1,27 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups: instances that belong together or apart."""
+"""Rows of server groups: instances that must share a host, or must not."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory.tables import instances, server_group_members, server_groups, utc_now
-
-
-@dataclass(frozen=True, slots=True)
-class ServerGroupRecord:
-    """One group: its policy, members and the hosts on which members were seen."""
-
-    uuid: str
-    name: str
-    policy: str
-    rules: dict[str, int]
-    members: list[str]
-    hosts: list[str]
+from inventory.objects.instance_group import InstanceGroup
+from inventory.rows import select_in
+from inventory.tables import allocations, instances, server_group_members, server_groups, utc_now
 
 
 def create(
@@ -33,16 +23,9 @@ def create(
 ) -> str:
     """Create a group and return its uuid."""
     uuid = str(uuid4())
-    result = connection.execute(
-        sa.insert(server_groups).values(
-            uuid=uuid,
-            name=name,
-            policy=policy,
-            rules=json.dumps(dict(rules)),
-            created_at=utc_now(),
-            updated_at=utc_now(),
-        )
-    )
+    values = {"uuid": uuid, "name": name, "policy": policy, "rules": json.dumps(dict(rules))}
+    stamps = {"created_at": utc_now(), "updated_at": utc_now()}
+    result = connection.execute(sa.insert(server_groups).values(**values, **stamps))
     group = int(result.lastrowid)
     rows = [{"group_id": group, "instance_uuid": member} for member in dict.fromkeys(members)]
     if rows:
@@ -50,7 +33,7 @@ def create(
     return uuid
 
 
-def find(connection: sa.Connection, name_or_uuid: str) -> ServerGroupRecord | None:
+def find(connection: sa.Connection, name_or_uuid: str) -> InstanceGroup | None:
     """Return the group of this uuid, else the first one of this name, else None."""
     matches = sa.or_(server_groups.c.uuid == name_or_uuid, server_groups.c.name == name_or_uuid)
     rows = connection.execute(
@@ -60,12 +43,54 @@ def find(connection: sa.Connection, name_or_uuid: str) -> ServerGroupRecord | No
         return None
     row = next((row for row in rows if row.uuid == name_or_uuid), rows[0])
     of_group = server_group_members.c.group_id == row.id
-    members = list(
-        connection.scalars(sa.select(server_group_members.c.instance_uuid).where(of_group))
-    )
-    places = sa.select(instances.c.host).where(
-        instances.c.deleted == 0, instances.c.uuid.in_(members)
-    )
-    hosts = sorted(set(connection.scalars(places))) if members else []
+    query = sa.select(server_group_members.c.instance_uuid).where(of_group)
+    members = list(connection.scalars(query))
+    places = sa.select(instances.c.host).where(instances.c.deleted == 0)
+    hosts = sorted({row.host for row in select_in(connection, places, instances.c.uuid, members)})
     rules = json.loads(row.rules or "{}")
-    return ServerGroupRecord(row.uuid, row.name, row.policy, rules, members, hosts)
+    return InstanceGroup(row.uuid, row.policy, members, hosts, rules, name=row.name)
+
+
+# Listed members, and instances with claims. Claims do not know the name of their group.
+LISTED = sa.select(
+    server_group_members.c.instance_uuid,
+    server_groups.c.uuid.label("group_uuid"),
+    server_groups.c.name.label("group_name"),
+).join_from(server_group_members, server_groups)
+CLAIMED = sa.select(
+    allocations.c.instance_uuid,
+    allocations.c.group_uuid,
+    allocations.c.group_uuid.label("group_name"),
+).where(allocations.c.group_uuid.is_not(None))
+
+
+def memberships(connection: sa.Connection, uuids: Iterable[str]) -> dict[str, sa.Row[Any]]:
+    """Return (instance_uuid, group_uuid, group_name) of the instances that are in a group."""
+    uuids, found = list(uuids), {}
+    for query, columns in ((CLAIMED, allocations.c), (LISTED, server_group_members.c)):
+        for row in select_in(connection, query, columns.instance_uuid, uuids):
+            found[row.instance_uuid] = row
+    return found
+
+
+def of_instances(
+    connection: sa.Connection, uuids: Iterable[str]
+) -> dict[str, tuple[str, InstanceGroup | None]]:
+    """Return by instance the uuid of its group, and the group with all of its members.
+
+    The group is None for those that are not in this database, such as Nova's.
+    """
+    found = {uuid: row.group_uuid for uuid, row in memberships(connection, uuids).items()}
+    groups = {uuid: _whole(connection, uuid) for uuid in set(found.values())}
+    return {instance: (uuid, groups[uuid]) for instance, uuid in found.items()}
+
+
+def _whole(connection: sa.Connection, uuid: str) -> InstanceGroup | None:
+    record = find(connection, uuid)
+    if record is None or record.uuid != uuid:
+        return None
+    claimed = connection.scalars(
+        sa.select(allocations.c.instance_uuid).where(allocations.c.group_uuid == uuid)
+    )
+    record.members.extend(sorted({*claimed} - {*record.members}))
+    return record

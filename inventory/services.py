@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of services: one per daemon of a host, which say whether it is alive and enabled."""
+"""Rows of services: one per daemon of a host, with its heartbeat and whether it is enabled."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,17 +8,18 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import aggregates, eligibility, revisions
-from inventory.named_rows import columns, named
+from inventory import aggregates, revisions
+from inventory.rows import columns, named
 from inventory.tables import services as table
 from inventory.tables import utc_now
 
 # The names under which Nova's tools know the two daemons.
 COMPUTE = ("nova-compute", "compute")
 SCHEDULER = ("nova-scheduler", "scheduler")
-# Reasons that a service gives for itself start so; a reason without it belongs to an operator.
+# Prefix of the reason when a service has disabled itself; others are an operator's.
 AUTOMATIC = "AUTO: "
-# The zone of services that have no instances.
+_AUTOMATIC: sa.ColumnElement[bool] = table.c.disabled_reason.startswith(AUTOMATIC, autoescape=True)
+# The zone of services other than compute.
 INTERNAL = "internal"
 
 
@@ -27,8 +28,7 @@ def register(
 ) -> list[int]:
     """Return the ids of the services of this kind, (binary, topic), on the hosts, in their order.
 
-    Rows that do not exist yet are created; existing ones keep their counters and switches, and get
-    the version of who registers now.
+    Missing rows are created; existing ones keep all but their version.
     """
     binary, topic = kind
     hosts = list(hosts)
@@ -50,12 +50,9 @@ def register(
 
 def beat(connection: sa.Connection, ids: Sequence[int]) -> int:
     """Record a heartbeat of these services; return how many of the rows still exist."""
-    result = connection.execute(
-        sa.update(table)
-        .where(table.c.id.in_(ids), table.c.deleted == 0)
-        .values(report_count=table.c.report_count + 1, last_seen_up=utc_now(), updated_at=utc_now())
-    )
-    return result.rowcount
+    live = sa.update(table).where(table.c.id.in_(ids), table.c.deleted == 0)
+    beat = {"report_count": table.c.report_count + 1, "last_seen_up": utc_now()}
+    return connection.execute(live.values(**beat, updated_at=utc_now())).rowcount
 
 
 def beats(connection: sa.Connection, ids: Iterable[int]) -> int:
@@ -65,30 +62,23 @@ def beats(connection: sa.Connection, ids: Iterable[int]) -> int:
 
 
 def disable_automatically(connection: sa.Connection, ids: Sequence[int], reason: str) -> None:
-    """Take services out of scheduling for a reason of their own; an operator's word stays."""
+    """Disable services that report a problem, unless an operator has disabled them."""
     # Longer texts are an error in strict mode.
     reason = (AUTOMATIC + reason)[:255]
-    # A row that says so already is not written again: every change makes all readers look.
-    where = sa.or_(~table.c.disabled, sa.and_(_automatic(), table.c.disabled_reason != reason))
-    _switch(
-        connection,
-        sa.and_(table.c.id.in_(ids), where),
-        disabled=True,
-        disabled_reason=reason,
-    )
+    # Only rows that change: every write makes all schedulers read the table.
+    differs = sa.or_(~table.c.disabled, sa.and_(_AUTOMATIC, table.c.disabled_reason != reason))
+    where = sa.and_(table.c.id.in_(ids), differs)
+    _switch(connection, where, disabled=True, disabled_reason=reason)
 
 
 def enable_automatically(connection: sa.Connection, ids: Sequence[int]) -> None:
-    """Undo disable_automatically(), and nothing that an operator did."""
-    where = sa.and_(table.c.id.in_(ids), table.c.disabled, _automatic())
+    """Undo disable_automatically(); services that an operator disabled stay disabled."""
+    where = sa.and_(table.c.id.in_(ids), table.c.disabled, _AUTOMATIC)
     _switch(connection, where, disabled=False, disabled_reason=None)
 
 
 def switch(connection: sa.Connection, row: sa.Row[Any], **values: Any) -> sa.Row[Any]:
-    """Write what an operator says of a service; return its row as it is then.
-
-    Readers are told if it is news.
-    """
+    """Write columns of a service if they differ; return its row as it is then."""
     if any(getattr(row, name) != value for name, value in values.items()):
         _switch(connection, table.c.id == row.id, **values)
     return connection.execute(_query().where(table.c.id == row.id)).one()
@@ -108,12 +98,12 @@ def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | Non
     """Return the live row of a service, as all_live() does; letter case of the host is ignored."""
     name = host.strip()
     query = _query().where(sa.func.lower(table.c.host) == name.lower(), table.c.binary == binary)
-    # Where both are there, for SQLite they are two, the one that is spelled so.
+    # SQLite may have rows that differ by letter case only: the exact one comes first.
     return connection.execute(query.order_by(table.c.host != name)).first()
 
 
 def older_than(connection: sa.Connection, binary: str, version: int) -> list[str]:
-    """Return the hosts whose services of a binary were last started with an older release."""
+    """Return the hosts whose service of this binary has an older version."""
     query = sa.select(table.c.host).where(
         table.c.binary == binary, table.c.deleted == 0, table.c.version < version
     )
@@ -123,10 +113,7 @@ def older_than(connection: sa.Connection, binary: str, version: int) -> list[str
 def all_live(
     connection: sa.Connection, binary: str | None = None, names: Sequence[str] = ()
 ) -> list[Any]:
-    """Return the live rows, of one binary or of all, each with the database's time as now.
-
-    These columns of them, or whole ones.
-    """
+    """Return columns, or all, of the live rows of a binary or all; now is the database's time."""
     query = _query(names)
     if binary:
         query = query.where(table.c.binary == binary)
@@ -141,13 +128,15 @@ def listed(
     found = []
     for row in all_live(connection, binary):
         status, state = status_and_state(row, limit)
+        # More than one zone only if not written by our commands.
+        zone = ", ".join(sorted(zones.get(row.host) or {default_zone}))
         found.append(
             {
                 "id": row.id,
                 "uuid": row.uuid,
                 "binary": row.binary,
                 "host": row.host,
-                "zone": _zone(row, zones.get(row.host), default_zone),
+                "zone": zone if row.binary == COMPUTE[0] else INTERNAL,
                 "status": status,
                 "state": state,
                 "updated_at": str(row.updated_at or ""),
@@ -161,20 +150,20 @@ def listed(
 def heartbeat_age(row: sa.Row[Any]) -> float:
     """Return the seconds since the last heartbeat of a row of all_live().
 
-    Both moments are the database's, so no two clocks are compared. A service that was never seen
-    counts from its creation.
+    Both times are the database's, so no two clocks are compared. Before its first heartbeat, the
+    age of the row.
     """
     seen = row.last_seen_up or row.created_at
     return float((row.now - seen).total_seconds()) if seen else float("inf")
 
 
 def is_up(row: sa.Row[Any], limit: float) -> bool:
-    """Return whether a row of all_live() counts as alive when limit seconds may pass unseen."""
+    """Return whether a row of all_live() has a heartbeat younger than limit seconds."""
     return not row.forced_down and abs(heartbeat_age(row)) <= limit
 
 
 def switched_off(row: sa.Row[Any]) -> tuple[bool, str | None]:
-    """Return whether a service gets no new instances by somebody's word, and the reason."""
+    """Return whether a service is disabled or in maintenance, and the reason."""
     if row.maintenance is None:
         return bool(row.disabled), row.disabled_reason
     reason = _with("in maintenance", row.maintenance)
@@ -184,27 +173,22 @@ def switched_off(row: sa.Row[Any]) -> tuple[bool, str | None]:
 
 
 def switched_on() -> sa.ColumnElement[bool]:
-    """Return what is true of the rows of which switched_off() says no."""
+    """Return the condition for rows that are not switched_off()."""
     return sa.and_(~table.c.disabled, table.c.maintenance.is_(None))
 
 
 def is_automatic(row: sa.Row[Any]) -> bool:
-    """Tell whether it was the service itself that disabled it."""
+    """Return whether the service has disabled itself."""
     return bool(row.disabled) and (row.disabled_reason or "").startswith(AUTOMATIC)
 
 
 def status_and_state(row: sa.Row[Any], limit: float) -> tuple[str, str]:
-    """Return what operators call the switch and the liveness of a row of all_live()."""
+    """Return (enabled or disabled, up or down) of a row of all_live()."""
     return "disabled" if switched_off(row)[0] else "enabled", "up" if is_up(row, limit) else "down"
 
 
 def _query(names: Sequence[str] = ()) -> sa.Select[Any]:
     return sa.select(*columns(table, names), utc_now().label("now")).where(table.c.deleted == 0)
-
-
-def _zone(row: sa.Row[Any], zones: Iterable[str] | None, default: str) -> str:
-    """Return the zone of a service. Who wrote several for a host sees them all."""
-    return ", ".join(sorted(zones or {default})) if row.binary == COMPUTE[0] else INTERNAL
 
 
 def _with(what: str, reason: str | None) -> str:
@@ -218,13 +202,6 @@ def _ids(connection: sa.Connection, binary: str) -> dict[str, int]:
     return {row.host: row.id for row in connection.execute(query)}
 
 
-def _automatic() -> sa.ColumnElement[bool]:
-    automatic: sa.ColumnElement[bool] = table.c.disabled_reason.startswith(
-        AUTOMATIC, autoescape=True
-    )
-    return automatic
-
-
 def _switch(connection: sa.Connection, where: sa.ColumnElement[bool], **values: Any) -> None:
     where = sa.and_(where, table.c.deleted == 0)
     hosts = connection.scalars(sa.select(table.c.host).where(where)).all()
@@ -232,5 +209,5 @@ def _switch(connection: sa.Connection, where: sa.ColumnElement[bool], **values: 
         sa.update(table).where(where).values(updated_at=utc_now(), **values)
     )
     if changed.rowcount:
-        eligibility.advance(connection, hosts)
+        revisions.advance_eligibility(connection, hosts)
         revisions.advance(connection, revisions.SERVICES)

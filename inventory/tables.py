@@ -13,13 +13,16 @@ from sqlalchemy.sql.expression import FunctionElement
 metadata = sa.MetaData()
 
 _TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
-# Which of two things that happened within a second was the first.
-MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+# Orders events within a second.
+_MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+# A busy cloud makes more decisions in a year than an ordinary integer has numbers.
+_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_BYTES = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
+_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 
 class utc_now(FunctionElement[datetime]):
-    """The database's clock in UTC and whole seconds, so that no two machines' clocks are mixed."""
+    """The database's clock in UTC and whole seconds: the clocks of machines are never compared."""
 
     type: sa.types.TypeEngine[Any] = sa.DateTime()
     inherit_cache = True
@@ -29,7 +32,7 @@ class utc_now(FunctionElement[datetime]):
 
 
 class utc_moment(utc_now):
-    """The same clock with fractions of a second, for a column of MOMENT."""
+    """The same clock with fractions of a second."""
 
     inherit_cache = True
     mysql = "UTC_TIMESTAMP(6)"
@@ -47,272 +50,264 @@ def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
     return element.sqlite
 
 
+def _identity() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    )
+
+
 def _timestamps(updated: sa.types.TypeEngine[Any] | None = None) -> tuple[sa.Column[Any], ...]:
     return (
         sa.Column("created_at", sa.DateTime),
         sa.Column("updated_at", updated or sa.DateTime(), index=True),
         sa.Column("deleted_at", sa.DateTime),
         # 0 for a live row, else the row's id: several dead rows may carry the same names.
-        sa.Column("deleted", sa.Integer, nullable=False, server_default="0"),
+        _zero("deleted"),
     )
 
 
-def _name(name: str, nullable: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, sa.String(255), nullable=nullable)
+def _names(*names: str, nullable: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.String(255), nullable=nullable) for name in names]
 
 
-def _count(name: str, nullable: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, sa.Integer, nullable=nullable)
+def _counts(*names: str, nullable: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Integer, nullable=nullable) for name in names]
 
 
-compute_nodes = sa.Table(
+def _texts(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, _TEXT) for name in names]
+
+
+def _zero(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Integer, nullable=False, server_default="0")
+
+
+def _table(name: str, *items: Any, **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, *items, **options, **_OPTIONS)
+
+
+compute_nodes = _table(
     "compute_nodes",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
-    _count("service_id", nullable=True),
-    _name("host"),
-    _name("hypervisor_hostname"),
+    *_identity(),
+    *_counts("service_id", nullable=True),
+    *_names("host", "hypervisor_hostname"),
     sa.Column("hypervisor_type", _TEXT, nullable=False),
-    _count("hypervisor_version"),
-    _count("vcpus"),
-    _count("memory_mb"),
-    _count("local_gb"),
-    _count("vcpus_used"),
-    _count("memory_mb_used"),
-    _count("local_gb_used"),
-    _count("free_ram_mb", nullable=True),
-    _count("free_disk_gb", nullable=True),
-    _count("current_workload", nullable=True),
-    _count("running_vms", nullable=True),
-    _count("disk_available_least", nullable=True),
+    *_counts("hypervisor_version", "vcpus", "memory_mb", "local_gb"),
+    *_counts("vcpus_used", "memory_mb_used", "local_gb_used"),
+    *_counts("free_ram_mb", "free_disk_gb", "current_workload", "running_vms", nullable=True),
+    *_counts("disk_available_least", nullable=True),
     sa.Column("cpu_info", _TEXT, nullable=False),
     sa.Column("host_ip", sa.String(39)),
-    sa.Column("supported_instances", _TEXT),
-    sa.Column("metrics", _TEXT),
-    sa.Column("pci_stats", _TEXT),
-    sa.Column("extra_resources", _TEXT),
-    sa.Column("stats", _TEXT),
-    sa.Column("numa_topology", _TEXT),
+    *_texts("supported_instances", "metrics", "pci_stats", "extra_resources", "stats"),
+    *_texts("numa_topology"),
     # Double precision, so that a ratio such as 1.1 is found again by its value.
-    sa.Column("cpu_allocation_ratio", sa.Double),
-    sa.Column("ram_allocation_ratio", sa.Double),
-    sa.Column("disk_allocation_ratio", sa.Double),
+    *(sa.Column(f"{each}_allocation_ratio", sa.Double) for each in ("cpu", "ram", "disk")),
     sa.Column("mapped", sa.Integer, server_default="0"),
-    # Schedulers compare it with the moment at which they promised something of the host.
-    *_timestamps(MOMENT),
+    # Schedulers compare updated_at with the time at which they chose the host for an instance.
+    *_timestamps(_MOMENT),
     # Ours: grows by one with every write of the row.
-    sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
-    # Ours, in MB, which local_gb_used and free_disk_gb are rounded from: what is taken, and what
-    # is free both by that and by disk_available_least.
+    _zero("generation"),
+    # Ours, in MB, of which local_gb_used and free_disk_gb are the rounded values; what is free is
+    # bounded by disk_available_least, too.
     sa.Column("disk_mb_used", sa.BigInteger),
     sa.Column("free_disk_mb", sa.BigInteger),
-    # Ours: how many claims count in the usage besides the instances that were seen.
-    sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
-    # Ours: how often what makes the host eligible has changed; see inventory.eligibility.
-    sa.Column("eligibility_revision", sa.Integer, nullable=False, server_default="0"),
+    # Ours: how many claims are part of the usage, besides the instances that were seen.
+    _zero("claims"),
+    # Ours: how often the aggregates and services of the host have changed; see inventory.revisions.
+    _zero("eligibility_revision"),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted", name="uniq_compute_nodes_names"),
-    **OPTIONS,
 )
 
-services = sa.Table(
+services = _table(
     "services",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
-    _name("host"),
+    *_identity(),
+    *_names("host", "topic"),
     sa.Column("binary", sa.String(255), nullable=False, quote=True),
-    _name("topic"),
-    sa.Column("report_count", sa.Integer, nullable=False, server_default="0"),
+    _zero("report_count"),
     sa.Column("last_seen_up", sa.DateTime),
     sa.Column("disabled", sa.Boolean, nullable=False, server_default=sa.false()),
-    _name("disabled_reason", nullable=True),
+    *_names("disabled_reason", nullable=True),
     sa.Column("forced_down", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("version", sa.Integer, server_default="0"),
-    # Ours: NULL, or why the host gets no new instances for now, "" where nobody said.
-    _name("maintenance", nullable=True),
-    # Ours: see inventory.eligibility.
-    sa.Column("eligibility_revision", sa.Integer, nullable=False, server_default="0"),
+    # Ours: NULL, or the reason for which the host is in maintenance, which may be empty.
+    *_names("maintenance", nullable=True),
+    # Ours: see inventory.revisions.
+    _zero("eligibility_revision"),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
-    **OPTIONS,
 )
 
-instances = sa.Table(
+instances = _table(
     "instances",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("uuid", sa.String(36), nullable=False),
-    _name("host"),
-    _name("node"),
-    _name("display_name", nullable=True),
-    _name("project_id", nullable=True),
-    _count("vcpus"),
-    _count("memory_mb"),
-    _count("root_gb"),
-    _name("vm_state", nullable=True),
+    *_names("host", "node"),
+    *_names("display_name", "project_id", "vm_state", "flavor_name", nullable=True),
+    *_counts("vcpus", "memory_mb", "root_gb"),
     # Nova's instance_type_id, not the flavorid that users see.
-    _count("flavor_id", nullable=True),
-    _name("flavor_name", nullable=True),
+    *_counts("flavor_id", nullable=True),
     # A JSON object whose values are texts.
     sa.Column("image_properties", _TEXT),
-    # Ours: whoever builds instances keeps this row; an agent counts it and never writes it. Of the
-    # others agents write one for each guest that they see.
+    # Ours: written by the service that builds instances; agents count it and never write it. They
+    # write the other rows, one for each guest that they see.
     sa.Column("managed", sa.Boolean, nullable=False, server_default=sa.false()),
-    _name("task_state", nullable=True),
-    _name("os_type", nullable=True),
+    *_names("task_state", "os_type", nullable=True),
     # The disks are local ones: root_gb is 0 for an instance that boots from a volume.
-    sa.Column("ephemeral_gb", sa.Integer, nullable=False, server_default="0"),
+    _zero("ephemeral_gb"),
     # Ours: part of its flavor.
-    sa.Column("swap_mb", sa.Integer, nullable=False, server_default="0"),
+    _zero("swap_mb"),
     *_timestamps(),
     # An instance that moves is on two hosts for a while.
     sa.UniqueConstraint("uuid", "host", "node", name="uniq_instances_place"),
     # What an audit asks for, on every host every minute.
     sa.Index("ix_instances_host_node", "host", "node"),
-    **OPTIONS,
 )
 
-migrations = sa.Table(
+migrations = _table(
     "migrations",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    *_identity(),
     sa.Column("instance_uuid", sa.String(36), nullable=False),
-    _name("migration_type"),
-    _name("status"),
-    _name("source_compute", nullable=True),
-    _name("source_node", nullable=True),
-    _name("dest_compute", nullable=True),
-    _name("dest_node", nullable=True),
-    # Ours, where Nova has ids of flavors: how large the instance is before and after.
-    *(
-        sa.Column(f"{age}_{size}", sa.Integer, nullable=False, server_default="0")
-        for age in ("old", "new")
-        for size in ("vcpus", "memory_mb", "disk_mb")
-    ),
+    *_names("migration_type", "status"),
+    *_names("source_compute", "source_node", "dest_compute", "dest_node", nullable=True),
+    # Ours, where Nova has ids of flavors: the size of the instance before and after.
+    *map(_zero, ("old_vcpus", "old_memory_mb", "old_disk_mb")),
+    *map(_zero, ("new_vcpus", "new_memory_mb", "new_disk_mb")),
     *_timestamps(),
     sa.Index("ix_migrations_source", "source_compute", "source_node"),
     sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
     sa.Index("ix_migrations_instance_uuid", "instance_uuid"),
-    **OPTIONS,
 )
 
-aggregates = sa.Table(
+aggregates = _table(
     "aggregates",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    *_identity(),
     sa.Column("name", sa.String(255), nullable=False, unique=True),
     sa.Column("created_at", sa.DateTime),
     sa.Column("updated_at", sa.DateTime),
-    **OPTIONS,
 )
 
-aggregate_hosts = sa.Table(
+aggregate_hosts = _table(
     "aggregate_hosts",
-    metadata,
     sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("host", sa.String(255), primary_key=True),
-    **OPTIONS,
 )
 
-aggregate_metadata = sa.Table(
+aggregate_metadata = _table(
     "aggregate_metadata",
-    metadata,
     sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.String(255), primary_key=True, quote=True),
     sa.Column("value", sa.String(255), nullable=False),
-    **OPTIONS,
 )
 
-server_groups = sa.Table(
+server_groups = _table(
     "server_groups",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
-    _name("name"),
-    _name("project_id", nullable=True),
-    sa.Column("policy", sa.String(255), nullable=False),
-    sa.Column("rules", _TEXT),
+    *_identity(),
+    *_names("name", "policy"),
+    *_names("project_id", nullable=True),
+    *_texts("rules"),
     sa.Column("created_at", sa.DateTime),
     sa.Column("updated_at", sa.DateTime),
-    **OPTIONS,
 )
 
-server_group_members = sa.Table(
+server_group_members = _table(
     "server_group_members",
-    metadata,
     sa.Column("group_id", sa.ForeignKey("server_groups.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("instance_uuid", sa.String(36), primary_key=True),
-    **OPTIONS,
 )
 
-# Ours: a claim holds what an instance takes of a node, from the answer of a scheduler until the
+# Ours: a claim holds what an instance needs of a node, from the answer of a scheduler until the
 # instance is seen there.
-allocations = sa.Table(
+allocations = _table(
     "allocations",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("instance_uuid", sa.String(36), nullable=False),
-    # 0 for the pending claim, of which an instance has one at most; see orders.Claim.slot.
+    # 0 for the pending claim, of which an instance has one at most; see Claim.slot.
     sa.Column("slot", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("compute_node_id", sa.Integer, nullable=False, index=True),
-    _name("host"),
-    _name("node"),
-    # The request that it answers, and with what.
-    _name("request_id", nullable=True),
+    *_names("host", "node"),
+    # The request, and the answer to it.
+    *_names("request_id", nullable=True),
     sa.Column("digest", sa.String(64)),
-    sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    _zero("attempt"),
     sa.Column("answer", _TEXT),
     sa.Column("group_uuid", sa.String(255), index=True),
     # The instance was on this node already, with another size.
     sa.Column("in_place", sa.Boolean, nullable=False, server_default=sa.false()),
-    _count("vcpus"),
-    _count("memory_mb"),
+    *_counts("vcpus", "memory_mb"),
     sa.Column("disk_mb", sa.BigInteger, nullable=False),
-    # The fitted cells of the instance, and the pools of devices that are taken.
-    sa.Column("numa", _TEXT),
-    sa.Column("pci", _TEXT),
+    # The fitted cells of the instance, and the pools of its devices.
+    *_texts("numa", "pci"),
     # As in instances.
-    _name("project_id", nullable=True),
-    _count("root_gb"),
-    _count("ephemeral_gb"),
-    _count("flavor_id", nullable=True),
-    _name("flavor_name", nullable=True),
-    sa.Column("image_properties", _TEXT),
-    sa.Column("created_at", MOMENT),
-    sa.Column("expires_at", MOMENT),
+    *_names("project_id", "flavor_name", nullable=True),
+    *_counts("root_gb", "ephemeral_gb"),
+    *_counts("flavor_id", nullable=True),
+    *_texts("image_properties"),
+    sa.Column("created_at", _MOMENT),
+    sa.Column("expires_at", _MOMENT),
     sa.UniqueConstraint("instance_uuid", "slot", name="uniq_allocations_slot"),
-    **OPTIONS,
 )
 
-# Ours: who claims for a member of a server group locks its row, so that one sees the other.
-claimed_groups = sa.Table(
-    "claimed_groups",
-    metadata,
-    sa.Column("uuid", sa.String(255), primary_key=True),
-    _count("claims"),
-    **OPTIONS,
+# Ours: a claim for a member of a server group locks the group's row, so that claims see each other.
+claimed_groups = _table(
+    "claimed_groups", sa.Column("uuid", sa.String(255), primary_key=True), *_counts("claims")
 )
 
-# Ours: which orders were committed; see inventory.idempotency.
-idempotency_keys = sa.Table(
+# Ours: which operations were committed; see Database.write_once().
+idempotency_keys = _table(
     "idempotency_keys",
-    metadata,
     sa.Column("key", sa.String(36), primary_key=True, quote=True),
     sa.Column("created_at", sa.DateTime, nullable=False, index=True),
-    **OPTIONS,
 )
 
-# Ours: how often the rows of a table changed in a way that every reader must see at once.
-# Readers compare one number instead of reading a table that hardly ever changes.
-revisions = sa.Table(
-    "revisions",
-    metadata,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("revision", sa.Integer, nullable=False),
-    **OPTIONS,
+# Ours: how often a table changed in a way that every reader must see at once. Readers compare one
+# number instead of reading a table that hardly ever changes.
+revisions = _table(
+    "revisions", sa.Column("name", sa.String(64), primary_key=True), *_counts("revision")
+)
+
+# Ours, like the two tables after it: saved decisions.
+decisions = _table(
+    "decisions",
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("request_id", sa.String(255), index=True),
+    *_names("project_id", nullable=True),
+    sa.Column("decided_at", _MOMENT, nullable=False, index=True),
+    # The name of the host that the scheduler runs on.
+    *_names("scheduler"),
+    sa.Column("outcome", sa.String(16), nullable=False),
+    # The number of instances to place, and the hosts of the first of them.
+    *_counts("instances"),
+    *_names("hosts", nullable=True),
+    sa.Column("milliseconds", sa.Double, nullable=False),
+    *_counts("conflicts"),
+    # The snapshot of the hosts that it was made from: the id of its log and its number there.
+    sa.Column("film", sa.String(64), nullable=False),
+    *_counts("frame"),
+    sa.Column("document", _BYTES, nullable=False),
+    sa.UniqueConstraint("film", "frame", name="uniq_decisions_frame"),
+    # The number of a deleted decision is not used again.
+    sqlite_autoincrement=True,
+)
+
+# No foreign keys here and below: adding a row would lock the one that it refers to.
+decision_instances = _table(
+    "decision_instances",
+    sa.Column("decision_id", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("instance_uuid", sa.String(36), primary_key=True),
+    sa.Index("ix_decision_instances_instance_uuid", "instance_uuid"),
+)
+
+# Snapshots of one log, written together, in pieces that are small enough for any server.
+decision_inputs = _table(
+    "decision_inputs",
+    sa.Column("film", sa.String(64), primary_key=True),
+    # The number of the first of these snapshots.
+    sa.Column("first", sa.Integer, primary_key=True, autoincrement=False, quote=True),
+    sa.Column("piece", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("written_at", _MOMENT, nullable=False),
+    sa.Column("data", _BYTES, nullable=False),
+    sa.Index("ix_decision_inputs_film_written_at", "film", "written_at"),
 )

@@ -1,37 +1,37 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Threads for work that may hang, kept for the next: to start one costs as much as a claim."""
+"""Threads for work that may hang, kept since starting one costs as much as a claim."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# For how long a thread waits for more to do. Seconds.
-IDLE = 30.0
-# To whom the result goes, and what to do.
+# For how many seconds an idle thread waits for work.
+IDLE_TIMEOUT = 30.0
+# The future that gets the result, and the work.
 _Task = tuple["Future[Any]", Callable[[], Any]]
 
 
 class CachedThreadPool:
-    """Begins every work at once, in a thread that waits or in a new one. Many threads may use it.
+    """Start all work at once, in an idle thread or a new one. Many threads may use it.
 
-    So nobody waits for works that hang, however many these are. They end with the process.
+    So work that hangs delays no other. The threads end with the process.
     """
 
-    def __init__(self, idle: float = IDLE) -> None:
-        self._longest = idle
-        # Of each thread that waits, where it finds what to do.
-        self._waiting: list[SimpleQueue[_Task]] = []
+    def __init__(self, idle_timeout: float = IDLE_TIMEOUT) -> None:
+        self._idle_timeout = idle_timeout
+        # The queue of each idle thread.
+        self._idle: list[SimpleQueue[_Task]] = []
 
     def run(self, work: Callable[[], T]) -> "Future[T]":
-        """Return what will have the result of the work, or what it raised."""
+        """Start work and return the future of its result."""
         future: Future[T] = Future()
         try:
-            tasks = self._waiting.pop()
+            tasks = self._idle.pop()
         except IndexError:
             tasks = SimpleQueue()
             Thread(target=self._serve, args=(tasks,), name="cached", daemon=True).start()
@@ -41,22 +41,62 @@ class CachedThreadPool:
     def _serve(self, tasks: "SimpleQueue[_Task]") -> None:
         while True:
             try:
-                self._do(tasks, *tasks.get(timeout=self._longest))
+                # Passed on at once: a local variable would keep the last result alive.
+                self._do(tasks, *tasks.get(timeout=self._idle_timeout))
             except Empty:
                 try:
-                    self._waiting.remove(tasks)
-                # Somebody has just chosen this one.
+                    self._idle.remove(tasks)
+                # run() has just chosen this thread.
                 except ValueError:
                     continue
                 return
 
     def _do(self, tasks: "SimpleQueue[_Task]", future: "Future[T]", work: Callable[[], T]) -> None:
         try:
-            found = work()
-        # Whatever it is, it is raised again where the result is waited for.
+            result = work()
+        # Whatever it is, the future raises it where the result is awaited.
         except BaseException as error:
-            self._waiting.append(tasks)
+            self._idle.append(tasks)
             future.set_exception(error)
         else:
-            self._waiting.append(tasks)
-            future.set_result(found)
+            self._idle.append(tasks)
+            future.set_result(result)
+
+
+class SingleFlight:
+    """Run work for all callers who need its result at the same time; they may stop waiting.
+
+    Each caller gets a run that began after its call: at most one is under way and one is next.
+    """
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        self._work = work
+        self._name = name
+        self._threads = CachedThreadPool()
+        self._lock, self._under_way = Lock(), Lock()
+        self._next: Future[None] | None = None
+
+    def wait(self, timeout: float) -> None:
+        """Wait for a run that begins after this call; raise its error, or TimeoutError."""
+        with self._lock:
+            if self._next is None:
+                self._next = self._threads.run(self._run)
+            run = self._next
+        try:
+            error = run.exception(timeout)
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {timeout:g} s") from None
+        if error is not None:
+            raise error
+
+    def _run(self) -> None:
+        with self._under_way:
+            with self._lock:
+                self._next = None
+            try:
+                self._work()
+            except Exception:
+                raise
+            # What would end a thread must not end those of the callers.
+            except BaseException as error:
+                raise RuntimeError(f"{self._name} was interrupted: {error!r}") from error

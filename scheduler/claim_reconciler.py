@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gives back the claims of instances of which Nova's conductor says that they will not come.
+"""Release claims of instances that, as Nova's conductor says, will not come to their hosts.
 
-Nobody tells schedulers that the last attempt of a build has failed, or a resize on all hosts, or
-that an instance was deleted before it reached one.
+Schedulers get no message when the last attempt of a build or a resize has failed on all hosts, or
+when an instance was deleted before it reached one.
 """
 
 import math
@@ -16,20 +16,20 @@ from typing import Any
 
 from oslo_log import log
 
-from inventory.claims import ClaimLost
+from inventory.claims.types import ClaimLost
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claiming import Claimer
-from scheduler.course import PLACED, REPEATED, Course
-from scheduler.rpc.nova_conductor import InstanceState, NoConductor
+from scheduler.claims.claimer import Claimer
+from scheduler.client.nova_conductor import InstanceState, NoConductor
+from scheduler.request_trace import PLACED, REPEATED, RequestTrace
 
 LOG = log.getLogger(__name__)
-# How many instances are watched; the claims of those beyond are left to their leases.
+# How many instances are watched; claims of others stay until their leases end.
 MAX_WATCHED = 10_000
 # How many are looked up in the database at a time.
 BATCH = 100
-# How much of the age of a claim passes between two questions, where that is more than an interval.
+# An old claim is checked again after this share of its age, if that is more than an interval.
 SHARE = 0.125
-# Seconds that a stop waits for a question under way.
+# Seconds that a stop waits for a check under way.
 STOP_TIMEOUT = 1.0
 
 
@@ -37,10 +37,9 @@ STOP_TIMEOUT = 1.0
 class Pace:
     """How often a conductor is asked, in seconds.
 
-    interval is until it is asked after a claim, and again; recheck until an answer against a claim
-    has to be given again, so that states that only pass do no harm; pause between two looks unless
-    many are due. silence and outage are without questions after one that nobody has answered:
-    where nobody ever has, or else.
+    interval is between a claim and its first check, and between checks; recheck is until an answer
+    against a claim has to be repeated, as states may pass; pause is between two batches that are
+    not full. After no answer there is no check for outage, or silence if none was ever answered.
     """
 
     interval: float = 4.0
@@ -52,10 +51,7 @@ class Pace:
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """An instance with the moments of its claim and of the next question.
-
-    against are the claims that the last answer spoke against.
-    """
+    """An instance, its claim time, when its next check is due, and what the last one opposed."""
 
     uuid: str
     claimed: float
@@ -64,10 +60,9 @@ class _Watched:
 
 
 class ClaimReconciler:
-    """A witness that watches what was claimed, in a thread that there is only while it has to.
+    """An observer that checks new claims, in a thread that exists only while there are some.
 
-    ask returns what Nova knows of an instance and raises NoConductor; enabled tells whether claims
-    are to be watched at all.
+    ask returns what Nova knows of an instance, or raises NoConductor.
     """
 
     def __init__(
@@ -81,18 +76,18 @@ class ClaimReconciler:
         self._condition = Condition()
         self._watched: dict[str, _Watched] = {}
         self._is_working = self._is_stopped = False
-        # When the thread may look again, and when it is going to.
+        # When the thread may check again, and when it is going to.
         self._resumes_at, self._wakes_at = -math.inf, math.inf
         self._has_answered = self._is_silent = False
         self._threads = CachedThreadPool()
 
-    def ended(self, course: Course) -> None:
-        """Watch the instances of a request that has got hosts."""
-        if course.outcome in (PLACED, REPEATED) and self._enabled():
-            self.watch(uuid for uuid in course.instance_uuids if uuid)
+    def on_finished(self, trace: RequestTrace) -> None:
+        """Watch the instances of a request that got hosts."""
+        if trace.outcome in (PLACED, REPEATED) and self._enabled():
+            self.watch(uuid for uuid in trace.instance_uuids if uuid)
 
     def watch(self, uuids: Iterable[str]) -> None:
-        """Watch the claims of these instances, made now; returns at once."""
+        """Watch the claims of these instances, made now; return at once."""
         now = time.monotonic()
         with self._condition:
             for uuid in uuids:
@@ -112,7 +107,7 @@ class ClaimReconciler:
         return self._is_working
 
     def stop(self) -> None:
-        """Watch nothing any more; a question under way is waited for shortly."""
+        """Stop watching; wait shortly for a check under way."""
         with self._condition:
             self._is_stopped = True
             self._condition.notify_all()
@@ -120,97 +115,87 @@ class ClaimReconciler:
 
     def _work(self) -> None:
         while due := self._next():
-            problem = ""
+            silence = problem = ""
             try:
                 self._check(due)
+            except NoConductor as error:
+                silence = str(error)
             # A thread that ends would watch no more.
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
-            if problem:
-                LOG.info("Claims cannot be compared with Nova's instances now: %s", problem)
+            if silence:
+                self._back_off(silence)
+            elif problem:
+                LOG.info("Cannot compare claims with Nova's instances now: %s", problem)
 
     def _next(self) -> list[_Watched]:
-        """Wait for instances that are due and return them; none at the end of the thread."""
+        """Wait for instances that are due and return a batch of them; none ends the thread."""
         with self._condition:
             while self._watched and not self._is_stopped:
                 now = time.monotonic()
                 first = min(each.due for each in self._watched.values())
                 self._wakes_at = max(first, self._resumes_at)
-                if self._wakes_at <= now:
-                    return self._due(now)
-                self._condition.wait(self._wakes_at - now)
+                if self._wakes_at > now:
+                    self._condition.wait(self._wakes_at - now)
+                    continue
+                due = [each for each in self._watched.values() if each.due <= now][:BATCH]
+                for each in due:
+                    each.due = now + max(self._pace.interval, SHARE * (now - each.claimed))
+                if len(due) < BATCH:
+                    self._resumes_at = now + self._pace.pause
+                return due
             self._is_working = False
             self._condition.notify_all()
             return []
 
-    def _due(self, now: float) -> list[_Watched]:
-        due = [each for each in self._watched.values() if each.due <= now][:BATCH]
-        for each in due:
-            each.due = now + max(self._pace.interval, SHARE * (now - each.claimed))
-        if len(due) < BATCH:
-            self._resumes_at = now + self._pace.pause
-        return due
-
     def _check(self, due: Sequence[_Watched]) -> None:
-        """Ask about those that have claims that wait for them, and forget the others."""
+        """Check instances with pending claims, and forget the others; raises NoConductor."""
         claimer = self._claimer()
         claims: defaultdict[str, list[Any]] = defaultdict(list)
-        # Read before it is asked: an answer says nothing about what is claimed after it.
+        # Before the conductor is asked: an answer says nothing about later claims.
         for row in claimer.pending([each.uuid for each in due]) if claimer else ():
             claims[row.instance_uuid].append(row)
         for each in due:
             if self._is_stopped:
                 return
-            mine = claims.get(each.uuid)
-            if not claimer or not mine or time.monotonic() - each.claimed > claimer.terms.lease:
-                self._forget(each)
-            elif not self._judge(claimer, each, mine):
-                return
+            pending, age = claims.get(each.uuid), time.monotonic() - each.claimed
+            if not claimer or not pending or age > claimer.settings.lease:
+                with self._condition:
+                    # It may have been claimed again meanwhile.
+                    if self._watched.get(each.uuid) is each:
+                        del self._watched[each.uuid]
+            else:
+                self._compare(claimer, each, pending)
 
-    def _forget(self, watched: _Watched) -> None:
-        with self._condition:
-            # It may have been claimed for anew.
-            if self._watched.get(watched.uuid) is watched:
-                del self._watched[watched.uuid]
-
-    def _judge(self, claimer: Claimer, watched: _Watched, claims: Sequence[Any]) -> bool:
-        """Give back what an answer speaks against for the second time; False without an answer."""
-        problem = ""
-        try:
-            state = self._ask(watched.uuid)
-        except NoConductor as error:
-            problem = str(error)
-        if problem:
-            self._note_silence(problem)
-            return False
+    def _compare(self, claimer: Claimer, watched: _Watched, claims: Sequence[Any]) -> None:
+        """Release claims that two answers spoke against."""
+        state = self._ask(watched.uuid)
         self._has_answered, self._is_silent = True, False
         over = [row for row in claims if state and is_over(state, row.host)]
         against = frozenset(row.id for row in over)
         if state and against and against == watched.against:
-            _give_back(claimer, over, state)
+            _release(claimer, over, state)
         elif against:
             watched.due = time.monotonic() + self._pace.recheck
         watched.against = against
-        return True
 
-    def _note_silence(self, problem: str) -> None:
-        pace = self._pace
-        wait = pace.outage if self._has_answered else pace.silence
-        self._resumes_at = time.monotonic() + wait
+    def _back_off(self, problem: str) -> None:
+        pause = self._pace.outage if self._has_answered else self._pace.silence
+        self._resumes_at = time.monotonic() + pause
         if not self._is_silent:
             LOG.info(
-                "No Nova conductor answers: claims of builds that fail wait for the end of their"
-                " leases (%s)",
+                "No Nova conductor answers: claims of failed builds stay until their leases end"
+                " (%s)",
                 problem,
             )
         self._is_silent = True
 
 
 def is_over(state: InstanceState, host: str) -> bool:
-    """Tell whether an instance in this state does not come to a host where it was to come.
+    """Return whether an instance in this state will not come to a host that is claimed for it.
 
     Builds and moves have a task from before the scheduler is asked until their end; compute hosts
-    of Nova take it from builds for a moment.
+    of Nova clear that of builds for a moment.
     """
     if not state.exists:
         return True
@@ -221,13 +206,13 @@ def is_over(state: InstanceState, host: str) -> bool:
     return state.host != host
 
 
-def _give_back(claimer: Claimer, claims: Sequence[Any], state: InstanceState) -> None:
+def _release(claimer: Claimer, claims: Sequence[Any], state: InstanceState) -> None:
     uuid, hosts = claims[0].instance_uuid, ", ".join(sorted({row.host for row in claims}))
     try:
-        claimer.give_back(claims)
-    # They have changed meanwhile, and are looked at again.
+        claimer.release_rows(claims)
+    # They have changed meanwhile, and are checked again.
     except ClaimLost:
         return
     where = f"is on host {state.host}" if state.host else f"has failed ({state.vm_state})"
-    why = where if state.exists else "is deleted"
-    LOG.info("Instance %s %s: its claims on %s have ended", uuid, why, hosts)
+    reason = where if state.exists else "is deleted"
+    LOG.info("Released claims of instance %s on %s: it %s", uuid, hosts, reason)

@@ -1,19 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The program berthmaster-scheduler. What it imports at the top imports nothing outside the
-standard library: the concurrency backend has to be chosen before.
+"""The program berthmaster-scheduler.
+
+Its top-level imports import nothing but the standard library: the concurrency backend has to be
+chosen before.
 """
 
 import os
 import sys
 
-from conf import process
+from conf.daemon import process
 
 PROGRAM = "berthmaster-scheduler"
 
 
 def main() -> None:
-    """Run the scheduler until it is told to stop."""
+    """Run the scheduler until it is stopped."""
     backend = process.begin(PROGRAM, _patch)
     sys.exit(_run(backend))
 
@@ -28,14 +30,14 @@ def _run(backend: str) -> int:
     from oslo_config import cfg
     from oslo_log import log
 
+    from conf.daemon.systemd import Notifier
     from conf.loading import ConfigError
-    from conf.systemd import Notifier
     from inventory import migrations
     from inventory.engine import DatabaseUnavailable
-    from scheduler import attestation, plugins
-    from scheduler.rpc.broker_options import checked_transport
-    from scheduler.rpc.notifications import Notifications
-    from scheduler.rpc.transport import UnusableTransport
+    from scheduler import plugins, trust
+    from scheduler.api.notifications import Notifications
+    from scheduler.messaging.messaging_options import checked_transport
+    from scheduler.messaging.transport import UnusableTransport
     from scheduler.service import SchedulerService
 
     conf = cfg.CONF
@@ -50,8 +52,8 @@ def _run(backend: str) -> int:
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)
         plugins.load_driver(conf)
-        attestation.load(conf)
-        # For these checks only: what forks makes its own transports and opens its own database.
+        trust.load(conf)
+        # For these checks only: workers make their own transports and open their own database.
         checked_transport(conf)
         Notifications(conf)
         with migrations.checked_database(conf):

@@ -5,7 +5,9 @@
 from dataclasses import fields
 from typing import Any
 
-from scheduler.objects import Flavor, ImageMeta, ImageMetaProps, InstanceGroup, RequestSpec
+from inventory.objects.instance_group import InstanceGroup
+from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
+from scheduler.objects.request_spec import RequestSpec
 
 INSTANCE = "00000000-0000-0000-1111-000000000001"
 IMAGE = "00000000-0000-0000-3333-000000000001"

@@ -8,10 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import claims
-from inventory.claimed_nodes import NodeDocuments
+from inventory.claims import claims
+from inventory.claims.types import Claim, ClaimRequest, NodeDocuments
 from inventory.engine import Database
-from inventory.orders import Claim, Order
 from inventory.tables import allocations
 
 
@@ -32,7 +31,7 @@ def claim(
         "memory_mb": 2048,
         "disk_mb": 5000,
     }
-    order = Order(
+    order = ClaimRequest(
         request_id=f"req-{uuid}",
         digest="any",
         claims=[Claim(**ordinary | changes)],

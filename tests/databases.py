@@ -3,7 +3,11 @@
 """Databases for tests, and the rows that an agent would write into them."""
 
 import json
+import sqlite3
+from contextlib import closing
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -78,7 +82,13 @@ def a_node(host: str = "h1", node: str | None = None, **changes: Any) -> Row:
         "initial_ram_allocation_ratio": 1.5,
         "initial_disk_allocation_ratio": 1.0,
     }
-    return ordinary | changes
+    row = ordinary | changes
+    free = [row[name] for name in ("free_disk_gb", "disk_available_least") if row[name] is not None]
+    in_mb = {
+        "disk_mb_used": 1024 * row["local_gb_used"],
+        "free_disk_mb": 1024 * min(free) if free else None,
+    }
+    return in_mb | row
 
 
 def save(database: Database, *nodes: Row) -> None:
@@ -117,8 +127,31 @@ def an_instance(uuid: str = "u1", **changes: Any) -> Row:
 def migrated(directory: Path) -> Database:
     """Return a new SQLite database with all tables in a directory."""
     database = open_at(f"sqlite:///{directory}/inventory.sqlite")
-    migrations.sync(database)
+    make_tables(database)
     return database
+
+
+def make_tables(database: Database) -> None:
+    """Give a database all tables; on SQLite a copy takes a fifth of the time of the migrations."""
+    if database.engine.dialect.name != "sqlite" or database.read(migrations.revision) is not None:
+        migrations.sync(database)
+        return
+    with closing(sqlite3.connect(":memory:")) as empty, database.engine.connect() as connection:
+        empty.deserialize(_empty_tables())
+        empty.backup(connection.connection.dbapi_connection)
+
+
+@cache
+def _empty_tables() -> bytes:
+    """Return a database with all tables and no rows, as its file would be."""
+    with TemporaryDirectory() as directory:
+        path = f"{directory}/empty.sqlite"
+        with closing(open_at(f"sqlite:///{path}")) as made:
+            migrations.sync(made)
+        with closing(sqlite3.connect(path)) as connection:
+            # What is in memory alone has no log beside it.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            return connection.serialize()
 
 
 def execute(database: Database, statement: str, **values: Any) -> None:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders of PCI devices and of requests for them: by default of one kind of network card."""
 
+from inventory.objects.numa import NUMACell
+from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests, PciDevicePool
 from inventory.pci_pools import PciPools
-from scheduler.objects.numa import NUMACell
-from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests, PciDevicePool
 
 
 def a_pool(count: int = 2, numa_node: int | None = None, **tags: str | None) -> PciDevicePool:

@@ -5,10 +5,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.decision.columns import NUMBERS, OBJECTS
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable
-from scheduler.objects.aggregate import Aggregate
+from inventory.objects.aggregate import Aggregate
+from scheduler.hosts.columns import NUMBERS, OBJECTS
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
 ORDINARY: Mapping[str, Any] = {
@@ -52,7 +52,7 @@ def a_table(*hosts: HostState) -> HostTable:
         row = table.add(each.host, each.nodename)
         for name in _COLUMNS:
             table.set(row, name, getattr(each, name))
-        table.residents.replace(row, each.instances)
+        table.instances.replace(row, each.instances)
     return table
 
 

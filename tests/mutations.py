@@ -1,12 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Captured messages, damaged in every way that a caller or an attacker can think of.
-
-BERTHMASTER_EXAMPLES says how many are drawn of each kind, to let more be drawn by night.
-"""
+"""Captured messages, damaged in every way that a caller or an attacker can think of."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -14,10 +10,12 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.unit.scheduler.rpc.strategies import json_values
+from tests.unit.scheduler.wire.strategies import json_values
 
 Path = tuple[str | int, ...]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
+# For tests whose examples take a while each, and are large.
+MUTATING = settings(suppress_health_check=list(HealthCheck))
 
 # What a test puts its own ids in the place of.
 MESSAGE_ID, UNIQUE_ID, REPLY_QUEUE = "@message-id@", "@unique-id@", "@reply-queue@"
@@ -32,15 +30,6 @@ _NAMES = [
     *("nova_object.name", "nova_object.data", "nova_object.version", "nova_object.namespace"),
     *("__class__", "", "\ud800", "x" * 300),
 ]
-
-
-def mutating(examples: int) -> settings:
-    """Return settings for tests whose examples take a while each."""
-    return settings(
-        max_examples=int(os.environ.get("BERTHMASTER_EXAMPLES", examples)),
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def _nested(depth: int) -> list[Any]:

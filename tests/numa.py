@@ -5,15 +5,15 @@
 from typing import Any
 
 from inventory.numa.cells import Ratios
-from inventory.numa.fit import GuestNeeds, HostRoom
-from inventory.pci_pools import PciPools
-from scheduler.objects import (
+from inventory.numa.fit import GuestRequest, HostResources
+from inventory.objects.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
     NUMACell,
     NUMAPagesTopology,
     NUMATopology,
 )
+from inventory.pci_pools import PciPools
 
 
 def a_cell(number: int = 0, cpus: int = 8, **changes: Any) -> NUMACell:
@@ -62,11 +62,11 @@ def a_guest(*cells: InstanceNUMACell, **changes: Any) -> InstanceNUMATopology:
 
 def a_room(
     *cells: NUMACell, cpu: float = 4.0, ram: float = 1.0, pools: PciPools | None = None
-) -> HostRoom:
+) -> HostResources:
     """Return the room of a host that has these cells, and no devices it knows of."""
-    return HostRoom(a_topology(*cells), Ratios(cpu, ram), pools)
+    return HostResources(a_topology(*cells), Ratios(cpu, ram), pools)
 
 
-def needs(*cells: InstanceNUMACell, emulator: str | None = None, **changes: Any) -> GuestNeeds:
+def needs(*cells: InstanceNUMACell, emulator: str | None = None, **changes: Any) -> GuestRequest:
     """Return the needs of a guest of these cells."""
-    return GuestNeeds(a_guest(*cells, emulator_threads_policy=emulator), **changes)
+    return GuestRequest(a_guest(*cells, emulator_threads_policy=emulator), **changes)

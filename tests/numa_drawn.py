@@ -6,7 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
-from scheduler.objects.network import NetworkMetadata
+from inventory.objects.pci_and_network import NetworkMetadata
 from tests.devices import a_pool, devices, wanted
 from tests.numa import a_cell, a_guest_cell, a_room, needs, pages
 
@@ -81,8 +81,7 @@ def guests(draw, most=3, plain=False):
 
 
 _DEVICES = st.just([]) | st.lists(
-    st.builds(wanted, policy=st.sampled_from([None, "required", "preferred", "socket"])),
-    max_size=2,
+    st.builds(wanted, policy=st.sampled_from([None, "required", "preferred", "socket"])), max_size=2
 )
 
 

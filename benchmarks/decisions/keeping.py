@@ -12,14 +12,13 @@ from tempfile import TemporaryDirectory
 from benchmarks import comparable
 from benchmarks.decisions.sides import Ours
 from benchmarks.figures import OURS, Figure
+from inventory import decisions
 from inventory.engine import Database
-from scheduler.course import PLACED, Course
-from scheduler.decision.film import Film
-from scheduler.decision.host_state import HostState
 from scheduler.decision.pipeline import Request
-from scheduler.keeping.batches import Origin, batch_of
-from scheduler.keeping.line import Line
-from scheduler.rpc.context import RequestContext
+from scheduler.history.recorder import DecisionRecorder, Origin, Retention, rows_of
+from scheduler.hosts.host_state import HostState
+from scheduler.request_trace import PLACED, RequestTrace
+from scheduler.wire.context import RequestContext
 from tests.databases import migrated
 
 HOSTS, QUICK = 10_000, 1_000
@@ -35,11 +34,10 @@ TURNS, TURNS_OF_A_LOOK = 25, 3
 class Stream:
     """Requests one after the other for a fleet, each of which takes what it is given."""
 
-    def __init__(self, size: int, line: Line | None = None, film: Film | None = None) -> None:
+    def __init__(self, size: int, recorder: DecisionRecorder | None = None) -> None:
         self._hosts = comparable.fleet(size).table()
         self._ours = Ours(self._hosts, {})
-        self._line = line
-        self._film = film
+        self._recorder = recorder
         self._numbers = count()
 
     def slice(self) -> list[float]:
@@ -54,14 +52,16 @@ class Stream:
         return took
 
     def _decide(self, request: Request, name: str) -> None:
-        """Decide as scheduler.destinations does, which makes a course in any case."""
-        course = Course(RequestContext(request_id=name), [name], time.monotonic(), PLACED, request)
+        """Decide as scheduler.select_destinations does, which makes a trace in any case."""
+        course = RequestTrace(
+            RequestContext(request_id=name), [name], time.monotonic(), PLACED, request
+        )
         course.driver = self._ours.driver
         course.decision = self._ours.decided(request)
-        if self._line is not None and self._film is not None:
-            course.frame = self._film.take(self._hosts)
-            course.frames.append(course.frame)
-            self._line.add(course)
+        if self._recorder is not None:
+            course.snapshot = self._recorder.snapshot_log.take(self._hosts)
+            course.snapshots.append(course.snapshot)
+            self._recorder.on_finished(course)
         for each in course.decision.placements:
             HostState.of(self._hosts, each.chosen.row).consume_from_request(request.spec)
 
@@ -70,21 +70,19 @@ def figures(quick: bool) -> Iterator[Figure]:
     """Yield what a decision costs that is kept, and one that is not, by turns; and the rest."""
     size = QUICK if quick else HOSTS
     slices, turns = (SLICES_OF_A_LOOK, TURNS_OF_A_LOOK) if quick else (SLICES, TURNS)
-    film = Film()
-    line = Line(film)
-    # Nobody waits for others to join.
-    line.close()
-    sides = {True: Stream(size, line, film), False: Stream(size)}
     took: dict[bool, list[float]] = {True: [], False: []}
     later: list[tuple[float, int]] = []
     with TemporaryDirectory(prefix="berthmaster-bench-") as directory:
         database = migrated(Path(directory))
+        # Its thread is not started.
+        recorder = DecisionRecorder(database, "benchmark", Retention(86_400, 1_000_000))
+        sides = {True: Stream(size, recorder), False: Stream(size)}
         sides[True].slice()
-        first = _written(database, line)
+        first = _written(database, recorder)
         for _ in range(turns + 1):
             for is_kept, ms in _turn(sides, slices).items():
                 took[is_kept].append(ms)
-            later.append(_written(database, line))
+            later.append(_written(database, recorder))
         database.close()
     for is_kept, found in took.items():
         case = {"hosts": size, "kept": is_kept}
@@ -101,16 +99,15 @@ def _turn(sides: Mapping[bool, Stream], slices: int) -> dict[bool, float]:
     return {is_kept: 1000 * median(some) for is_kept, some in took.items()}
 
 
-def _written(database: Database, line: Line) -> tuple[float, int]:
-    """Keep what waits; return the milliseconds of the processor for that, and the bytes."""
-    courses = line.take(0.0)
+def _written(database: Database, recorder: DecisionRecorder) -> tuple[float, int]:
+    """Write what waits; return the milliseconds of the processor for that, and the bytes."""
+    traces = [*recorder.next_batch()]
+    recorder.remove(traces)
     began = time.process_time()
-    batch = batch_of(courses, Origin("benchmark", "process"), _no_pause)
-    database.write(batch.write)
+    rows, frames = rows_of(traces, Origin("benchmark", "process"), _no_pause)
+    database.write(lambda connection: decisions.add(connection, rows, frames))
     ms = 1000 * (time.process_time() - began)
-    return ms, sum(len(each.document) for each in batch.decided) + sum(
-        len(each.data) for each in batch.frames
-    )
+    return ms, sum(len(each.document) for each in rows) + sum(len(each.data) for each in frames)
 
 
 def _afterwards(

@@ -15,10 +15,10 @@ from benchmarks.comparable import Fleet, Wish
 from benchmarks.nova import Peer
 from conf import loading
 from scheduler import plugins
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
 
 
 class Turn(NamedTuple):

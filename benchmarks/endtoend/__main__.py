@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conf import process
+from conf.daemon import process
 
 # Before anything imports oslo.messaging, which would choose green threads.
 process.refuse_import("eventlet")
@@ -28,7 +28,7 @@ from benchmarks.endtoend import calls, echo, measures, profile  # noqa: E402
 from benchmarks.endtoend.callers import Crowd, OneCaller  # noqa: E402
 from benchmarks.endtoend.ground import Ground, Serving, a_ground, processor_seconds  # noqa: E402
 from benchmarks.figures import ECHO, OURS, Case, Figure, ratios  # noqa: E402
-from scheduler.rpc.endpoint import TOPIC  # noqa: E402
+from scheduler.api.scheduler_endpoint import TOPIC  # noqa: E402
 from tests.fixtures.daemons.process import Process  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
 

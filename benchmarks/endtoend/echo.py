@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from conf import process
+from conf.daemon import process
 from scheduler import cmd
 
 TOPIC = "echo"

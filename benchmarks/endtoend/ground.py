@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.endtoend import echo, fleet
 from benchmarks.nova import ROOT
-from scheduler.rpc.server import PREFETCH
+from scheduler.messaging.server import PREFETCH
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.endtoend import calls, profiled, stages
 from benchmarks.endtoend.callers import Crowd, OneCaller
 from benchmarks.endtoend.ground import Ground, Serving
-from scheduler.rpc.endpoint import TOPIC
+from scheduler.api.scheduler_endpoint import TOPIC
 
 CALLERS = 32
 SECONDS = 4.0

@@ -45,17 +45,18 @@ def _watch_messaging(stages: Stages) -> None:
     from oslo_messaging._drivers import amqpdriver, impl_rabbit
     from oslo_messaging.rpc import server
 
-    from scheduler.rpc import announcements, changes_endpoint, endpoint
-    from scheduler.rpc import server as ours
+    from scheduler.api import scheduler_endpoint, tracking_endpoint
+    from scheduler.messaging import change_publisher
+    from scheduler.messaging import server as ours
 
     stages.watch(amqpdriver.AMQPListener, "__call__", "broker: take a message, parse its JSON")
     stages.watch(impl_rabbit.Connection, "consume", "broker: read")
     stages.watch(amqpdriver.AMQPIncomingMessage, "reply", "broker: send the reply")
     stages.watch(server.RPCServer, "_process_incoming", "oslo.messaging: process")
-    stages.watch(announcements.Announcements, "_read_nodes", "told: read what was claimed")
-    stages.watch(announcements.Announcements, "_cast", "told: send it")
-    stages.watch(changes_endpoint.ChangesEndpoint, "nodes_changed", "told: take it in")
-    stages.watch(endpoint.SchedulerEndpoint, "select_destinations", "endpoint")
+    stages.watch(change_publisher.ChangePublisher, "_read_nodes", "told: read what was claimed")
+    stages.watch(change_publisher.ChangePublisher, "_cast", "told: send it")
+    stages.watch(tracking_endpoint.PushEndpoint, "nodes_changed", "told: take it in")
+    stages.watch(scheduler_endpoint.SchedulerEndpoint, "select_destinations", "endpoint")
     handle = ours._handle_in_time
 
     def handling(handler: Any, incoming: Any, deadline: Any) -> None:
@@ -69,35 +70,36 @@ def _watch_requests(stages: Stages) -> None:
     import logging
 
     from inventory import engine
-    from scheduler import answers, decision_log, destinations
-    from scheduler.claiming import claimer
+    from scheduler import request_trace, select_destinations
+    from scheduler.api import scheduler_endpoint
+    from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
-    from scheduler.host_view import view
-    from scheduler.rpc import context, endpoint
+    from scheduler.host_cache import cache
+    from scheduler.wire import context
 
-    stages.watch(endpoint, "decode_select_arguments", "decode the arguments")
-    stages.watch(endpoint, "encode_destinations", "answer: encode")
+    stages.watch(scheduler_endpoint, "decode_select_arguments", "decode the arguments")
+    stages.watch(scheduler_endpoint, "encode_destinations", "answer: encode")
     stages.watch(context.RequestContext, "for_logging", "decode the context")
-    stages.watch(destinations, "request_of", "decide: the request")
-    stages.watch(destinations, "order_of", "claim: the order")
-    stages.watch(destinations, "selections_to_json", "answer: as kept with the claim")
-    stages.watch(destinations.Destinations, "_claimed", "walk")
+    stages.watch(select_destinations, "build_request", "decide: the request")
+    stages.watch(select_destinations, "build_claim_request", "claim: the request")
+    stages.watch(select_destinations, "selections_to_json", "answer: as kept with the claim")
+    stages.watch(select_destinations.Destinations, "_select_with_claims", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
-    stages.watch(answers.Answers, "to", "answer: selections")
-    stages.watch(decision_log.DecisionLog, "ended", "log: the decision's line")
+    stages.watch(select_destinations, "build_answer", "answer: selections")
+    stages.watch(request_trace.RequestLog, "on_finished", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
-    stages.watch(view.HostView, "refresh", "view: read changes")
-    for name in ("reserve", "settled", "distrust", "consume", "reports"):
-        stages.watch(view.HostView, name, "view: what was taken")
+    stages.watch(cache.HostCache, "refresh", "view: read changes")
+    for name in ("reserve", "end_reservation", "mark_stale", "consume", "reports"):
+        stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
     stages.watch(claimer.Claimer, "claim", "claim: wait")
-    _watch_the_lock(stages, view.HostView)
+    _watch_the_lock(stages, cache.HostCache)
 
 
-def _watch_the_lock(stages: Stages, view: Any) -> None:
+def _watch_the_lock(stages: Stages, cache: Any) -> None:
     from contextlib import contextmanager
 
-    current = view.current
+    current = cache.current
 
     @contextmanager
     def entering(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -112,7 +114,7 @@ def _watch_the_lock(stages: Stages, view: Any) -> None:
         else:
             found.__exit__(None, None, None)
 
-    view.current = entering
+    cache.current = entering
 
 
 def _watch_database(stages: Stages) -> None:

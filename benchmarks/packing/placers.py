@@ -13,9 +13,9 @@ from benchmarks.nova import Peer
 from benchmarks.packing.fleets import Size
 from conf import loading
 from scheduler import plugins
-from scheduler.decision.host_table import HostTable
 from scheduler.decision.pipeline import Request
-from scheduler.objects.flavor import Flavor
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 
 # Values of options by their group and name.

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conf import process
+from conf.daemon import process
 
 # Before anything imports oslo.messaging, which would choose green threads.
 process.refuse_import("eventlet")

@@ -20,8 +20,8 @@ from benchmarks.history import PLACED, UNAVAILABLE
 from benchmarks.storm.wire import Wire
 from benchmarks.storm.wishes import Wish
 from scheduler.objects.selection import Selection
-from scheduler.rpc.codec import decode_destinations
-from scheduler.rpc.context import RequestContext
+from scheduler.wire.context import RequestContext
+from scheduler.wire.replies import decode_destinations
 
 # Seconds; from one to the next it is twice as long.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0

@@ -17,10 +17,11 @@ import sqlalchemy as sa
 
 from benchmarks.orders import DONE, ENABLED, REFUSED, UNKNOWN, ZONE
 from benchmarks.storm.cloud import Cloud
-from inventory import aggregate_orders, aggregates, operations, services
+from inventory import aggregates, services
 from inventory.engine import DatabaseUnavailable, open_database
-from inventory.refusals import OperationRefused
-from inventory.zone_changes import Zones
+from inventory.errors import OperationRefused
+from inventory.operations import aggregate_operations, service_operations
+from inventory.operations.aggregate_operations import ZoneRules
 from tests.databases import a_conf
 
 # Each is an aggregate, too. A host that is in none of them is in the zone "nova".
@@ -87,7 +88,7 @@ class Operator:
         def create(connection: sa.Connection) -> None:
             there = {each.name for each in aggregates.everything(connection)}
             for name in sorted({*NAMES} - there):
-                aggregate_orders.create(connection, name, {"availability_zone": name})
+                aggregate_operations.create(connection, name, {"availability_zone": name})
 
         self._database.write(create)
 
@@ -117,25 +118,27 @@ class Operator:
     def _leave(self, host: str, zone: str) -> str:
         other = next(each for each in NAMES if each != zone)
         return self._move(
-            host, OUTSIDE, lambda c, zones: aggregate_orders.remove_host(c, other, host, zones)
+            host, OUTSIDE, lambda c, zones: aggregate_operations.remove_host(c, other, host, zones)
         )
 
     def _join(self, host: str, zone: str) -> str:
         return self._move(
-            host, zone, lambda c, zones: aggregate_orders.add_host(c, zone, host, zones)
+            host, zone, lambda c, zones: aggregate_operations.add_host(c, zone, host, zones)
         )
 
     def _switch(self, host: str, _zone: str) -> str:
         """Disable a host and enable it again."""
-        off = self._give(host, ENABLED, False, lambda c: operations.disable(c, host, "storm"))
-        on = self._give(host, ENABLED, True, lambda c: operations.enable(c, host))
+        off = self._give(
+            host, ENABLED, False, lambda c: service_operations.disable(c, host, "storm")
+        )
+        on = self._give(host, ENABLED, True, lambda c: service_operations.enable(c, host))
         return UNKNOWN if UNKNOWN in (off, on) else DONE
 
-    def _move(self, host: str, zone: str, order: Callable[[sa.Connection, Zones], Any]) -> str:
-        polite = self._give(host, ZONE, zone, lambda c: order(c, Zones(OUTSIDE)), forced=False)
+    def _move(self, host: str, zone: str, order: Callable[[sa.Connection, ZoneRules], Any]) -> str:
+        polite = self._give(host, ZONE, zone, lambda c: order(c, ZoneRules(OUTSIDE)), forced=False)
         if polite != REFUSED:
             return polite
-        return self._give(host, ZONE, zone, lambda c: order(c, Zones(OUTSIDE, True)))
+        return self._give(host, ZONE, zone, lambda c: order(c, ZoneRules(OUTSIDE, True)))
 
     def _give(self, host: str, what: str, value: Any, work: Work, forced: bool = True) -> str:
         """Give an order and write down what came of it; return its outcome."""

@@ -9,12 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.history import Group, Size
-from scheduler.objects.destination import Destination
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.retries import SchedulerRetries, TriedHost
-from scheduler.rpc.codec import SelectArguments, encode_select_arguments
+from inventory.objects.instance_group import InstanceGroup
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.request_spec import Destination, RequestSpec, SchedulerRetries, TriedHost
+from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 
 SLOT = Flavor(1, 512, 1, id=1, name="slot", flavorid="slot")
 # From one that fits anywhere to one that only fits where little else is. Swap is no whole GB.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a plug-in that measures something about nodes is made of.
+"""The base class of monitors: plug-ins that measure something about nodes.
 
 A monitor is a subclass of Monitor with an entry point in the namespace
 berthmaster.compute_agent.monitors, and is named in [DEFAULT] compute_monitors. The word before the
@@ -19,7 +19,7 @@ from compute_agent.virt.driver import Driver, NodeName
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure that was measured at a moment, which is in UTC unless it has a zone.
+    """A measured figure and its time, which is in UTC unless it has a zone.
 
     Where the name ends in .percent the value is a share of 1; schedulers multiply it by 100.
     source says who measured.
@@ -45,7 +45,7 @@ class Monitor(ABC):
 
     @abstractmethod
     def metrics(self, node: NodeName) -> Iterable[Metric]:
-        """Return what can be said of a node now; no metrics where there is nothing to say.
+        """Return the present metrics of a node, if any.
 
         Every audit asks, from one thread at a time. What is raised is logged, and the row of the
         node has none of this monitor's metrics until it succeeds.

@@ -19,7 +19,7 @@ NOTHING = CpuCounters(user=0, kernel=0, idle=0, iowait=0, frequency_mhz=0)
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    moment: datetime
+    time: datetime
     counters: CpuCounters
     metrics: list[Metric]
 
@@ -36,9 +36,9 @@ class CpuMonitor(Monitor):
 
     def metrics(self, node: NodeName) -> Iterable[Metric]:
         """Return the ten metrics; raises DriverError, also if the counters stand still."""
-        last, moment = self._last.get(node), self._clock()
+        last, now = self._last.get(node), self._clock()
         # Not if the clock was set back meanwhile.
-        if last is not None and timedelta(0) <= moment - last.moment < SHORTEST:
+        if last is not None and timedelta(0) <= now - last.time < SHORTEST:
             return last.metrics
         counters = self.driver.cpu_counters(node)
         percents = shares(last.counters if last is not None else NOTHING, counters)
@@ -47,8 +47,8 @@ class CpuMonitor(Monitor):
         values = {"frequency": counters.frequency_mhz, **percents}
         values |= {f"{kind}.time": getattr(counters, kind) for kind in KINDS}
         source = self.conf.compute_driver
-        found = [Metric(f"cpu.{name}", value, moment, source) for name, value in values.items()]
-        self._last[node] = _Sample(moment, counters, found)
+        found = [Metric(f"cpu.{name}", value, now, source) for name, value in values.items()]
+        self._last[node] = _Sample(now, counters, found)
         return found
 
 

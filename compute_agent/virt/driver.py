@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is asked for and what it answers.
+"""The interface of drivers, and the values that they return.
 
 Errors that a driver may raise:
 
@@ -8,8 +8,8 @@ Errors that a driver may raise:
     +-- DriverMisconfigured     when it is made: start-up stops with this text
     +-- DriverUnavailable       the hypervisor does not answer; the last facts stay in the database
     |   +-- DriverHung          ... and a call to it is still waiting
-    +-- DriverCannot            it is none of the things that this kind of hypervisor can do
-    +-- DriverAnswerUnusable    it answered, but with nothing that facts can be made of
+    +-- DriverCannot            this kind of hypervisor cannot do it
+    +-- DriverAnswerUnusable    its answer makes no sense
 """
 
 from abc import ABC, abstractmethod
@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from compute_agent.virt.changes import Changes
-from scheduler.objects.numa import InstanceNUMATopology, NUMATopology
+from compute_agent.virt.event_mailbox import EventMailbox
+from inventory.objects.numa import InstanceNUMATopology, NUMATopology
 
 MIB_PER_GIB = 1024
 
@@ -32,11 +32,7 @@ class DriverMisconfigured(DriverError):
 
 
 class DriverUnavailable(DriverError):
-    """The hypervisor does not answer; reason says how that showed."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The hypervisor does not answer; the text says how that showed."""
 
 
 class DriverHung(DriverUnavailable):
@@ -49,7 +45,7 @@ class DriverHung(DriverUnavailable):
 
 
 class DriverCannot(DriverError):
-    """This driver has no way to do what was asked for; what names it."""
+    """The driver cannot do something; what names it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"this driver cannot {what}")
@@ -75,7 +71,7 @@ class NodeName:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A device of a node, whoever uses it.
+    """A device of a node, in use or not.
 
     address is domain:bus:slot.function in hexadecimal digits, such as 0000:0a:00.1; vendor_id and
     product_id are four of them each. kind is type-PCI, type-PF, type-VF or vdpa. parent is the
@@ -92,8 +88,17 @@ class PciDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """An amount of what a node has; memory and disk in MiB."""
+
+    vcpus: int = 0
+    memory_mb: int = 0
+    disk_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node has, whoever uses it.
+    """What a node has, in use or not.
 
     Memory is in MiB and disk in GiB. memory_used_mb is the hypervisor's own view, for the log.
     disk_available_least is what the file system still has for us; cpu_info is a JSON text, ""
@@ -128,12 +133,14 @@ class CpuCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """An amount of what a node has; memory and disk in MiB."""
+class Move:
+    """A migration that is under way; either end may be unknown so far."""
 
-    vcpus: int = 0
-    memory_mb: int = 0
-    disk_mb: int = 0
+    instance_uuid: str
+    source: NodeName | None
+    destination: NodeName | None
+    old: Size
+    new: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +177,7 @@ class Guest:
 
 
 class Driver(ABC):
-    """Looks at one hypervisor, or plays several.
+    """Reports one hypervisor, or several imaginary ones.
 
     It is made before the process forks, so making one connects nothing and starts no thread; the
     first question does. Questions come from one thread at a time, close() from another.
@@ -184,17 +191,17 @@ class Driver(ABC):
     def __init__(self, conf: Any) -> None:
         """Look at the options; raises DriverMisconfigured."""
         # Where the driver notes nodes on which something has just changed, if it hears of that.
-        self.changes = Changes()
+        self.changes = EventMailbox()
 
     @abstractmethod
     def hosts(self) -> Sequence[str]:
-        """Return the names of the services to beat for, without asking the hypervisor."""
+        """Return the names of the hosts whose services this agent reports, without a call."""
 
     @abstractmethod
     def nodes(self) -> Sequence[NodeName]:
         """Return the nodes; raises DriverError.
 
-        What is not among them any more is deleted, unless is_gone() says no.
+        Nodes that are no longer among them are deleted, unless is_gone() returns False.
         """
 
     @abstractmethod
@@ -207,10 +214,10 @@ class Driver(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let a question that is being asked fail at once, and every later one."""
+        """Fail the running call and all later ones at once."""
 
     def is_gone(self, node: NodeName) -> bool:
-        """Tell whether a node that nodes() left out is gone, rather than away for a while."""
+        """Return whether a node that nodes() left out is gone, rather than absent for a while."""
         return True
 
     def overhead(self, guest: Guest) -> Size:
@@ -224,6 +231,6 @@ class Driver(ABC):
     def act_on_power(self, host: str, action: str) -> str:
         """Do one of startup, reboot and shutdown to a host; return in a word what it does now.
 
-        It comes from a thread of its own, whoever asks something meanwhile. Raises DriverError.
+        It is called in a thread of its own, at the same time as others. Raises DriverError.
         """
         raise DriverCannot(f"{action} a host")

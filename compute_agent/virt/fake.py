@@ -19,7 +19,7 @@ from compute_agent.virt.driver import (
     NodeFacts,
     NodeName,
 )
-from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 
 NAMESPACE = UUID("b5b1c2a6-6f0e-4c57-9d8e-0d1f7f3b6a11")
 VERSION = 1_000_000
@@ -52,7 +52,7 @@ class FakeDriver(Driver):
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
         self._conf = conf
-        self._hosts = _hosts(conf.host, conf.fake.hosts)
+        self._hosts = _numbered(conf.host, conf.fake.hosts)
         # How many nodes of each host these are, and how many guests each has besides added ones.
         self._number_of_nodes, self._number_of_guests = -1, conf.fake.guests
         self._nodes: dict[str, NodeName] = {}
@@ -123,12 +123,12 @@ class FakeDriver(Driver):
         return self._power.get(host, POWER["startup"])
 
     def add_guest(self, node: str, guest: Guest) -> None:
-        """Let a node have one more guest, or another one in the place of its namesake."""
+        """Add a guest to a node, or replace the one with its uuid."""
         self._added.setdefault(node, {})[guest.uuid] = guest
         self.changes.note(self._named()[node])
 
     def remove_guest(self, node: str, uuid: str) -> None:
-        """Let a guest that was added be gone."""
+        """Remove a guest that was added."""
         del self._added[node][uuid]
         self.changes.note(self._named()[node])
 
@@ -147,10 +147,14 @@ class FakeDriver(Driver):
             raise DriverUnavailable(reason)
 
     def _named(self) -> dict[str, NodeName]:
-        """Return the nodes there are, by their own names; looks at the options that may change."""
+        """Return the nodes by their names, from options that may change."""
         number, self._number_of_guests = self._conf.fake.nodes, self._conf.fake.guests
         if number != self._number_of_nodes:
-            named = (NodeName(host, node) for host in self._hosts for node in _nodes(host, number))
+            named = (
+                NodeName(host, node)
+                for host in self._hosts
+                for node in _numbered(host, number, "node-")
+            )
             self._nodes = {name.node: name for name in named}
             self._number_of_nodes = number
         return self._nodes
@@ -165,16 +169,10 @@ class FakeDriver(Driver):
         return [*own, *added.values()] if added else own
 
 
-def _hosts(host: str, number: int) -> list[str]:
+def _numbered(host: str, number: int, infix: str = "") -> list[str]:
     if number == 1:
         return [host]
-    return [f"{host}-{position:04d}" for position in range(1, number + 1)]
-
-
-def _nodes(host: str, number: int) -> list[str]:
-    if number == 1:
-        return [host]
-    return [f"{host}-node-{position:04d}" for position in range(1, number + 1)]
+    return [f"{host}-{infix}{position:04d}" for position in range(1, number + 1)]
 
 
 def _guest(node: str, number: int) -> Guest:

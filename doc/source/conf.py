@@ -5,9 +5,9 @@
 import configparser
 from pathlib import Path
 
-from conf import process
+from conf.daemon import process
 
-# Two extensions import our programs, and whoever imports oslo.messaging first would choose the
+# Two extensions import our programs, and the first import of oslo.messaging would choose the
 # backend otherwise.
 process.refuse_import("eventlet")
 process.start_backend("threading")
@@ -28,7 +28,7 @@ nitpicky = True
 # Two hyphens are the beginning of an option, in help texts too.
 smartquotes = False
 autoprogram_cliff_application = autoprogram_cliff_app_dist_name = "berthmaster"
-# What all commands have in common is said once, in man/output.txt.
+# The options of all commands are described once, in man/output.txt.
 autoprogram_cliff_ignored = [
     *("-h", "--help", "--format", "--column", "--quote", "--noindent", "--variable", "--prefix"),
     *("--max-width", "--fit-width", "--print-empty", "--sort-column", "--sort-ascending"),
@@ -37,8 +37,8 @@ autoprogram_cliff_ignored = [
 man_pages = [
     (f"man/{name}", name, what, [author], section)
     for name, what, section in (
-        ("berthmaster", "look after a Berthmaster scheduler, or ask it for a host", 1),
-        ("berthmaster-agent", "keep the rows of this machine's hypervisor true", 8),
+        ("berthmaster", "operate a Berthmaster scheduler, or ask it for a host", 1),
+        ("berthmaster-agent", "keep the rows of this machine's hypervisor up to date", 8),
         ("berthmaster-scheduler", "decide on which host an instance runs", 8),
     )
 ]

@@ -5,7 +5,7 @@
 from alembic import context
 
 from inventory import migrations
-from inventory.decision_tables import metadata
+from inventory.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

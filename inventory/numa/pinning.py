@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host CPUs for the pinned CPUs of a guest cell, by thread policy.
 
-Source: behaviour reference 1.11. prefer, which is also the default, puts a guest on whole cores
-where it can; require takes nothing else; isolate gives each CPU a core without neighbours. reserved
-is how many more host CPUs the guest's emulator threads want for themselves, 0 or 1.
+Source: behaviour reference 1.11. prefer, the default, uses whole cores if possible; require uses
+nothing else; isolate gives each CPU a core of its own. reserved is the number of host CPUs for the
+emulator threads alone, 0 or 1.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from scheduler.objects.numa import InstanceNUMACell, NUMACell
+from inventory.objects.numa import InstanceNUMACell, NUMACell
 
 REQUIRE, ISOLATE = "require", "isolate"
 
@@ -46,7 +46,7 @@ def pinning(cell: NUMACell, guest: InstanceNUMACell, reserved: int) -> Pinning:
     else:
         cores = _free_cores(cell)
         chosen = _packed(cores, len(wanted)) or sorted(cell.free_pcpus)
-        emulator = _crumbs(cores, set(chosen[: len(wanted)]))[:reserved]
+        emulator = _remaining(cores, set(chosen[: len(wanted)]))[:reserved]
     return Pinning(dict(zip(wanted, chosen, strict=False)), set(emulator))
 
 
@@ -69,8 +69,8 @@ def _shortage_of_threads(cell: NUMACell, guest: InstanceNUMACell) -> str | None:
 
 
 def _shortage_of_cores(cell: NUMACell, wanted: int) -> str | None:
-    # What is free here would be counted wrong: the neighbours of a pinned CPU are not in use, but
-    # not to be had either (bug 1889633). Where one set of CPUs serves all guests this is known.
+    # Free CPUs cannot be counted: the siblings of a pinned CPU are neither in use nor available
+    # (bug 1889633), except where one set of CPUs serves all guests.
     if cell.has_threads and cell.cpuset != cell.pcpuset:
         return "needs cores of its own, which threads in separate sets of CPUs do not allow"
     free = len(_whole_cores(cell))
@@ -102,8 +102,7 @@ def _whole_cores(cell: NUMACell) -> list[int]:
 def _packed(cores: list[list[int]], count: int, least: int = 1) -> list[int] | None:
     """Return at least count CPUs, as many of each core as possible and the same number of each.
 
-    None if that would take fewer than least of a core. The compute host does the same: what it
-    would not find must not be promised.
+    None if that uses fewer than least of a core. Compute hosts do the same, and would refuse more.
     """
     for threads in range(max(map(len, cores), default=0), least - 1, -1):
         usable = _even(cores, threads)
@@ -113,12 +112,12 @@ def _packed(cores: list[list[int]], count: int, least: int = 1) -> list[int] | N
 
 
 def _even(cores: list[list[int]], threads: int) -> list[int]:
-    """Return so many CPUs of each core that has them."""
+    """Return this number of CPUs of each core that has them."""
     return list(chain.from_iterable(core[:threads] for core in cores if len(core) >= threads))
 
 
-def _crumbs(cores: list[list[int]], taken: set[int]) -> list[int]:
-    """Return the CPUs that are left, those of the most used cores first."""
+def _remaining(cores: list[list[int]], taken: set[int]) -> list[int]:
+    """Return the remaining CPUs, those of the most used cores first."""
     left = [[cpu for cpu in core if cpu not in taken] for core in cores]
     left.sort(key=len)
     return list(chain.from_iterable(left))

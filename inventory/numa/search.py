@@ -1,33 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The first way to give each guest cell a host cell of its own.
-
-Host cells are bits: bit 0 is the one to try first. The first way is what trying all permutations
-in their order would find first, but a choice that leaves some later cell without a place is not
-followed any further.
-"""
+"""Find a host cell for each guest cell."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-# So many guest cells no machine has; more are not looked at, which bounds the recursion.
-MOST_CELLS = 64
-# A way for all cells may still be refused as a whole, and then the next is looked for. Of 13 host
-# cells all sets can be looked at.
-MOST_STEPS = 10_000
+# No machine has more cells; guests with more are refused, which bounds the recursion.
+MAX_CELLS = 64
+# A combination may be refused as a whole, and then the next is tried. This is enough for all
+# combinations of 13 host cells.
+MAX_STEPS = 10_000
 
 
 def first_way(
     allowed: Sequence[int], hosts: int, accepts: Callable[[list[int]], bool]
 ) -> list[int] | None:
-    """Return the position of the host cell of each guest cell, None when there is no way.
+    """Return the position of the host cell of each guest cell, None if there is no combination.
 
-    allowed has for each guest cell the bits of the host cells that it fits, of which there are so
-    many. accepts says whether these host cells will do together, in any order.
+    allowed has for each guest cell the bits of the host cells that it fits, out of hosts. accepts
+    judges a combination of host cells, in any order.
     """
-    if len(allowed) > MOST_CELLS:
+    if len(allowed) > MAX_CELLS:
         return None
     refused: set[int] = set()
-    steps = MOST_STEPS
+    steps = MAX_STEPS
 
     def rest(index: int, free: int, chosen: list[int]) -> list[int] | None:
         nonlocal steps
@@ -40,7 +35,7 @@ def first_way(
                 found = rest(index + 1, left, [*chosen, position])
                 if found is not None:
                     return found
-                # Whatever order the cells were taken in, what is left is the same.
+                # What is left does not depend on the order of the cells before.
                 refused.add(left)
         return None
 

@@ -2,195 +2,193 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for aggregates. They work on the database, and each of them does all or nothing."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import sqlalchemy as sa
-from cliff.lister import Lister
-from cliff.show import ShowOne
-
-from inventory import aggregate_orders, aggregates
-from inventory.aggregate_orders import Change
+from inventory import aggregates
 from inventory.aggregates import ZONE
-from inventory.refusals import Malformed
-from inventory.zone_changes import Zones
-from scheduler.cli import aggregate_numbers
+from inventory.errors import Malformed
+from inventory.objects.aggregate import Aggregate
+from inventory.operations import aggregate_operations
+from inventory.operations.aggregate_operations import Change, ZoneRules
+from scheduler.cli.arguments import add_flag, add_host, add_repeatable, check_combination, key_value
 from scheduler.cli.base import (
-    checked_together,
-    conf_of,
+    ListCommand,
+    ShowCommand,
     is_for_programs,
-    pair,
-    read,
+    list_rows,
+    one_row,
     readable,
-    shown,
-    table,
-    write,
 )
+from scheduler.hosts import aggregate_metadata
 
 LIST = {"id": "ID", "name": "Name", ZONE: "Availability Zone"}
 LONG = {**LIST, "properties": "Properties", "hosts": "Hosts"}
 FULL = {**LONG, "uuid": "UUID"}
+FILTER_KEYS: dict[str, Callable[[str], float]] = {
+    "cpu_allocation_ratio": float,
+    "disk_allocation_ratio": float,
+    "ram_allocation_ratio": float,
+    "max_instances_per_host": int,
+    "max_io_ops_per_host": int,
+}
+# The end of the keys of all weighers.
+WEIGHER_KEYS = "_weight_multiplier"
 
 
-class AggregateList(Lister):  # type: ignore[misc]  # cliff has no types
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise Malformed for a value of a numeric property that schedulers cannot use."""
+    for key, text in properties.items():
+        cast = float if key.endswith(WEIGHER_KEYS) else FILTER_KEYS.get(key)
+        if cast and not _is_read(key, text, cast):
+            kind = "a whole number" if cast is int else "a number"
+            raise Malformed(key, f"{text!r} is not {kind}: schedulers would ignore it")
+        # Multipliers may be negative: the weigher then prefers the other end.
+        if key in FILTER_KEYS and float(text) < 0:
+            raise Malformed(key, f"{text!r} is less than 0: no host would take any instance")
+
+
+def _is_read(key: str, text: str, cast: Callable[[str], float]) -> bool:
+    warnings: list[str] = []
+    aggregate = Aggregate(metadata={key: text})
+    aggregate_metadata.smallest([aggregate], key, 0.0, warnings.append, cast)
+    return not warnings
+
+
+class AggregateList(ListCommand):
     """List the aggregates."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="With properties and hosts.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_flag(parser, "--long", "Show the properties and hosts of the aggregates.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        titles = LONG if parsed_args.long else LIST
-        rows = [readable(row) for row in read(self.app, _all)]
-        return table(FULL if is_for_programs(parsed_args) else titles, rows)
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        titles = LONG if args.long else LIST
+        rows = self.read(lambda connection: aggregates.listed(aggregates.everything(connection)))
+        return list_rows(FULL if is_for_programs(args) else titles, map(readable, rows))
 
 
-class AggregateShow(ShowOne):  # type: ignore[misc]  # cliff has no types
+class AggregateShow(ShowCommand):
     """Show an aggregate with its hosts and properties."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        return _with_aggregate(super().get_parser(prog_name))
+    def add_arguments(self, parser: Any) -> None:
+        _add_aggregate(parser)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return shown(readable(read(self.app, aggregates.show, parsed_args.aggregate)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(readable(self.read(aggregates.show, args.aggregate)))
 
 
-class AggregateCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
+class AggregateCreate(ShowCommand):
     """Create an aggregate without hosts."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("name", help="A name that no other aggregate has.")
-        parser.add_argument("--zone", help="The availability zone that its hosts will be in.")
-        _add_property(parser)
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("name", help="Name of the aggregate, which must be unique.")
+        _add_properties(parser)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.name, _properties(parsed_args))
-        return shown(readable(write(self.app, aggregate_orders.create, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        created = self.write(aggregate_operations.create, args.name, _properties(args))
+        return one_row(readable(created))
 
 
-class AggregateDelete(Lister):  # type: ignore[misc]  # cliff has no types
+class AggregateDelete(ListCommand):
     """Delete aggregates that have no hosts, all or none of them, and list them."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        return _with_aggregate(super().get_parser(prog_name), nargs="+")
+    def add_arguments(self, parser: Any) -> None:
+        _add_aggregate(parser, nargs="+")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return table(LIST, write(self.app, aggregate_orders.delete, parsed_args.aggregate))
-
-
-class AggregateSet(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Give an aggregate another name, another availability zone or properties."""
-
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_aggregate(super().get_parser(prog_name))
-        parser.add_argument("--name", help="A name that no other aggregate has.")
-        parser.add_argument("--zone", help="The availability zone that its hosts are to be in.")
-        _add_property(parser)
-        parser.add_argument(
-            "--no-property",
-            action="store_true",
-            help="Take away all properties that are not given here; the zone stays.",
-        )
-        checked_together(parser, _nothing_to_set)
-        return _with_instances(parser)
-
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        properties, without = _properties(parsed_args), parsed_args.no_property
-        change = Change(parsed_args.name, properties, without_others=without)
-        asked = (parsed_args.aggregate, change, _zones(self.app, parsed_args))
-        return shown(readable(write(self.app, aggregate_orders.change, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        rows = self.write(aggregate_operations.delete, args.aggregate)
+        return list_rows(LIST, rows)
 
 
-class AggregateUnset(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Take properties away from an aggregate; its zone is the property availability_zone."""
+class _AggregateChange(ShowCommand):
+    """A command that may change the availability zone of the hosts of an aggregate."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_aggregate(super().get_parser(prog_name))
-        parser.add_argument(
-            "--property", action="append", required=True, metavar="KEY", help="May be repeated."
-        )
-        return _with_instances(parser)
+    def add_arguments(self, parser: Any) -> None:
+        _add_aggregate(parser)
+        what = "Change the availability zone of hosts even if they have instances."
+        add_flag(parser, "--with-instances", what)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        change = Change(without=parsed_args.property)
-        asked = (parsed_args.aggregate, change, _zones(self.app, parsed_args))
-        return shown(readable(write(self.app, aggregate_orders.change, *asked)))
+    def apply(self, args: Any, operation: Callable[..., Any], change: Any) -> tuple[Any, Any]:
+        """Return the aggregate after an operation, as ShowOne expects it."""
+        zones = ZoneRules(self.default_zone, args.with_instances)
+        return one_row(readable(self.write(operation, args.aggregate, change, zones)))
 
 
-class AggregateAddHost(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Add a host to an aggregate. It may be in several, but only in one availability zone."""
+class AggregateSet(_AggregateChange):
+    """Set the name, the availability zone or properties of an aggregate."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_aggregate(super().get_parser(prog_name))
-        parser.add_argument("host", help="Name of the host, as service list shows it.")
-        return _with_instances(parser)
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--name", help="New name of the aggregate, which must be unique.")
+        _add_properties(parser)
+        what = "Remove all properties that are not given here. The availability zone stays."
+        add_flag(parser, "--no-property", what)
+        check_combination(parser, _nothing_to_set)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.aggregate, parsed_args.host, _zones(self.app, parsed_args))
-        return shown(readable(write(self.app, aggregate_orders.add_host, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        change = Change(args.name, _properties(args), without_others=args.no_property)
+        return self.apply(args, aggregate_operations.change, change)
 
 
-class AggregateRemoveHost(ShowOne):  # type: ignore[misc]  # cliff has no types
+class AggregateUnset(_AggregateChange):
+    """Remove properties of an aggregate. Its zone is the property availability_zone."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = "Key of a property to remove"
+        add_repeatable(parser, "--property", required=True, metavar="KEY", what=what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        change = Change(without=args.property)
+        return self.apply(args, aggregate_operations.change, change)
+
+
+class AggregateAddHost(_AggregateChange):
+    """Add a host to an aggregate. A host may be in several, but in one availability zone only."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_host(parser, shown_by="service list")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return self.apply(args, aggregate_operations.add_host, args.host)
+
+
+class AggregateRemoveHost(_AggregateChange):
     """Remove a host from an aggregate."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_aggregate(super().get_parser(prog_name))
-        parser.add_argument("host", help="Name of the host, as aggregate show has it.")
-        return _with_instances(parser)
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_host(parser, shown_by="aggregate show")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.aggregate, parsed_args.host, _zones(self.app, parsed_args))
-        return shown(readable(write(self.app, aggregate_orders.remove_host, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return self.apply(args, aggregate_operations.remove_host, args.host)
 
 
-def _all(connection: sa.Connection) -> list[dict[str, Any]]:
-    return aggregates.listed(aggregates.everything(connection))
+def _add_aggregate(parser: Any, nargs: str | None = None) -> None:
+    parser.add_argument("aggregate", nargs=nargs, help="Name, id or uuid of the aggregate.")
 
 
-def _with_aggregate(parser: Any, nargs: str | None = None) -> Any:
-    parser.add_argument("aggregate", nargs=nargs, help="Its name, id or uuid.")
-    return parser
+def _add_properties(parser: Any) -> None:
+    parser.add_argument("--zone", help="Availability zone of the hosts of the aggregate.")
+    what = "Property for filters and weighers to read"
+    add_repeatable(parser, "--property", type=key_value, metavar="KEY=VALUE", what=what)
 
 
-def _add_property(parser: Any) -> None:
-    parser.add_argument(
-        "--property",
-        type=pair,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="What filters and weighers read of its hosts; may be repeated.",
-    )
-
-
-def _with_instances(parser: Any) -> Any:
-    parser.add_argument(
-        "--with-instances",
-        action="store_true",
-        help="Change the availability zone of hosts also where there are instances on them.",
-    )
-    return parser
-
-
-def _properties(parsed_args: Any) -> dict[str, str]:
-    """Return the properties that were given, the zone among them."""
-    zone = [] if parsed_args.zone is None else [(ZONE, parsed_args.zone)]
+def _properties(args: Any) -> dict[str, str]:
+    """Return the given properties, the availability zone among them."""
+    zone = [] if args.zone is None else [(ZONE, args.zone)]
     found: dict[str, str] = {}
-    for key, value in [*parsed_args.property, *zone]:
+    for key, value in [*args.property, *zone]:
         name, new = key.strip(), value.strip()
         if found.setdefault(name, new) != new:
-            raise Malformed(name, f"is said to be {found[name]!r} and {new!r}")
-    aggregate_numbers.check(found)
+            raise Malformed(name, f"has two values, {found[name]!r} and {new!r}")
+    check_properties(found)
     return found
 
 
-def _nothing_to_set(asked: Any) -> str | None:
-    named = asked.name is not None or asked.zone is not None
-    given = named or asked.property or asked.no_property
-    return None if given else "give what to set: --name, --zone, --property or --no-property"
-
-
-def _zones(app: Any, parsed_args: Any) -> Zones:
-    return Zones(conf_of(app).default_availability_zone, parsed_args.with_instances)
+def _nothing_to_set(args: Any) -> str | None:
+    named = args.name is not None or args.zone is not None
+    if named or args.property or args.no_property:
+        return None
+    return "nothing to set: give --name, --zone, --property or --no-property"

@@ -18,9 +18,9 @@ from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
 from conf import loading
-from inventory.refusals import Unknown
-from scheduler.cli.base import seconds
-from scheduler.cli.database import TIMEOUT
+from inventory.errors import NotFound
+from scheduler.cli.arguments import add_repeatable, seconds
+from scheduler.cli.database_connection import TIMEOUT
 
 PROGRAM = "berthmaster"
 
@@ -28,19 +28,19 @@ PROGRAM = "berthmaster"
 class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
     """Runs the commands that are registered in the namespace berthmaster.cli.
 
-    The exit status is 0 when a command did what it was asked, 1 when it could not, and 2 when the
-    command line itself was wrong.
+    The exit status is 0 for a command that succeeded, 1 for one that failed, and 2 for a wrong
+    command line.
     """
 
     NAME = PROGRAM
     # Warnings only; -v adds what the services log as well.
     DEFAULT_VERBOSE_LEVEL = 0
-    # Libraries that speak with -vv only. oslo.log calls a module such as oslo_db.api oslo.db.api.
+    # Libraries that log with -vv only. oslo.log calls a module such as oslo_db.api oslo.db.api.
     QUIET = ("oslo", "oslo_db", "amqp", "kombu", "stevedore", "alembic")
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(
-            description="Look after a Berthmaster scheduler, or ask it for a host.",
+            description="Operate a Berthmaster scheduler, or ask it for a host.",
             version=metadata.version(PROGRAM),
             command_manager=CommandManager("berthmaster.cli"),
             deferred_help=True,
@@ -50,11 +50,11 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         self._last_status = 0
 
     def run(self, argv: list[str]) -> int:
-        """Run a command, or a shell of them where there is none; return the exit status.
+        """Run a command, or a shell of commands if none is given; return the exit status.
 
-        That of a shell is the one of its last command.
+        The status of a shell is that of its last command.
         """
-        status = int(super().run(_apart(argv)))
+        status = int(super().run(_rename_replay_options(argv)))
         return self._last_status if self.interpreter else status
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -63,19 +63,17 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
     def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
-        for option, what in (("--config-file", "PATH"), ("--config-dir", "DIR")):
-            parser.add_argument(
-                option,
-                action="append",
-                default=[],
-                metavar=what,
-                help="Configuration to read, may be repeated; by default that of the daemons.",
-            )
+        for option, metavar, what in (
+            ("--config-file", "PATH", "Configuration file"),
+            ("--config-dir", "DIR", "Directory of configuration files"),
+        ):
+            what = f"{what} to read, by default that of the daemons"
+            add_repeatable(parser, option, metavar=metavar, what=what)
         parser.add_argument(
             "--database-timeout",
             type=seconds,
             metavar="S",
-            help=f"Seconds to wait for a database that does not answer ({TIMEOUT:g}).",
+            help=f"Seconds to wait for a database that does not answer (default: {TIMEOUT:g}).",
         )
         return parser
 
@@ -87,47 +85,50 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             logging.getLogger(name).setLevel(level)
 
     def prepare_to_run_command(self, cmd: Command) -> None:
-        """Let what a command shows be refused where columns are asked for that it has not got.
-
-        cliff passes over these as long as there is one among them that it has.
-        """
+        """Make a command refuse unknown columns, which cliff ignores next to a known one."""
         if isinstance(cmd, DisplayCommandBase):
             produce = cmd.produce_output
 
-            def checked(parsed_args: Any, columns: Sequence[str], data: Any) -> Any:
-                _check_columns(parsed_args.columns, columns)
-                return produce(parsed_args, columns, data)
+            def checked(args: Any, columns: Sequence[str], data: Any) -> Any:
+                _check_columns(args.columns, columns)
+                return produce(args, columns, data)
 
             cmd.produce_output = checked
 
     def initialize_app(self, argv: list[str]) -> None:
         """Read the configuration that the command will use."""
-        arguments = [f"--config-file={path}" for path in self.options.config_file]
-        arguments += [f"--config-dir={path}" for path in self.options.config_dir]
         try:
-            loading.read(self.conf, PROGRAM, arguments, metadata.version(PROGRAM))
-            loading.check(self.conf)
+            read_configuration(self.conf, self.options.config_file, self.options.config_dir)
         except loading.ConfigError as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
 
 
-def _check_columns(asked: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise Unknown for a column that is not there in any of the spellings that cliff takes."""
+def read_configuration(conf: cfg.ConfigOpts, files: list[str], directories: list[str]) -> None:
+    """Read and check a configuration, by default that of the daemons; raise ConfigError."""
+    arguments = [f"--config-file={path}" for path in files]
+    arguments += [f"--config-dir={path}" for path in directories]
+    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))
+    loading.check(conf)
 
-    def plain(name: str) -> str:
+
+def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise NotFound for a name that is not that of a column in any spelling that cliff accepts."""
+
+    def normalize(name: str) -> str:
         return name.lower().strip().replace(" ", "_")
 
-    known = {plain(each) for each in columns}
-    for name in asked:
-        if plain(name) not in known:
-            told = f"there is no column {name!r} to show; the columns are {', '.join(columns)}"
-            raise Unknown(told)
+    known = {*map(normalize, columns)}
+    for name in names:
+        if normalize(name) not in known:
+            raise NotFound(
+                f"there is no column {name!r} to show; the columns are {', '.join(columns)}"
+            )
 
 
 def _shell(*arguments: Any) -> Any:
-    """Return what reads commands line by line, without any to begin with."""
-    # It takes a while to import, as cliff knows too.
+    """Return an interactive shell of commands."""
+    # It takes a while to import, so cliff imports it late, too.
     from cliff.interactive import InteractiveApp
 
     # cmd2 would take the arguments of the process, --config-file for one, for commands.
@@ -138,13 +139,10 @@ def _shell(*arguments: Any) -> Any:
         sys.argv = argv
 
 
-def _apart(argv: list[str]) -> list[str]:
-    """Give decision replay a --config-file of its own: behind it, it is no option for all."""
-    for at, words in enumerate(pairwise(argv)):
+def _rename_replay_options(argv: list[str]) -> list[str]:
+    """Rename --config-file after decision replay to its own option, which cliff would not see."""
+    for at, words in enumerate(pairwise(argv), start=2):
         if words == ("decision", "replay"):
-            behind = (
-                re.sub(r"^--config-(?=(file|dir)(=|$))", "--settings-", each)
-                for each in argv[at + 2 :]
-            )
-            return [*argv[: at + 2], *behind]
+            pattern = re.compile(r"^--config-(?=(file|dir)(=|$))")
+            return [*argv[:at], *(pattern.sub("--settings-", each) for each in argv[at:])]
     return argv

@@ -4,10 +4,9 @@
 
 from typing import Any
 
-from cliff.lister import Lister
-
-from inventory import availability_zones
-from scheduler.cli.base import conf_of, limit_of, read, table
+from inventory.queries import host_queries
+from scheduler.cli.arguments import add_flag
+from scheduler.cli.base import ListCommand, list_rows
 
 LIST = {"zone": "Zone Name", "zone_status": "Zone Status"}
 LONG = {
@@ -20,20 +19,17 @@ LONG = {
 NO_HOST = {"host": None, "binary": None, "status": None, "state": None}
 
 
-class AvailabilityZoneList(Lister):  # type: ignore[misc]  # cliff has no types
-    """List the availability zones. One is available if a host in it is enabled and up."""
+class AvailabilityZoneList(ListCommand):
+    """List the availability zones. A zone is available if a host in it is enabled and up."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="With a line for each host.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_flag(parser, "--long", "Show a row for each host.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (limit_of(self.app), conf_of(self.app).default_availability_zone)
-        zones = read(self.app, availability_zones.listed, *asked)
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        zones = self.read(host_queries.zones, self.liveness_limit, self.default_zone)
         rows = [
             {"zone": each["zone"], "zone_status": each["status"], **host}
             for each in zones
-            for host in (each["hosts"] if parsed_args.long else [NO_HOST]) or [NO_HOST]
+            for host in (each["hosts"] if args.long else [NO_HOST]) or [NO_HOST]
         ]
-        return table(LONG if parsed_args.long else LIST, rows)
+        return list_rows(LONG if args.long else LIST, rows)

@@ -1,198 +1,178 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What commands have in common: the configuration, the database, agents, KEY=VALUE arguments."""
+"""Base classes of all commands: configuration, database, calls to agents, lists and reports."""
 
 import argparse
 import getpass
+import json
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from cliff.app import App
 from cliff.columns import FormattableColumn
+from cliff.command import Command
+from cliff.formatters.table import TableFormatter
+from cliff.lister import Lister
+from cliff.show import ShowOne
 from oslo_config import cfg
 
 from conf.service import liveness_limit
-from inventory.idempotency import write_once
-from inventory.names import some
-from scheduler.cli.database import database_of
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.host_client import HostClient
+from inventory.errors import some
+from scheduler.cli.database_connection import checked_database
+from scheduler.client.agent_client import AgentClient
+from scheduler.wire.context import RequestContext
 
 T = TypeVar("T")
-# Seconds.
-LONGEST_WAIT = 3600
-# What a column of a whole number holds.
-LARGEST = 2**31 - 1
 
 
-def conf_of(app: App) -> cfg.ConfigOpts:
-    """Return the configuration of a command's application."""
-    conf: cfg.ConfigOpts = app.conf
-    return conf
+class Table(NamedTuple):
+    """A table of a report: its title, the names of its columns, and its rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Return (key, value) of KEY=VALUE, for argparse."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
-    return key, value
+class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
+    """A command, with what it needs of its application."""
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add the arguments of the command."""
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        return self.app.conf
+
+    @property
+    def liveness_limit(self) -> float:
+        """The age in seconds up to which a heartbeat counts as alive."""
+        return liveness_limit(self.conf)
+
+    @property
+    def default_zone(self) -> str:
+        zone: str = self.conf.default_availability_zone
+        return zone
+
+    def read(self, query: Callable[..., T], *arguments: Any) -> T:
+        """Return query(connection, *arguments), run in a read-only transaction."""
+        with checked_database(self.app) as database:
+            return database.read(lambda connection: query(connection, *arguments))
+
+    def write(self, operation: Callable[..., T], *arguments: Any) -> T:
+        """Return operation(connection, *arguments), committed once."""
+        with checked_database(self.app) as database:
+            return database.write_once(lambda connection: operation(connection, *arguments))
+
+    def call_agent(self, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
+        """Return the answer of an agent to one call, made in the name of the current user."""
+        caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
+        with closing(AgentClient(self.conf)) as client:
+            return client.call(caller, agent, method, timeout, **arguments)
+
+    def report(self, args: Any, sections: Iterable[str | Table], document: Any) -> None:
+        """Print the sections, or the document for -f json."""
+        if args.formatter == "json":
+            json.dump(document, self.app.stdout, indent=2)
+            self.app.stdout.write("\n")
+        else:
+            print_report(sections, self.app.stdout)
 
 
-def positive(text: str) -> int:
-    """Return a whole number of 1 or more, for argparse."""
-    return whole(text, 1)
+class ListCommand(BaseCommand, Lister):  # type: ignore[misc]  # cliff has no types
+    """A command that prints rows."""
 
 
-def not_negative(text: str) -> int:
-    """Return a whole number of 0 or more, for argparse."""
-    return whole(text, 0)
+class ShowCommand(BaseCommand, ShowOne):  # type: ignore[misc]  # cliff has no types
+    """A command that prints one row, a line for each column."""
 
 
-def whole(text: str, least: int, most: int = LARGEST) -> int:
-    """Return a whole number of a range; raises ArgumentTypeError, as argparse wants it."""
-    # Of more digits than int() takes none is in the range.
-    value = int(text) if re.fullmatch(r"\s*-?[0-9]{1,20}\s*", text) else None
-    if value is None or not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
-    return value
+class ReportCommand(BaseCommand):
+    """A command that prints text and tables, or with -f json one document with all facts."""
 
-
-def seconds(text: str) -> float:
-    """Return a time to wait, for argparse; what messages cannot be given is refused."""
-    wrong = f"{text!r} is not a number of seconds above 0 and up to {LONGEST_WAIT}"
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(wrong) from None
-    if not 0 < value <= LONGEST_WAIT:
-        raise argparse.ArgumentTypeError(wrong)
-    return value
-
-
-def checked_together(
-    parser: argparse.ArgumentParser, problem: Callable[[argparse.Namespace], str | None]
-) -> None:
-    """Let a parser refuse arguments of which each is right, and that together mean nothing.
-
-    It refuses them as it refuses a wrong one, with what problem() returns.
-    """
-    parse = parser.parse_args
-
-    def parse_args(*arguments: Any) -> Any:
-        found = parse(*arguments)
-        wrong = problem(found)
-        if wrong is not None:
-            parser.error(wrong)
-        return found
-
-    parser.parse_args = parse_args  # type: ignore[assignment,method-assign]
-
-
-def limit_of(app: App) -> int:
-    """Return the age in seconds up to which a heartbeat counts as alive."""
-    return liveness_limit(conf_of(app))
-
-
-def read(app: App, work: Callable[..., T], *arguments: Any) -> T:
-    """Return work(connection, *arguments), run in a transaction that writes nothing."""
-    with database_of(app) as database:
-        return database.read(lambda connection: work(connection, *arguments))
-
-
-def write(app: App, work: Callable[..., T], *arguments: Any) -> T:
-    """Return work(connection, *arguments), committed once."""
-    with database_of(app) as database:
-        return write_once(database, lambda connection: work(connection, *arguments))
-
-
-def ask_agent(app: App, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
-    """Return what an agent answers to one call, made in the name of who runs the command."""
-    caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
-    with closing(HostClient(conf_of(app))) as client:
-        return client.call(caller, agent, method, timeout, **arguments)
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "-f",
+            "--format",
+            dest="formatter",
+            choices=("table", "json"),
+            default="table",
+            help="Output format: text and tables, or JSON with all facts (default: table).",
+        )
+        return parser
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    # A user without an entry and without a name in the environment, as in some containers.
+    # Some containers have neither an entry nor an environment variable for the user.
     except (KeyError, OSError):
         return str(os.getuid())
 
 
-def add_reaching_agent(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
-    """Add the arguments of commands for which an agent has to answer."""
-    parser.add_argument(
-        "--agent",
-        metavar="NAME",
-        help="[DEFAULT] host of the agent that looks after it, where that is another name.",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=timeout,
-        metavar="S",
-        help=f"Seconds to wait ({timeout or 'rpc_response_timeout'}).",
-    )
+def is_for_programs(args: Any) -> bool:
+    """Return whether a list is printed for programs, which get all columns."""
+    return args.formatter in ("json", "yaml")
 
 
-def add_reason(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for why something is done."""
-    parser.add_argument("--reason", metavar="TEXT", help="Why, for whoever looks at it later.")
+def print_report(sections: Iterable[str | Table], stream: Any) -> None:
+    """Print lines of text, and tables that have rows."""
+    unlimited = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
+    for section in sections:
+        if isinstance(section, str):
+            stream.write(f"{_printable(section)}\n")
+        elif section.rows:
+            stream.write(f"\n{section.title}\n" if section.title else "\n")
+            rows = [[_printable(each) for each in row] for row in section.rows]
+            TableFormatter().emit_list(section.columns, rows, stream, unlimited)
 
 
-def add_compute_service(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name a service, by default that of an agent."""
-    parser.add_argument("host", help="Name of the host, as service list shows it.")
-    parser.add_argument(
-        "--binary", default="nova-compute", help="Which of its services (nova-compute)."
-    )
-
-
-def shown(row: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
-    """Return a row as cliff shows one."""
-    return list(row), list(row.values())
+def _printable(value: Any) -> Any:
+    """Return a value without characters that control a terminal: tenants choose names and hints."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(each if each.isprintable() else "?" for each in value)
 
 
 class Names(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Names of which people see the first few; programs have all of them."""
+    """Names, of which a table shows the first few and JSON all."""
 
     def human_readable(self) -> str:
         return some(self._value)
 
 
 class Properties(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Values by key, as they are set: KEY=VALUE."""
+    """Values by key, which a table shows as KEY=VALUE."""
 
     def human_readable(self) -> str:
         return ", ".join(f"{key}={value}" for key, value in self._value.items())
 
 
 def readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose lists and mappings people can read as well."""
-
-    def column(value: Any) -> Any:
-        if isinstance(value, list):
-            return Names(value)
-        return Properties(value) if isinstance(value, dict) else value
-
-    return {key: column(value) for key, value in row.items()}
+    """Return a row whose lists and mappings tables show in a readable form."""
+    columns: dict[type, Any] = {list: Names, dict: Properties}
+    return {
+        key: columns[type(value)](value) if type(value) in columns else value
+        for key, value in row.items()
+    }
 
 
-def is_for_programs(parsed_args: Any) -> bool:
-    """Tell whether a list is printed for programs, which are to have all of it."""
-    return parsed_args.formatter in ("json", "yaml")
+def one_row(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a row as cliff's ShowOne expects it."""
+    return list(row), list(row.values())
 
 
-def table(titles: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """Return rows as cliff lists them; titles are those of the columns by key, in their order.
+def list_rows(titles: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> tuple[Any, Any]:
+    """Return rows as cliff's Lister expects them, with an empty text for None.
 
-    What is not set is an empty text.
+    titles has the titles of the columns by the keys of the rows, in the order of the columns.
     """
     lines = [["" if row[key] is None else row[key] for key in titles] for row in rows]
     return list(titles.values()), lines

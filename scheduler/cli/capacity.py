@@ -1,130 +1,125 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that says how many more instances there is room for."""
+"""The command that counts how many more instances fit, and how large one can be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from inventory import aggregates, known_names
-from inventory.refusals import NotReported, Unknown
-from scheduler.cli import wanted
-from scheduler.cli.base import conf_of, positive
-from scheduler.cli.current_hosts import NOT_SEEN, CurrentHosts, current_hosts, progress
-from scheduler.cli.largest import largest_of, told
-from scheduler.cli.telling import Table, TellingCommand
-from scheduler.decision.capacity import MOST, Filling, fill, fill_in_turns, shares
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.pipeline import Plan
-from scheduler.decision.refusing import limits
+from inventory import aggregates
+from inventory.errors import NotFound, NotReported
+from inventory.queries import host_queries
+from scheduler.analysis.capacity import (
+    LARGEST_SIZE,
+    MAX_INSTANCES,
+    Filling,
+    Simulator,
+    fill,
+    fill_in_turns,
+    max_size,
+)
+from scheduler.analysis.diagnosis import count_first_refusals, refusals
+from scheduler.cli.arguments import add_flag, add_limit, positive
+from scheduler.cli.base import ReportCommand, Table
+from scheduler.cli.live_table import NOT_SEEN, LiveHosts, live_hosts, progress
+from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs, with_flavor
+from scheduler.decision.pipeline import Plan, Request
 from scheduler.filters.numa_topology import NUMATopologyFilter
+from scheduler.hosts.host_state import Candidate
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.rpc.failures import InvalidInput
+from scheduler.wire.errors import InvalidInput
 
+RESOURCES = {"vcpus": "vCPUs", "memory_mb": "MB of memory", "root_gb": "GB of disk"}
 CELLS_NOT_COUNTED = (
-    "NUMA cells are asked for, and not counted: NUMATopologyFilter is not among [filter_scheduler]"
-    " enabled_filters"
+    "the NUMA cells of the request are not counted: NUMATopologyFilter is not among"
+    " [filter_scheduler] enabled_filters"
 )
 COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
 
 
-class Capacity(TellingCommand):
-    __doc__ = f"""Say how many instances of a flavor there is room for now, host by host.
+class Capacity(ReportCommand):
+    __doc__ = f"""Count how many more instances of a flavor fit now, host by host.
 
-    As many as requests for one instance each would place, by the filters, weighers and the driver
-    of the configuration. Where one of the best hosts is drawn at random, and where that matters,
-    another draw may find another number. Several flavors are counted each by itself. {NOT_SEEN}
+    That is how many requests for one instance each would succeed, with the filters, the weighers
+    and the driver of the configuration. Where one of the best hosts is drawn at random, another
+    draw may give another number. Several flavors are counted each by itself. {NOT_SEEN}
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        wanted.add_arguments(parser)
-        parser.add_argument(
-            "--together",
-            action="store_true",
-            help="Place one instance of each flavor in turn until there is no host for the next.",
-        )
-        parser.add_argument(
-            "--largest",
-            action="store_true",
-            help="Also say how large one more instance can be.",
-        )
+    def add_arguments(self, parser: Any) -> None:
+        add_flavors(parser)
+        what = "Place one instance of each flavor in turn, until the next has no host."
+        add_flag(parser, "--together", what)
+        add_flag(parser, "--largest", "Show how large one more instance can be, too.")
         parser.add_argument(
             "--max",
             type=positive,
             metavar="N",
-            help=f"Place so many instances at most ({MOST}; without a bound where hosts can be"
-            " counted without placing any).",
+            help=f"Maximum number of instances to place (default: {MAX_INSTANCES}; unlimited where"
+            " hosts can be counted without placing any).",
         )
-        parser.add_argument(
-            "--limit",
-            type=positive,
-            default=50,
-            metavar="N",
-            help="How many hosts to show at most for each flavor (50); -f json has all of them.",
-        )
-        return parser
+        add_limit(parser, "hosts for each flavor", 50)
 
-    def take_action(self, parsed_args: Any) -> None:
-        with current_hosts(self.app) as hosts:
-            default_zone = conf_of(self.app).default_availability_zone
-            specs = _requests(hosts, parsed_args, default_zone)
-            tables, fillings = self._filled(hosts, specs, parsed_args)
-            plan = hosts.destinations.driver.plan
+    def take_action(self, args: Any) -> None:
+        with live_hosts(self.app) as live:
+            specs = self._requests(live, args)
+            tables, fillings = self._filled(live, specs, args)
+            plan = live.destinations.driver.plan
             if not any(len(each) for each in tables):
                 raise NotReported(
-                    "no host has reported yet: start berthmaster-agent on hosts, with the"
+                    "no host has reported yet: start berthmaster-agent on the hosts, with the"
                     " [database] of this command; see 'host list'"
                 )
-            documents = [
-                _document(table, filling, plan)
-                for table, filling in zip(tables, fillings, strict=True)
-            ]
-            for each in documents:
-                # Together, the first for which there is no host is the end for all of them.
-                each["more"] &= not (parsed_args.together and any(f.is_full for f in fillings))
-            if parsed_args.largest:
-                for spec, document in zip(specs, documents, strict=True):
-                    document["largest"] = largest_of(hosts.table(spec), spec, hosts.means())
+            # Together, the first flavor without a host is the end for all of them.
+            is_full = args.together and any(each.is_full for each in fillings)
+            documents = []
+            for table, filling in zip(tables, fillings, strict=True):
+                document = _document(table, filling, plan)
+                document["more"] &= not is_full
+                if args.largest:
+                    spec = filling.spec
+                    found = _largest_sizes(live.table(spec), spec, live.simulator())
+                    document["largest"] = list(found)
+                documents.append(document)
             warnings = _warnings(tables, specs, plan)
-        document = {"together": parsed_args.together, "flavors": documents}
-        story = [part for each in documents for part in _story(each, parsed_args.limit)]
-        story += [f"Warning: {text}" for text in warnings]
-        self.tell(parsed_args, story, document | {"warnings": warnings})
+        sections = [part for each in documents for part in _sections(each, args.limit)]
+        sections += [f"Warning: {text}" for text in warnings]
+        document = {"together": args.together, "flavors": documents, "warnings": warnings}
+        self.report(args, sections, document)
+
+    def _requests(self, live: LiveHosts, args: Any) -> list[RequestSpec]:
+        """Return the requests, all of them with the server group that a hint names."""
+        found = request_specs(args, live.database.read(aggregates.everything))
+        zone = args.availability_zone
+        if zone is not None:
+            live.database.read(lambda c: host_queries.check_zone(c, zone, self.default_zone))
+        try:
+            group = live.with_group(found[0]).instance_group
+        except InvalidInput as error:
+            raise NotFound(f"{error.reason}; see 'server group list'") from error
+        for each in found:
+            each.instance_group = group
+        return found
 
     def _filled(
-        self, hosts: CurrentHosts, specs: list[RequestSpec], asked: Any
+        self, live: LiveHosts, specs: list[RequestSpec], args: Any
     ) -> tuple[list[HostTable], list[Filling]]:
-        """Return what was filled, each with the table that it has left."""
-        with progress(self.app, "instances placed") as tell:
-            if asked.together:
-                table, most = hosts.table(specs[0]), asked.max or MOST
-                fillings = fill_in_turns(table, specs, hosts.means(tell), most)
+        """Return the tables after placing all instances, and what was placed."""
+        most = args.max
+        with progress(self.app, "instances placed") as show:
+            simulator = live.simulator(show)
+            if args.together:
+                table = live.table(specs[0])
+                fillings = fill_in_turns(table, specs, simulator, most or MAX_INSTANCES)
                 return [table] * len(specs), fillings
-            tables = [hosts.table(each) for each in specs]
+            tables = [live.table(each) for each in specs]
             pairs = zip(tables, specs, strict=True)
-            return tables, [fill(*each, hosts.means(tell), asked.max) for each in pairs]
-
-
-def _requests(hosts: CurrentHosts, asked: Any, default_zone: str) -> list[RequestSpec]:
-    """Return the requests; the group that a hint names is the same in all of them.
-
-    Raises Unknown and Malformed.
-    """
-    found = wanted.requests(asked, hosts.database.read(aggregates.everything))
-    if asked.availability_zone is not None:
-        where = (asked.availability_zone, default_zone)
-        hosts.database.read(lambda connection: known_names.zone(connection, *where))
-    try:
-        group = hosts.completed(found[0]).instance_group
-    except InvalidInput as error:
-        raise Unknown(f"{error.reason}; see 'server group list'") from error
-    for each in found:
-        each.instance_group = group
-    return found
+            return tables, [fill(table, spec, simulator, most) for table, spec in pairs]
 
 
 def _warnings(tables: list[HostTable], specs: list[RequestSpec], plan: Plan) -> list[str]:
-    """Return what was not counted as it should be, each text once."""
+    """Return what makes the count inexact, each text once."""
     found = dict.fromkeys(text for table in tables for text in table.warnings)
     if any(each.numa_topology for each in specs) and not any(
         isinstance(each, NUMATopologyFilter) for each in plan.filters
@@ -134,47 +129,99 @@ def _warnings(tables: list[HostTable], specs: list[RequestSpec], plan: Plan) -> 
 
 
 def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
-    """Return all that is known about one flavor."""
-    found, left_out = shares(hosts, filling, plan)
+    """Return all facts about one flavor, the hosts with the most instances first."""
+    found = refusals(hosts, filling.spec, plan)
+    listed = [
+        {
+            "host": hosts.get(row, "host"),
+            "node": hosts.get(row, "nodename"),
+            "instances": filling.rows[row],
+            # None where their number was bounded, or where the driver has its own rule.
+            "refusals": [{"filter": why.filter, "reason": why.reason} for why in refused],
+        }
+        for row, refused in found.items()
+    ]
+    listed.sort(key=lambda each: (-each["instances"], each["host"], each["node"]))
     return {
-        "flavor": wanted.sized(filling.spec.flavor),
+        "flavor": format_flavor(filling.spec.flavor),
         "total": filling.rows.total(),
         "more": not filling.is_full,
-        "left_out": left_out,
-        "limits": dict(limits(each.refusals for each in found)),
-        "hosts": [
-            {
-                "host": each.host,
-                "node": each.nodename,
-                "instances": each.count,
-                "refusals": [{"filter": why.filter, "reason": why.reason} for why in each.refusals],
-            }
-            for each in found
-        ],
+        "left_out": len(hosts) - len(found),
+        "limits": dict(count_first_refusals(found.values())),
+        "hosts": listed,
     }
 
 
-def _story(found: dict[str, Any], most: int) -> list[str | Table]:
-    taking = sum(1 for each in found["hosts"] if each["instances"])
-    story: list[str | Table] = [
-        f"{found['flavor']}: {'at least ' if found['more'] else ''}{found['total']} instances on"
-        f" {taking} of {len(found['hosts'])} hosts"
-    ]
+def _largest_sizes(
+    hosts: HostTable, spec: RequestSpec, simulator: Simulator
+) -> Iterator[dict[str, Any]]:
+    """Yield the most of each resource with the others unchanged, then the largest multiple."""
+    flavor = spec.flavor
+    # Resources of NUMA cells grow by one piece in each cell.
+    cells = len(spec.numa_topology) if spec.numa_topology else 1
+
+    def find(size: Flavor) -> Candidate | None:
+        request = Request(with_flavor(spec, size), ["new instance"])
+        decision = simulator.decide(hosts.working_copy(), request)
+        return decision.placements[0].chosen if decision.placements else None
+
+    for name, step in (("vcpus", cells), ("memory_mb", cells), ("root_gb", 1)):
+        yield _largest(name, flavor, {name: step}, find, getattr(flavor, name) // step)
+    yield _largest("times", flavor, {name: getattr(flavor, name) for name in RESOURCES}, find, 1)
+
+
+def _largest(
+    of: str,
+    flavor: Flavor,
+    steps: Mapping[str, int],
+    find: Callable[[Flavor], Candidate | None],
+    start: int,
+) -> dict[str, Any]:
+    """Return the largest of the flavors with so many steps of these resources that has a host."""
+
+    def grown(count: int) -> Flavor:
+        size: dict[str, Any] = {name: count * step for name, step in steps.items()}
+        return replace(flavor, **size)
+
+    count, host = max_size(lambda size: find(grown(size)), start)
+    largest, is_bounded = grown(count), count < LARGEST_SIZE
+    return {
+        "of": of,
+        "most": count if of == "times" else getattr(largest, of),
+        "flavor": format_flavor(largest) if host is not None and is_bounded else None,
+        "host": host.host if host else None,
+        "bounded": is_bounded,
+    }
+
+
+def _format_largest(found: Mapping[str, Any]) -> str:
+    what = f"Most {RESOURCES.get(found['of'], 'times the flavor')}"
+    if found["host"] is None:
+        return f"{what}: no host even for the least"
+    if not found["bounded"]:
+        return f"{what}: no filter bounds it"
+    return f"{what}: {found['most']}, as {found['flavor']} on {found['host']}"
+
+
+def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
+    hosts = found["hosts"]
+    at_least = "at least " if found["more"] else ""
+    taking = sum(1 for each in hosts if each["instances"])
+    yield (
+        f"{found['flavor']}: {at_least}{found['total']} instances on {taking} of {len(hosts)} hosts"
+    )
     if found["more"]:
-        story.append("There may be room for more: no more were tried")
+        yield "More may fit: the maximum number of instances was placed"
     if found["limits"]:
         counts = ", ".join(f"{name} {count}" for name, count in found["limits"].items())
-        story.append(f"Hosts by the filter that refuses one more: {counts}")
+        yield f"Hosts by the filter that refuses one more: {counts}"
     if found["left_out"]:
-        story.append(f"Left out, as the request does not ask for them: {found['left_out']} hosts")
-    story += map(told, found.get("largest", ()))
-    rows = [_row(each) for each in found["hosts"][:most]]
-    story.append(Table("", COLUMNS, rows))
-    if len(found["hosts"]) > most:
-        story.append(f"... and {len(found['hosts']) - most} more; see --limit")
-    return story
-
-
-def _row(each: dict[str, Any]) -> Sequence[Any]:
-    first = next(iter(each["refusals"]), {"filter": "", "reason": ""})
-    return each["host"], each["node"], each["instances"], first["filter"], first["reason"]
+        yield f"Hosts that the request excludes: {found['left_out']}"
+    yield from map(_format_largest, found.get("largest", ()))
+    rows = []
+    for each in hosts[:limit]:
+        first = next(iter(each["refusals"]), {"filter": "", "reason": ""})
+        rows.append((each["host"], each["node"], each["instances"], *first.values()))
+    yield Table("", COLUMNS, rows)
+    if len(hosts) > limit:
+        yield f"... and {len(hosts) - limit} more; see --limit"

@@ -1,17 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that show claims and give them back. They work on the database, without a scheduler."""
+"""Commands that list and release claims. They work on the database, without a scheduler."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
-from cliff.lister import Lister
 
-from inventory import allocations, claims, known_names
-from inventory.claims import ClaimLost
-from inventory.orders import CONFIRMED
-from inventory.refusals import InUse, Unknown
-from scheduler.cli.base import read, table, write
+from inventory.claims import claims, existing
+from inventory.claims.types import CONFIRMED, ClaimLost
+from inventory.errors import InUse, NotFound
+from inventory.queries import host_queries
+from scheduler.cli.arguments import add_flag
+from scheduler.cli.base import ListCommand, list_rows
 
 COLUMNS = {
     "instance_uuid": "Instance",
@@ -26,58 +27,50 @@ COLUMNS = {
 }
 
 
-class ClaimList(Lister):  # type: ignore[misc]  # cliff has no types
-    """List what schedulers hold for instances that nobody has seen yet, the oldest first."""
+class ClaimList(ListCommand):
+    """List the claims for instances that no agent has reported yet, the oldest first."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", help="Only the claims on this host.")
-        parser.add_argument("--instance", metavar="UUID", help="Only those for this instance.")
-        parser.add_argument(
-            "--all", action="store_true", help="Also those whose instances were seen."
-        )
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--host", help="Host of the claims to list.")
+        parser.add_argument("--instance", metavar="UUID", help="Instance of the claims to list.")
+        add_flag(parser, "--all", "List the claims of reported instances, too.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.host, parsed_args.instance, parsed_args.all)
-        return _shown(read(self.app, _listed, *asked))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            host = args.host
+            if host is not None:
+                host = host_queries.spelled_host(connection, host)
+            return existing.listed(connection, host, args.instance, args.all)
+
+        return _list_claims(self.read(found))
 
 
-class ClaimRelease(Lister):  # type: ignore[misc]  # cliff has no types
-    """Give back what is held for instances that will not come, before their leases end.
+class ClaimRelease(ListCommand):
+    """Release the claims for instances that will not be built, before their leases end.
 
-    What an instance that was seen takes is not held by its claim, and stays.
+    The usage of an instance that an agent has reported does not come from its claim, and stays.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("instance", nargs="+", help="UUID, as claim list shows it.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        help_text = "UUID of the instance, as 'claim list' shows it."
+        parser.add_argument("instance", nargs="+", help=help_text)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        found: list[dict[str, Any]] = []
-        for uuid in parsed_args.instance:
-            held = read(self.app, allocations.listed, None, uuid, True)
-            if not held:
-                raise Unknown(f"nothing is claimed for instance {uuid!r}; see 'claim list'")
-            found += [row for row in held if row["state"] != CONFIRMED]
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        released: list[dict[str, Any]] = []
+        for uuid in args.instance:
+            found = self.read(existing.listed, None, uuid, True)
+            if not found:
+                raise NotFound(f"instance {uuid!r} has no claim; see 'claim list'")
+            released += [row for row in found if row["state"] != CONFIRMED]
         try:
-            write(self.app, claims.release, parsed_args.instance)
+            self.write(claims.release, args.instance)
         except ClaimLost:
             raise InUse("a claim was confirmed or has ended just now; try again") from None
-        return _shown(found)
+        return _list_claims(released)
 
 
-def _listed(
-    connection: sa.Connection, host: str | None, uuid: str | None, confirmed: bool
-) -> list[dict[str, Any]]:
-    if host is not None:
-        host = known_names.host(connection, host)
-    return allocations.listed(connection, host, uuid, confirmed)
-
-
-def _shown(rows: list[dict[str, Any]]) -> tuple[Any, Any]:
+def _list_claims(rows: Iterable[dict[str, Any]]) -> tuple[Any, Any]:
     times = ("created_at", "expires_at")
-    return table(
+    return list_rows(
         COLUMNS, [row | {name: row[name] and str(row[name])[:19] for name in times} for row in rows]
     )

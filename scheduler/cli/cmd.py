@@ -7,7 +7,7 @@ library: the concurrency backend has to be chosen before.
 import os
 import sys
 
-from conf import process
+from conf.daemon import process
 
 PROGRAM = "berthmaster"
 

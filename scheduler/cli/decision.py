@@ -1,164 +1,226 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that list, show and save kept decisions. They work on the database."""
+"""Commands that find, list, show and save the decisions that schedulers keep in the database."""
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import sqlalchemy as sa
-from cliff.command import Command
-from cliff.lister import Lister
 
 from inventory import decisions
-from inventory.refusals import OperationRefused
-from scheduler.cli import explanation
-from scheduler.cli.base import read, table, whole
-from scheduler.cli.heading import heading
-from scheduler.cli.kept import HEADS, MOST, add_decision, find, head
-from scheduler.cli.telling import Table, TellingCommand
-from scheduler.course import OUTCOMES, REPEATED
-from scheduler.decision.outcome import Decision
-from scheduler.keeping.recalled import Lost, to_file
-from scheduler.rpc.json_values import json_value
+from inventory.errors import NotFound, OperationRefused
+from scheduler.cli.arguments import whole_number
+from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows
+from scheduler.cli.format_decision import filters_table, format_heading, placements_table
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver
+from scheduler.history.saved_decision import (
+    DecisionIncomplete,
+    SavedDecision,
+    from_database,
+    write_file,
+)
+from scheduler.plugins import PluginError
+from scheduler.request_trace import OUTCOMES, REPEATED
+from scheduler.wire.to_json import json_value
 
+# Seconds to wait for a decision: schedulers write once a second.
+WRITE_TIMEOUT = 2.0
+# The most decisions of one instance or request that are read, the newest first.
+MAX_FOUND = 1000
+COLUMNS = {
+    "id": "Number",
+    "decided_at": "Decided At",
+    "outcome": "Outcome",
+    "instances": "Instances",
+    "hosts": "Hosts",
+    "request_id": "Request",
+    "project_id": "Project",
+    "milliseconds": "ms",
+    "conflicts": "Conflicts",
+    "scheduler": "Scheduler",
+}
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class DecisionList(Lister):  # type: ignore[misc]  # cliff has no types
-    """List decisions that schedulers have made, the newest first."""
+class DecisionList(ListCommand):
+    """List the decisions of the schedulers, the newest first."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
-            "--limit", type=_limit, default=50, metavar="N", help="How many at most (50)."
+            "--limit",
+            type=lambda text: whole_number(text, 1, decisions.MAX_LISTED),
+            default=50,
+            metavar="N",
+            help="Maximum number of decisions to list (default: 50).",
         )
         parser.add_argument(
             "--outcome",
-            # They are not kept, see inventory.decisions.
+            # Repeated answers are not saved, see inventory.decisions.
             choices=[each for each in OUTCOMES if each != REPEATED],
-            help="Only requests that ended so, refused for example.",
+            help="Outcome of the decisions to list, such as refused.",
         )
-        parser.add_argument("--project", metavar="ID", help="Only those of a project.")
+        parser.add_argument("--project", metavar="ID", help="Project of the decisions to list.")
         parser.add_argument(
             "--request",
             metavar="ID",
-            help="Only those of a request, or for an instance whose UUID this is.",
+            help="Id of the request, or UUID of an instance, whose decisions to list.",
         )
         parser.add_argument(
             "--since",
-            type=_moment,
-            metavar="MOMENT",
-            help="Only decisions from then on: a time ago, such as 30m, 1h or 2d, or a moment, such"
-            " as 2026-11-22 or 2026-11-22T03:40, in UTC unless it ends with another time zone,"
-            " +02:00 for example.",
+            type=_time,
+            metavar="TIME",
+            help="Earliest time of the decisions to list: an age, such as 30m, 1h or 2d, or a UTC"
+            " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
         )
-        return parser
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return table(HEADS, [head(row) for row in read(self.app, _listed, parsed_args)])
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(COLUMNS, map(row_document, self.read(_listed, args)))
 
 
-class DecisionShow(TellingCommand):
-    """Show a decision as it was kept: what was asked, and what came of it.
+class DecisionShow(ReportCommand):
+    """Show a saved decision: the request, the filters and the chosen hosts.
 
-    Why it came so, host by host, is what explain says.
+    'explain' shows the reasons, host by host.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         add_decision(parser)
-        return parser
 
-    def take_action(self, parsed_args: Any) -> None:
-        recalled, rows = find(self.app, parsed_args.decision)
-        document = head(rows[0]) | {"record": json_value(recalled.record)}
-        decision = recalled.record.decision
-        story: list[str | Table] = [*heading(recalled)]
-        story += [survivors(decision), _placements(decision)]
-        self.tell(parsed_args, story, document)
+    def take_action(self, args: Any) -> None:
+        saved, rows = find_decision(self, args.decision)
+        decision = saved.record.decision
+        sections: list[str | Table] = [
+            *format_heading(saved),
+            decision_filters(decision),
+            placements_table("Placed", json_value(decision.placements)),
+        ]
+        document = row_document(rows[0]) | {"record": json_value(saved.record)}
+        self.report(args, sections, document)
 
 
-class DecisionSave(Command):  # type: ignore[misc]  # cliff has no types
-    """Save a decision with the hosts that it was made on, to be made again anywhere else.
+class DecisionSave(BaseCommand):
+    """Save a decision and its hosts to a file, from which it can be made again on any machine.
 
     The file has the request and all hosts as they were. It has no passwords.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         add_decision(parser)
-        parser.add_argument("file", type=Path, help="What to write; it must not exist yet.")
-        return parser
+        parser.add_argument("file", type=Path, help="File to write, which must not exist.")
 
-    def take_action(self, parsed_args: Any) -> None:
-        path: Path = parsed_args.file
+    def take_action(self, args: Any) -> None:
+        path: Path = args.file
         try:
             if path.exists():
                 raise OperationRefused(f"{path} exists already: choose another name")
-            recalled, _ = find(self.app, parsed_args.decision)
-            to_file(recalled, path)
-        except Lost as error:
+            saved, _ = find_decision(self, args.decision)
+            write_file(path, saved)
+        except DecisionIncomplete as error:
             raise OperationRefused(f"the decision cannot be saved: {error}") from None
         except OSError as error:
             raise OperationRefused(f"cannot write {path}: {error.strerror}") from None
-        self.app.stdout.write(f"Saved decision {recalled.number} to {path}\n")
+        self.app.stdout.write(f"Saved decision {saved.number} to {path}\n")
 
 
-def survivors(decision: Decision) -> Table:
-    """Return how many hosts were left after each filter, for the refused instance or the first."""
+def add_decision(parser: Any) -> None:
+    """Add the argument that names a decision."""
+    parser.add_argument(
+        "decision",
+        metavar="ID",
+        help="Number of the decision, as 'decision list' shows it; or UUID of an instance or id of"
+        " a request, for the newest decision about it.",
+    )
+
+
+def find_decision(command: BaseCommand, text: str) -> tuple[SavedDecision, Sequence[Any]]:
+    """Return the newest decision that a text names, and the rows of all of them.
+
+    Schedulers write a decision and its hosts a little later than they make it, so this waits for
+    both; a number is only known once it is written. Raise NotFound, and DecisionIncomplete for a
+    decision that cannot be read.
+    """
+    until = monotonic() + WRITE_TIMEOUT
+    while True:
+        found = command.read(_find, text)
+        is_late = monotonic() > until
+        if found is not None and (found[0].hosts is not None or is_late):
+            return found
+        if is_late or (found is None and text.isdecimal()):
+            raise NotFound(
+                f"no decision is saved for {text!r}. Decisions are saved for [decisions] max_age,"
+                " up to max_number of them, unless [decisions] keep is off. See 'decision list'"
+            )
+        sleep(WRITE_TIMEOUT / 4)
+
+
+def _find(connection: sa.Connection, text: str) -> tuple[SavedDecision, Sequence[Any]] | None:
+    rows = decisions.find(connection, text, MAX_FOUND)
+    return (from_database(connection, rows[0]), rows) if rows else None
+
+
+@contextmanager
+def original_driver(saved: SavedDecision) -> Iterator[BaseDriver]:
+    """Yield the driver that made a decision; raise OperationRefused if it cannot be loaded."""
+    with ExitStack() as stack:
+        try:
+            driver = stack.enter_context(saved.deciding())
+        except (PluginError, ValueError) as error:
+            raise OperationRefused(
+                f"the decision cannot be made again with the plug-ins installed here: {error}"
+            ) from None
+        yield driver
+
+
+def row_document(row: Any) -> dict[str, Any]:
+    """Return the columns of a saved decision as JSON has them."""
+    time = row.decided_at
+    return {name: getattr(row, name) for name in COLUMNS} | {
+        "decided_at": time and time.isoformat(sep=" ", timespec="milliseconds"),
+        "milliseconds": round(row.milliseconds, 3),
+    }
+
+
+def decision_filters(decision: Decision) -> Table:
+    """Return how many hosts each filter left, for the refused instance or the first one."""
     shortage, placed = decision.shortage, decision.placements
     steps = shortage.steps if shortage else placed[0].steps if placed else ()
-    return explanation.survivors({"steps": json_value(steps)})
+    return filters_table(json_value(steps))
 
 
-def _listed(connection: sa.Connection, asked: Any) -> Sequence[Any]:
-    if asked.request is None:
-        return decisions.listed(connection, asked.limit, asked.outcome, asked.project, asked.since)
-    rows = decisions.find(connection, asked.request, MOST)
+def _listed(connection: sa.Connection, args: Any) -> Sequence[Any]:
+    limit, outcome, project = args.limit, args.outcome, args.project
+    request, since = args.request, args.since
+    if request is None:
+        return decisions.listed(connection, limit, outcome, project, since)
     found = [
         row
-        for row in rows
-        if asked.outcome in (None, row.outcome)
-        and asked.project in (None, row.project_id)
-        and (asked.since is None or row.decided_at >= asked.since)
+        for row in decisions.find(connection, request, MAX_FOUND)
+        if outcome in (None, row.outcome)
+        and project in (None, row.project_id)
+        and (since is None or row.decided_at >= since)
     ]
-    return found[: asked.limit]
+    return found[:limit]
 
 
-def _limit(text: str) -> int:
-    return whole(text, 1, decisions.MOST_LISTED)
-
-
-def _moment(text: str) -> datetime:
-    """Return a moment in UTC without its zone, as the database has it."""
-    ago = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
+def _time(text: str) -> datetime:
+    """Return a time in UTC without its zone, as the database has it."""
+    age = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     try:
-        if ago:
-            found = datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if age:
+            found = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         else:
             found = datetime.fromisoformat(text)
         return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-    # Some moments are before or after all years.
+    # Some times are before or after all years.
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a time ago, such as 30m, 1h or 2d, nor a moment, such as"
-            " 2026-11-22 or 2026-11-22T03:40"
+            f"{text!r} is neither an age, such as 30m, 1h or 2d, nor a time, such as 2026-11-22 or"
+            " 2026-11-22T03:40"
         ) from None
-
-
-def _placements(decision: Decision) -> Table:
-    rows = [
-        (
-            each.instance_uuid or "",
-            each.chosen.host,
-            each.chosen.nodename,
-            f"{each.chosen.weight + 0.0:.3f}",
-            ", ".join(other.host for other in each.alternates),
-        )
-        for each in decision.placements
-    ]
-    return Table("Placed", ("Instance", "Host", "Node", "Weight", "Alternates"), rows)

@@ -1,130 +1,133 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that shows the whole of it on this machine: agent, scheduler and caller."""
+"""The command that demonstrates an agent, a scheduler and a caller on this machine."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from cliff.command import Command
 from oslo_config import cfg
 
 from compute_agent import host_memory, identity
 from compute_agent.service import AgentService
-from compute_agent.virt import loading as drivers
+from compute_agent.virt import driver_loading
 from compute_agent.virt.fake import FakeDriver
 from conf import loading
-from conf.systemd import Notifier
+from conf.daemon.systemd import Notifier
 from inventory import compute_nodes, migrations
 from inventory.engine import Database, open_database
-from scheduler.cli import demo_report
-from scheduler.cli.base import conf_of
-from scheduler.decision.explaining import Extent
-from scheduler.objects.flavor import Flavor
+from scheduler.analysis.explain import Extent
+from scheduler.cli.base import BaseCommand, Table, print_report
+from scheduler.cli.format_decision import format_explanation, selection_limits
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.codec import SelectArguments
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.objects.selection import Selection
+from scheduler.select_destinations import Destinations
 from scheduler.service import SchedulerService
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from scheduler.wire.to_json import json_value
 
 SYSTEM = "qemu:///system"
 TEST = "test:///default"
-# A libvirt that has not said hello by then is not waited for.
-HELLO = 4.0
-FIRST_AUDIT = 120.0
+# Seconds.
+LIBVIRT_TIMEOUT = 4.0
+AUDIT_TIMEOUT = 120.0
 MEMINFO = Path("/proc/meminfo")
 INSTANCES = 3
 MEMORY_MB = 512
 # Two made-up hosts beside this machine, so that there is something to choose from.
 NEIGHBOURS = {"hosts": 2, "vcpus": 8, "memory_mb": 8192, "local_gb": 100}
+COLUMNS = {
+    "host": "host",
+    "hypervisor_type": "hypervisor",
+    "vcpus_used": "vCPUs used",
+    "vcpus_total": "vCPUs",
+    "free_ram_mb": "memory MB free",
+    "total_usable_ram_mb": "memory MB",
+    "free_disk_mb": "disk MB free",
+    "num_instances": "instances",
+}
+CALLER = RequestContext(is_admin=True)
+Print = Callable[..., None]
 
 
-class Demo(Command):  # type: ignore[misc]  # cliff has no types
+class Demo(BaseCommand):
     """Place instances on this machine, in one process and without a broker or database server.
 
-    The agent polls this machine's libvirt when one answers within seconds, libvirt's own imaginary
-    host otherwise, and the real /proc/meminfo. Nothing is left behind and no instance is started.
+    The agent polls this machine's libvirt if one answers within seconds, else libvirt's own
+    simulated host, and the real /proc/meminfo. No instance is started and no file is left behind.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
-            "--connection-uri", help="libvirt to poll instead of the one that would be chosen."
+            "--connection-uri",
+            help="URI of the libvirt to poll (default: this machine's, if it answers).",
         )
-        return parser
 
-    def take_action(self, parsed_args: Any) -> int:
-        report = demo_report.Report(self.app.stdout)
-        conf = conf_of(self.app)
+    def take_action(self, args: Any) -> int:
         with TemporaryDirectory(prefix="berthmaster-demo-") as directory:
-            settings = _settings(parsed_args.connection_uri, report)
-            _configure(conf, Path(directory), settings)
+            settings = _settings(args.connection_uri, self._print)
+            _configure(self.conf, Path(directory), settings)
             memory = host_memory.host_memory(host_memory.parse_meminfo(MEMINFO.read_text()), 0)
-            report.say(f"/proc/meminfo: {memory.total_mb} MB of memory, {memory.used_mb} MB used.")
-            with _running(conf, report) as (scheduler, client):
-                return _walk(scheduler, client, report)
+            self._print(f"/proc/meminfo: {memory.total_mb} MB of memory, {memory.used_mb} MB used.")
+            with _running(self.conf, self._print) as (scheduler, client):
+                return _place(scheduler, client, self._print)
+
+    def _print(self, *sections: str | Table) -> None:
+        print_report(sections, self.app.stdout)
+        self.app.stdout.flush()
 
 
-def _settings(uri: str | None, report: demo_report.Report) -> dict[str, str]:
-    """Return which driver to use and how, and say why."""
-    hello = None if uri else _within(HELLO, _greet)
-    if uri or hello:
-        report.say(f"Polling {uri or SYSTEM}.")
-        return {"uri": uri or SYSTEM}
-    if hello is None:
+def _settings(uri: str | None, show: Print) -> list[str]:
+    """Return the lines of a configuration for the libvirt to poll, and show the reason."""
+    if uri or _libvirt_answers():
+        show(f"Polling {uri or SYSTEM}.")
+        return ["[libvirt]", f"connection_uri = {uri or SYSTEM}"]
+    show(f"No libvirt answers at {SYSTEM}; polling {TEST}, libvirt's own simulated host.")
+    show("Its one guest is larger than the host itself, so memory is overcommitted fourfold.")
+    return ["ram_allocation_ratio = 4.0", "[libvirt]", f"connection_uri = {TEST}"]
+
+
+def _libvirt_answers() -> bool:
+    """Return whether this machine's libvirt answers in time."""
+    try:
+        import libvirt
+    except ImportError:
         raise RuntimeError(
             "libvirt-python is not installed: install berthmaster[libvirt], for which pkg-config,"
             " a C compiler and libvirt's headers (libvirt-dev) are needed"
-        )
-    report.say(f"No libvirt answers at {SYSTEM}; polling {TEST}, libvirt's own imaginary host.")
-    report.say("Its one guest is larger than it is itself, so memory is over-committed fourfold.")
-    return {"uri": TEST, "ram_allocation_ratio": "4.0"}
-
-
-def _greet() -> bool:
-    import libvirt
-
-    libvirt.registerErrorHandler(lambda *_: None, None)
-    try:
-        libvirt.openReadOnly(SYSTEM).getHostname()
-    except libvirt.libvirtError:
-        return False
-    return True
-
-
-def _within(seconds: float, question: Callable[[], bool]) -> bool | None:
-    """Return the answer to a question, False after that time, None where it cannot be asked."""
-    answers: list[bool | None] = []
+        ) from None
+    answered = threading.Event()
 
     def ask() -> None:
-        try:
-            answers.append(question())
-        except ImportError:
-            answers.append(None)
+        with suppress(libvirt.libvirtError):
+            libvirt.openReadOnly(SYSTEM).getHostname()
+            answered.set()
 
+    libvirt.registerErrorHandler(lambda *_: None, None)
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(seconds)
-    return answers[0] if answers else False
+    thread.join(LIBVIRT_TIMEOUT)
+    return answered.is_set()
 
 
-def _configure(conf: cfg.ConfigOpts, directory: Path, settings: dict[str, str]) -> None:
+def _configure(conf: cfg.ConfigOpts, directory: Path, settings: list[str]) -> None:
     """Write a configuration as an operator would, and read it."""
-    uri = settings.pop("uri")
     lines = [
         "[DEFAULT]",
         f"state_path = {directory}",
         "transport_url = kombu+memory:///",
-        *(f"{name} = {value}" for name, value in settings.items()),
-        "[libvirt]",
-        f"connection_uri = {uri}",
+        *settings,
         "[fake]",
         *(f"{name} = {value}" for name, value in NEIGHBOURS.items()),
     ]
@@ -135,70 +138,83 @@ def _configure(conf: cfg.ConfigOpts, directory: Path, settings: dict[str, str]) 
 
 @contextmanager
 def _running(
-    conf: cfg.ConfigOpts, report: demo_report.Report
+    conf: cfg.ConfigOpts, show: Print
 ) -> Iterator[tuple[SchedulerService, SchedulerClient]]:
-    """Yield a scheduler that knows this machine, and a client that reaches it."""
-    database = open_database(conf)
-    migrations.sync(database)
-    driver = drivers.load(conf)
-    identity.establish(conf, database, driver)
-    agents = [AgentService(conf, each, Notifier({})) for each in (driver, FakeDriver(conf))]
-    scheduler = SchedulerService(conf, Notifier({}))
-    client = None
-    try:
-        for agent in agents:
+    """Yield a scheduler that knows this machine, and a client of it."""
+    with ExitStack() as stack:
+        database = stack.enter_context(closing(open_database(conf)))
+        migrations.sync(database)
+        driver = driver_loading.load(conf)
+        identity.establish(conf, database, driver)
+        for each in (driver, FakeDriver(conf)):
+            agent = AgentService(conf, each, Notifier({}))
+            stack.callback(agent.stop)
             agent.start()
-        _await_audits(database, 1 + NEIGHBOURS["hosts"], report)
+        _wait_for_audits(database, 1 + NEIGHBOURS["hosts"], show)
+        scheduler = SchedulerService(conf, Notifier({}))
+        stack.callback(scheduler.stop)
         scheduler.start()
-        client = SchedulerClient(conf)
-        yield scheduler, client
-    finally:
-        if client:
-            client.close()
-        scheduler.stop()
-        for agent in agents:
-            agent.stop()
-        database.close()
+        yield scheduler, stack.enter_context(closing(SchedulerClient(conf)))
 
 
-def _await_audits(database: Database, hosts: int, report: demo_report.Report) -> None:
-    began = time.monotonic()
-    with report.progress("Waiting for the agents' first audits"):
-        while len(database.read(compute_nodes.all_live)) < hosts:
-            if time.monotonic() - began > FIRST_AUDIT:
-                raise RuntimeError(f"not all hosts have reported within {FIRST_AUDIT:.0f} s")
-            time.sleep(0.1)
+def _wait_for_audits(database: Database, hosts: int, show: Print) -> None:
+    show("Waiting for the first audits of the agents ...")
+    deadline = time.monotonic() + AUDIT_TIMEOUT
+    while len(database.read(compute_nodes.all_live)) < hosts:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not all hosts have reported within {AUDIT_TIMEOUT:.0f} s")
+        time.sleep(0.1)
 
 
-def _walk(scheduler: SchedulerService, client: SchedulerClient, report: demo_report.Report) -> int:
+def _place(scheduler: SchedulerService, client: SchedulerClient, show: Print) -> int:
     """Make a request that fits and one that cannot; return the exit status."""
-    destinations, caller = scheduler.destinations, RequestContext(is_admin=True)
-    with destinations.view.current() as hosts:
-        report.hosts("The hosts, as their agents see them", hosts)
+    destinations = scheduler.destinations
+    with destinations.host_cache.current() as hosts:
+        show(_hosts("The hosts, as their agents report them", hosts))
         largest = int(hosts.total_usable_ram_mb.max())
     uuids = [str(uuid4()) for _ in range(INSTANCES)]
     fits = SelectArguments(_spec(MEMORY_MB, uuids), [*uuids])
-    report.request("A request", fits)
-    _, explained = destinations.rehearse(fits, caller)
-    report.explained(explained)
-    answer = client.select_destinations(caller, fits.spec, uuids)
-    report.answer("The answer that the caller got over RPC", uuids, answer)
-    with destinations.view.current() as hosts:
-        report.hosts("The hosts, after these instances were taken off them", hosts)
+    show(*_explained("A request", fits, destinations))
+    answer = client.select_destinations(CALLER, fits.spec, uuids)
+    show(_answer("The answer that the caller got over RPC", uuids, answer))
+    with destinations.host_cache.current() as hosts:
+        show(_hosts("The hosts, after these instances have consumed their resources", hosts))
 
-    too_much = SelectArguments(_spec(2 * largest, uuids[:1]), [uuids[0]])
-    report.request("A request that cannot fit", too_much)
-    _, explained = destinations.rehearse(too_much, caller, Extent(near=3))
-    report.explained(explained)
+    too_large = SelectArguments(_spec(2 * largest, uuids[:1]), [uuids[0]])
+    show(*_explained("A request that cannot fit", too_large, destinations, near=3))
     try:
-        client.select_destinations(caller, too_much.spec, uuids[:1])
+        client.select_destinations(CALLER, too_large.spec, uuids[:1])
     except NoValidHost as error:
-        report.say(f"The caller gets: NoValidHost: {error}")
+        show(f"The caller gets: NoValidHost: {error}")
         return 0
-    report.say("That request was placed, which is wrong.")
+    show("That request was placed, which is wrong.")
     return 1
 
 
 def _spec(memory_mb: int, uuids: list[str]) -> RequestSpec:
     flavor = Flavor(name="demo", vcpus=1, memory_mb=memory_mb, root_gb=1)
     return RequestSpec(flavor=flavor, instance_uuid=uuids[0], num_instances=len(uuids))
+
+
+def _hosts(title: str, hosts: HostTable) -> Table:
+    rows = [[hosts.get(row, name) for name in COLUMNS] for row in sorted(hosts.rows())]
+    return Table(title, list(COLUMNS.values()), rows)
+
+
+def _explained(
+    title: str, arguments: SelectArguments, destinations: Destinations, near: int = 0
+) -> Iterator[Table]:
+    """Yield a request, and what would be decided about it and why."""
+    spec = arguments.spec
+    row = (len(arguments.instance_uuids), spec.vcpus, spec.memory_mb, spec.root_gb)
+    yield Table(title, ("instances", "vCPUs each", "memory MB each", "disk GB each"), [row])
+    _, explanation = destinations.rehearse(arguments, CALLER, Extent(near=near))
+    yield from format_explanation(json_value(explanation))
+
+
+def _answer(title: str, uuids: Sequence[str], answer: Sequence[Sequence[Selection]]) -> Table:
+    rows = []
+    for uuid, (chosen, *_) in zip(uuids, answer, strict=True):
+        limits = " ".join(f"{name}={limit:g}" for name, limit in selection_limits(chosen).items())
+        rows.append((uuid, chosen.service_host, chosen.nodename, limits))
+    return Table(title, ("instance", "host", "node", "limits"), rows)

@@ -1,20 +1,32 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that says whether hosts can be emptied, and where their instances would go."""
+"""The command that checks whether hosts can be emptied, and where their instances would go."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from scheduler.cli import leaving
-from scheduler.cli.base import conf_of, limit_of
-from scheduler.cli.current_hosts import NOT_SEEN, current_hosts, progress
-from scheduler.cli.leaving import Known
-from scheduler.cli.telling import Table, TellingCommand
-from scheduler.decision.draining import Move, drained
-from scheduler.objects.flavor import Flavor
+import sqlalchemy as sa
+
+from inventory import instances, server_groups, services
+from inventory.claims import existing
+from inventory.errors import NotFound, nearest
+from scheduler.analysis.drain import (
+    SIZE,
+    InstanceRequest,
+    InstanceRows,
+    Move,
+    instances_to_move,
+    keep_zone,
+    plan_drain,
+)
+from scheduler.cli.arguments import add_flag, add_host
+from scheduler.cli.base import ReportCommand, Table
+from scheduler.cli.live_table import NOT_SEEN, LiveHosts, live_hosts, progress
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 
 COLUMNS = ("Instance", "From", "vCPUs", "Memory MB", "Disk MB", "To", "Decided By", "Notes")
-NEAREST = ("Instance", "Nearest Host", "Filter", "Reason")
 FITS, TOGETHER = "fits", "only together"
 EVACUATED = "only by evacuation"
 NO_LIVE_MIGRATION = (
@@ -22,88 +34,112 @@ NO_LIVE_MIGRATION = (
     " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
 )
 UNKNOWN = (
-    "Nothing is known of the extra specs of flavors, of scheduler hints, nor of the zone that was"
-    " asked for. An instance without claimed NUMA cells or PCI devices is taken to need none."
+    "Extra specs of flavors, scheduler hints and the requested zone are not known. An instance"
+    " without claimed NUMA cells or PCI devices is assumed to need none."
 )
 
 
-class DrainCheck(TellingCommand):
-    __doc__ = f"""Say whether hosts can be emptied, and where each of their instances would go.
+class DrainCheck(ReportCommand):
+    __doc__ = f"""Check whether hosts can be emptied, and where each of their instances would go.
 
-    Decided for the largest instance first, by memory, vCPUs and disk: it fits on the fewest hosts.
-    Each takes its room, so that the next one does not find it, and none goes to a host that is to
-    be emptied as well. The exit status is 0 if there is a place for all of them, to which a request
-    can take each by itself, else 1. {NO_LIVE_MIGRATION} {UNKNOWN}
+    Instances are decided one by one, the largest first, by memory, vCPUs and disk: it fits on the
+    fewest hosts. Each takes its resources from those after it, and none goes to a host that is to
+    be emptied as well. The exit status is 0 if there is a host for every instance, and a request
+    can move each of them by itself, else 1. {NO_LIVE_MIGRATION} {UNKNOWN}
     {NOT_SEEN}
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", nargs="+", help="Name of a host, as host list shows it.")
-        parser.add_argument(
-            "--keep-zone",
-            action="store_true",
-            help="Let every instance stay in the availability zone that its host is in.",
-        )
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser, nargs="+")
+        what = "Keep every instance in the availability zone of its host."
+        add_flag(parser, "--keep-zone", what)
 
-    def take_action(self, parsed_args: Any) -> int:
-        with current_hosts(self.app) as hosts:
-            # Whom extra specs are not known of, nobody asks how far hosts are to be trusted.
-            table = hosts.table(RequestSpec(Flavor(0, 0, 0)))
-            rows = leaving.rows_of(table, parsed_args.host)
-            names = sorted({table.get(row, "host") for row in rows})
-            down = leaving.hosts_down(hosts, names, limit_of(self.app))
-            known = leaving.known(hosts, table, rows)
-            if parsed_args.keep_zone:
-                leaving.keep_zone(table, known, conf_of(self.app).default_availability_zone)
-            with progress(self.app, f"of {len(known)} instances decided") as tell:
-                going = [each.leaving for each in known if each.leaving]
-                found = drained(table, going, names, hosts.means(tell))
-            warnings = list(table.warnings)
-        moves = {each.leaving.uuid: each for each in found}
-        for each in known:
-            if each.leaving and each.host in down:
+    def take_action(self, args: Any) -> int:
+        with live_hosts(self.app) as live:
+            document = self._check(live, args)
+        self.report(args, _sections(document), document)
+        return 0 if document["fits"] else 1
+
+    def _check(self, live: LiveHosts, args: Any) -> dict[str, Any]:
+        # Without extra specs, no instance asks how far its host is to be trusted.
+        table = live.table(RequestSpec(Flavor(0, 0, 0)))
+        rows = _rows_of(table, args.host)
+        names = sorted({table.get(row, "host") for row in rows})
+        ids = [table.get(row, "node_id") for row in rows]
+        agents = live.database.read(lambda c: services.all_live(c, services.COMPUTE[0]))
+        up = {row.host for row in agents if services.is_up(row, self.liveness_limit)}
+        stored = live.database.read(lambda connection: _instance_rows(connection, names, ids))
+        found = list(instances_to_move(table, rows, stored))
+        if args.keep_zone:
+            keep_zone(table, found, self.default_zone)
+        with progress(self.app, f"of {len(found)} instances decided") as show:
+            going = [each.spec for each in found if each.spec]
+            moves = plan_drain(table, going, names, live.simulator(show))
+        for each in found:
+            if each.spec and each.host not in up:
                 each.notes.append(EVACUATED)
-        documents = [_document(each, moves.get(each.uuid)) for each in _in_order(known, moves)]
-        fits = all(each["status"] == FITS for each in documents)
-        document = {
+        documents = _documents(found, {each.spec.instance_uuid: each for each in moves})
+        return {
             "hosts": names,
-            "down": down,
-            "fits": fits,
+            "down": [name for name in names if name not in up],
+            "fits": all(each["status"] == FITS for each in documents),
             "instances": documents,
             "unknown": UNKNOWN,
-            "warnings": warnings,
+            "warnings": list(table.warnings),
         }
-        self.tell(parsed_args, _story(document), document)
-        return 0 if fits else 1
 
 
-def _in_order(known: list[Known], moves: dict[str, Move]) -> list[Known]:
-    """Return instances in the order in which they were decided, others last."""
-    order = {uuid: place for place, uuid in enumerate(moves)}
-    return sorted(known, key=lambda each: (order.get(each.uuid, len(order)), each.uuid))
+def _rows_of(hosts: HostTable, names: Collection[str]) -> list[int]:
+    """Return the rows of hosts by name in any letter case; raise NotFound with similar names."""
+    known = {hosts.get(row, "host") for row in hosts.rows()}
+    found: set[int] = set()
+    for name in names:
+        rows = hosts.rows_of_host(name) or hosts.rows_of_host(name, any_case=True)
+        found.update(rows)
+        if not rows:
+            hint = nearest(name, known, "see 'host list'")
+            raise NotFound(f"no host {name!r} has reported; {hint}")
+    return sorted(found)
 
 
-def _document(known: Known, move: Move | None) -> dict[str, Any]:
-    spec = known.leaving.spec if known.leaving else None
+def _instance_rows(
+    connection: sa.Connection, hosts: Collection[str], node_ids: Collection[int]
+) -> InstanceRows:
+    """Return what the database has about the instances on hosts and nodes."""
+    found = {row.uuid: row for row in instances.of_hosts(connection, hosts)}
+    claimed, _ = existing.on_nodes(connection, node_ids)
+    claims = {(row.instance_uuid, row.compute_node_id): row for row in claimed}
+    uuids = found.keys() | {uuid for uuid, _ in claims}
+    groups = server_groups.of_instances(connection, uuids)
+    return InstanceRows(found, claims, groups, existing.states(connection, uuids))
+
+
+def _documents(
+    found: Iterable[InstanceRequest], moves: dict[str | None, Move]
+) -> list[dict[str, Any]]:
+    """Return the instances in the order in which they were decided, others last."""
+    order = {uuid: number for number, uuid in enumerate(moves)}
+    ordered = sorted(found, key=lambda each: (order.get(each.uuid, len(order)), each.uuid))
+    return [_document(each, moves.get(each.uuid)) for each in ordered]
+
+
+def _document(found: InstanceRequest, move: Move | None) -> dict[str, Any]:
     target = move.target if move else None
-    notes = [*known.notes]
-    if known.already:
-        notes.append("is there, or on its way there, already")
+    notes, status = [*found.notes], FITS if found.new_host or target else "does not fit"
+    if found.new_host:
+        notes.append("already on this host, or claimed for it")
     if move and move.only_together:
         notes.append("a request to move it alone is refused while other members stay")
+        status = TOGETHER
     return {
-        "instance": known.uuid,
-        "from": known.host,
-        "from_node": known.node,
-        "vcpus": spec.vcpus if spec else None,
-        "memory_mb": spec.memory_mb if spec else None,
-        "disk_mb": spec.disk_mb if spec else None,
-        "to": target.host if target else known.already,
+        "instance": found.uuid,
+        "from": found.host,
+        "from_node": found.node,
+        **{name: getattr(found.spec, name, None) for name in ("vcpus", "memory_mb", "disk_mb")},
+        "to": target.host if target else found.new_host,
         "to_node": target.nodename if target else None,
-        "status": _status(known, move),
-        "decided_by": known.decided_by,
+        "status": status,
+        "decided_by": found.decided_by,
         "notes": notes,
         "limits": dict(move.limits) if move else {},
         "nearest": [
@@ -113,53 +149,44 @@ def _document(known: Known, move: Move | None) -> dict[str, Any]:
     }
 
 
-def _status(known: Known, move: Move | None) -> str:
-    if move and move.only_together:
-        return TOGETHER
-    return FITS if known.already or (move and move.target) else "does not fit"
-
-
-def _story(document: dict[str, Any]) -> list[str | Table]:
+def _sections(document: dict[str, Any]) -> list[str | Table]:
     found = document["instances"]
     left = [each for each in found if not each["to"]]
     names = ", ".join(document["hosts"])
     if not found:
         return [f"{names}: no instances to move"]
-    bound = sum(each["status"] == TOGETHER for each in found)
-    verdict = f"{len(left)} of them cannot go" if left else "all of them can go"
-    verdict += f", {bound} only together with others" if bound else ""
+    together = sum(each["status"] == TOGETHER for each in found)
     evacuated = sum(EVACUATED in each["notes"] for each in found)
+    verdict = f"{len(left)} of them cannot go" if left else "all of them can go"
+    verdict += f", {together} only together with others" if together else ""
     verdict += f", {evacuated} {EVACUATED}" if evacuated else ""
-    story: list[str | Table] = [f"{names}: {len(found)} instances, {verdict}"]
+    sections: list[str | Table] = [f"{names}: {len(found)} instances, {verdict}"]
     if evacuated:
-        story.append(f"Down: {', '.join(document['down'])}. {NO_LIVE_MIGRATION}")
-    story.append(UNKNOWN)
-    story.append(Table("", COLUMNS, [_row(each) for each in found]))
-    story += [
-        f"{each['instance']}: hosts by the first filter that refuses it: "
-        + (", ".join(f"{name} {count}" for name, count in each["limits"].items()) or "no hosts")
-        for each in left
-    ]
+        sections.append(f"Down: {', '.join(document['down'])}. {NO_LIVE_MIGRATION}")
+    sections += [UNKNOWN, Table("", COLUMNS, [_row(each) for each in found])]
+    for each in left:
+        limits = ", ".join(f"{name} {count}" for name, count in each["limits"].items())
+        sections.append(
+            f"{each['instance']}: hosts by the first filter that refuses it: {limits or 'no hosts'}"
+        )
     reasons = [
         (each["instance"], why["host"], why["filter"], why["reason"])
         for each in left
         for why in each["nearest"]
     ]
-    story.append(Table("The hosts that come nearest:", NEAREST, reasons))
-    return [*story, *(f"Warning: {text}" for text in document["warnings"])]
+    columns = ("Instance", "Nearest Host", "Filter", "Reason")
+    sections.append(Table("The hosts that come nearest:", columns, reasons))
+    return [*sections, *(f"Warning: {text}" for text in document["warnings"])]
 
 
 def _row(each: dict[str, Any]) -> tuple[Any, ...]:
+    size = [each[name] for name in ("vcpus", "memory_mb", "disk_mb")]
+    facts = ", ".join(each["decided_by"])
     return (
         each["instance"],
         each["from"],
-        *("" if each[name] is None else each[name] for name in ("vcpus", "memory_mb", "disk_mb")),
+        *("" if amount is None else amount for amount in size),
         f"{each['to']}, {TOGETHER}" if each["status"] == TOGETHER else each["to"] or each["status"],
-        _listed(each["decided_by"]),
+        f"{facts} only" if each["decided_by"] == SIZE else facts,
         "; ".join(each["notes"]),
     )
-
-
-def _listed(facts: list[str]) -> str:
-    """Return what is known, in words; that it is little is said as well."""
-    return f"{', '.join(facts)} only" if facts == leaving.SIZE else ", ".join(facts)

@@ -1,168 +1,154 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that says why instances are where they are, or why there was no host for one."""
+"""The command that explains why an instance is where it is, or why there was no host for it."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from inventory.names import nearest
-from inventory.refusals import OperationRefused, Unknown
-from scheduler.cli import explanation
-from scheduler.cli.base import positive
-from scheduler.cli.decision import survivors
-from scheduler.cli.heading import heading
-from scheduler.cli.kept import add_decision, deciding, find, head
-from scheduler.cli.telling import Table, TellingCommand
-from scheduler.decision.explaining import Explanation, Extent, explain
-from scheduler.decision.host_table import HostTable
-from scheduler.drivers import BaseDriver
-from scheduler.keeping.recalled import Recalled
-from scheduler.rpc.json_values import json_value
+from inventory.errors import NotFound, OperationRefused, nearest
+from scheduler.analysis.explain import Extent, explain
+from scheduler.cli.arguments import add_flag, add_limit
+from scheduler.cli.base import ReportCommand, Table
+from scheduler.cli.decision import (
+    add_decision,
+    decision_filters,
+    find_decision,
+    original_driver,
+    row_document,
+)
+from scheduler.cli.format_decision import (
+    MAX_HOSTS,
+    format_explanation,
+    format_heading,
+    format_host,
+    format_result,
+    near_misses_table,
+    refusals_table,
+)
+from scheduler.history.saved_decision import SavedDecision
+from scheduler.hosts.table import HostTable
+from scheduler.wire.to_json import json_value
 
-# So many near misses are looked for.
-NEAR = 5
-Story = Iterable[str | Table]
+# The most near misses of a kind to look for.
+MAX_NEAR_MISSES = 5
 
 
-class Explain(TellingCommand):
-    """Say why an instance was placed where it is, or why no host would take it.
+class Explain(ReportCommand):
+    """Explain why an instance was placed on its host, or why no host would take it.
 
     The decision is made again, on the hosts as they were and with the settings of that time.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         add_decision(parser)
         parser.add_argument(
             "--instance",
             metavar="UUID",
-            help="Of a request for several instances, the one to explain; by default the first, or"
-            " the one for which there was no host.",
+            help="UUID of the instance to explain, of a request for several (default: the one"
+            " without a host, else the first).",
         )
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--host", metavar="NAME", help="Say all about one host: why it was not chosen."
-        )
-        what.add_argument(
-            "--near-miss",
-            action="store_true",
-            help="Say what would have had to be different, the smallest change first.",
-        )
-        parser.add_argument(
-            "--limit",
-            type=positive,
-            default=explanation.MOST,
-            metavar="N",
-            help=f"How many hosts to show at most ({explanation.MOST}); -f json has all of them.",
-        )
-        return parser
+        either = parser.add_mutually_exclusive_group()
+        help_text = "Host to explain: why it was not chosen, in full."
+        either.add_argument("--host", metavar="NAME", help=help_text)
+        what = "Show the changes that would have been enough, the smallest first."
+        add_flag(either, "--near-miss", what)
+        add_limit(parser, "hosts", MAX_HOSTS)
 
-    def take_action(self, parsed_args: Any) -> None:
-        recalled, rows = find(self.app, parsed_args.decision)
-        story: list[str | Table] = [*heading(recalled)]
+    def take_action(self, args: Any) -> None:
+        saved, rows = find_decision(self, args.decision)
+        sections: list[str | Table] = [*format_heading(saved)]
         if len(rows) > 1:
             others = ", ".join(str(row.id) for row in rows[1:6])
-            story.append(f"There are {len(rows)} decisions about it; the ones before: {others}")
-        document: dict[str, Any] = {
-            "decision": head(rows[0]),
+            sections.append(f"There are {len(rows)} decisions about it; the ones before: {others}")
+        document = {
+            "decision": row_document(rows[0]),
             "decisions": [row.id for row in rows],
-            "request": json_value(recalled.record.request),
+            "request": json_value(saved.record.request),
         }
-        if recalled.hosts is None:
-            more, facts = _without_hosts(recalled)
+        if saved.hosts is None:
+            sections.append(f"The hosts of this decision are no longer known: {saved.lost}")
+            sections.append(decision_filters(saved.record.decision))
+            document |= {"lost": saved.lost, "same": None, "explanation": None}
         else:
-            more, facts = _with_hosts(recalled, recalled.hosts, parsed_args)
-        self.tell(parsed_args, [*story, *more], document | facts)
+            more, facts = _explained(saved, args)
+            sections += more
+            document |= facts
+        self.report(args, sections, document)
 
 
-def _without_hosts(recalled: Recalled) -> tuple[Story, dict[str, Any]]:
-    """Return what can be said where the hosts are lost."""
-    story: Story = [
-        f"The hosts that it was made on are not known any more: {recalled.lost}",
-        survivors(recalled.record.decision),
-    ]
-    return story, {"lost": recalled.lost, "same": None, "explanation": None}
-
-
-def _with_hosts(recalled: Recalled, hosts: HostTable, asked: Any) -> tuple[Story, dict[str, Any]]:
-    """Return what is told of the decision when it is made again."""
-    if asked.host is not None:
-        _check_host(hosts, asked.host)
-    index, said = _place(recalled, asked)
-    with deciding(recalled) as driver:
-        same = recalled.is_same(recalled.again(driver))
-        found = json_value(_explained(recalled, driver, index, asked))
+def _explained(saved: SavedDecision, args: Any) -> tuple[list[str | Table], dict[str, Any]]:
+    """Return the sections and facts about a decision that is made again."""
+    hosts, host = saved.table(), args.host
+    if host is not None:
+        _check_host(hosts, host)
+    index, sections = _instance_index(saved, args)
+    extent = Extent(
+        only=None if host is None else [host],
+        most=args.limit if args.formatter == "table" else None,
+        near=MAX_NEAR_MISSES if args.near_miss else 0,
+    )
+    with original_driver(saved) as driver:
+        same = saved.is_same(saved.again(driver))
+        explanation = json_value(explain(hosts, saved.record.request, driver, index, extent))
     if not same:
-        said.append(
-            "Made again it is another decision, so take what follows with care: it was made by"
-            f" release {recalled.record.release}, or plug-ins have changed since"
+        sections.append(
+            "Made again, the decision differs, so the following may not be what happened: it was"
+            f" made by release {saved.record.release}, or plug-ins have changed since"
         )
-    return [*said, *_told(found, asked)], {"same": same, "explanation": found}
+    sections += _sections(explanation, args)
+    return sections, {"same": same, "explanation": explanation}
 
 
 def _check_host(hosts: HostTable, name: str) -> None:
-    """Raise Unknown where there was no host or node of a name, with those that are like it."""
+    """Raise NotFound, with similar names, unless there was a host or node of a name."""
     known = {hosts.get(row, column) for row in hosts.rows() for column in ("host", "nodename")}
-    if name in known or hosts.rows_of_host(name, any_case=True):
-        return
-    hint = nearest(name, known, f"there were {len(hosts)} others")
-    raise Unknown(f"there was no host {name!r}; {hint}")
+    if name not in known and not hosts.rows_of_host(name, any_case=True):
+        hint = nearest(name, known, f"there were {len(hosts)} others")
+        raise NotFound(f"there was no host {name!r}; {hint}")
 
 
-def _place(recalled: Recalled, asked: Any) -> tuple[int, list[str]]:
-    """Return the place of the instance to explain in its request, and what to say about that.
+def _instance_index(saved: SavedDecision, args: Any) -> tuple[int, list[str | Table]]:
+    """Return the index of the instance to explain in its request, and a note about it.
 
-    A request that failed did so for one of them, whichever it is found by.
+    A request that failed did so for one instance, by whichever of them it is found.
     """
     # As the database looks for them.
-    uuids = [(uuid or "").casefold() for uuid in recalled.record.request.instance_uuids]
-    shortage = recalled.record.decision.shortage
-    named = (asked.instance or asked.decision).casefold()
-    if named in uuids and (asked.instance or shortage is None):
+    uuids = [(uuid or "").casefold() for uuid in saved.record.request.instance_uuids]
+    shortage = saved.record.decision.shortage
+    named = (args.instance or args.decision).casefold()
+    if named in uuids and (args.instance or shortage is None):
         index = uuids.index(named)
-    elif asked.instance:
-        raise Unknown(f"the request is not about an instance {asked.instance!r}")
+    elif args.instance:
+        raise NotFound(f"the request has no instance {args.instance!r}")
     else:
         index = shortage.index if shortage else 0
     which = f"instance {index + 1} of {len(uuids)}"
     if len(uuids) < 2:
         return index, []
     if shortage is None:
-        return index, [f"This is about {which}; --instance UUID tells of another."]
+        return index, [f"This is about {which}; use --instance UUID for another."]
+    failed = f"instance {shortage.index + 1}"
     if index > shortage.index:
         raise OperationRefused(
-            f"the request ended with instance {shortage.index + 1}, for which there was no host:"
-            f" nothing was decided about {which}"
+            f"the request ended with {failed}, for which there was no host: nothing was decided"
+            f" about {which}"
         )
-    if index < shortage.index:
-        first = f"There was a host for {which}, and none for instance {shortage.index + 1}"
-        return index, [f"{first}, so none of them was placed."]
-    return index, [f"There was none for {which}, so none of them was placed."]
+    reason = f"There was a host for {which}, but none for {failed}"
+    reason = reason if index < shortage.index else f"There was no host for {which}"
+    return index, [f"{reason}, so no instance was placed."]
 
 
-def _explained(recalled: Recalled, driver: BaseDriver, index: int, asked: Any) -> Explanation:
-    extent = Extent(
-        only=None if asked.host is None else [asked.host],
-        most=asked.limit if asked.format == "table" else None,
-        near=NEAR if asked.near_miss else 0,
-    )
-    return explain(recalled.table(), recalled.record.request, driver, index, extent)
-
-
-def _told(found: dict[str, Any], asked: Any) -> Story:
-    if asked.host is not None:
-        return explanation.about(found, asked.host)
-    headline = explanation.headline(found)
-    if asked.near_miss:
-        return [headline, _nearest(found)]
-    story: list[str | Table] = [headline, *explanation.told(found, asked.limit)]
-    if found["chosen"] is None and found["hosts"] > asked.limit:
-        story.append(explanation.counted(found))
-    return story
-
-
-def _nearest(found: dict[str, Any]) -> str | Table:
-    if found["chosen"] is not None:
-        return "Nothing was in the way."
-    misses = explanation.near_misses(found)
-    return misses if misses.rows else "No single change would have been enough."
+def _sections(explanation: dict[str, Any], args: Any) -> list[str | Table]:
+    if args.host is not None:
+        return format_host(explanation, args.host)
+    sections: list[str | Table] = [format_result(explanation)]
+    is_refused = explanation["chosen"] is None
+    if not args.near_miss:
+        sections += format_explanation(explanation, args.limit)
+        if is_refused and explanation["hosts"] > args.limit:
+            sections.append(refusals_table(explanation))
+    elif not is_refused:
+        sections.append("No change was needed.")
+    else:
+        misses = near_misses_table(explanation)
+        sections.append(misses if misses.rows else "No single change would have been enough.")
+    return sections

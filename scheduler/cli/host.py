@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for hosts, as their agents report them."""
+"""Commands for hosts: list, describe, show, enable, disable, maintenance, power."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from cliff.lister import Lister
-from cliff.show import ShowOne
 
-from inventory import host_usage, known_names
-from scheduler.cli.base import conf_of, limit_of, read, shown, table
+from inventory.operations import service_operations
+from inventory.queries import host_queries
+from scheduler.cli.arguments import add_agent, add_host, add_reason
+from scheduler.cli.base import ListCommand, ShowCommand, list_rows, one_row
 
 LIST = {
     "host": "Host",
@@ -34,54 +35,105 @@ DESCRIPTION = {
 }
 
 
-class HostList(Lister):  # type: ignore[misc]  # cliff has no types
-    """List the hosts with what they have, use and have left."""
+class HostList(ListCommand):
+    """List the hosts with their capacity, their usage and what is free."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--zone", help="Only the hosts of this availability zone.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--zone", help="Availability zone of the hosts to list.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        default = conf_of(self.app).default_availability_zone
-        asked = (limit_of(self.app), default, parsed_args.zone)
-        return table(LIST, read(self.app, _listed, *asked))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        default, zone = self.default_zone, args.zone
+
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            if zone is not None:
+                host_queries.check_zone(connection, zone, default)
+            return host_queries.listed(connection, self.liveness_limit, default, zone)
+
+        return list_rows(LIST, self.read(found))
 
 
-class HostDescribe(Lister):  # type: ignore[misc]  # cliff has no types
-    """Show what a host has, what is used of it and what its instances may use, by project.
+class HostDescribe(ListCommand):
+    """Show the capacity of a host, its usage, and the usage of its instances by project.
 
-    (used_now) includes what is kept for the host itself. (used_max) and the projects count all
+    (used_now) includes what is reserved for the host itself. (used_max) and the projects count all
     instances, whatever their state.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", help="Name of the host, as host list shows it.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return table(DESCRIPTION, read(self.app, host_usage.describe, parsed_args.host))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(DESCRIPTION, self.read(host_queries.describe, args.host))
 
 
-class HostShow(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show everything that is known of the node of a host."""
+class HostShow(ShowCommand):
+    """Show all facts about the node of a host."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", help="Name of the host, as host list shows it.")
-        parser.add_argument("--node", help="Which of its nodes, where it has several.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        parser.add_argument("--node", help="Node to show of a host that has several.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.host, limit_of(self.app), parsed_args.node)
-        node = read(self.app, host_usage.show, *asked)
-        return shown({name: node[name] for name in sorted(node)})
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)
+        return one_row(dict(sorted(node.items())))
 
 
-def _listed(
-    connection: sa.Connection, limit: float, default: str, zone: str | None
-) -> list[dict[str, Any]]:
-    if zone is not None:
-        known_names.zone(connection, zone, default)
-    return host_usage.listed(connection, limit, default, zone)
+class _HostOperation(ShowCommand):
+    """A command that changes one host in the database."""
+
+    operation: ClassVar[Callable[..., dict[str, Any]]]
+    takes_reason: ClassVar[bool] = False
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        if self.takes_reason:
+            add_reason(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        reasons = [args.reason] if self.takes_reason else []
+        return one_row(self.write(type(self).operation, args.host, *reasons))
+
+
+class HostEnable(_HostOperation):
+    """Enable a host for new instances again. The reason for which it was disabled is cleared."""
+
+    operation = service_operations.enable
+
+
+class HostDisable(_HostOperation):
+    """Disable a host: it gets no new instances until it is enabled. Its instances stay."""
+
+    operation = service_operations.disable
+    takes_reason = True
+
+
+class HostMaintenanceOn(_HostOperation):
+    """Begin the maintenance of a host: it gets no new instances. Its agent goes on reporting."""
+
+    operation = service_operations.begin_maintenance
+    takes_reason = True
+
+
+class HostMaintenanceOff(_HostOperation):
+    """End the maintenance of a host. A host that is also disabled stays disabled."""
+
+    operation = service_operations.end_maintenance
+
+
+class HostPower(ShowCommand):
+    """Start, reboot or shut down a host through its agent. Its guests are not moved away before.
+
+    This needs [compute_agent] allow_host_power_actions on the agent, and a driver that can do it.
+    The libvirt driver cannot.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        actions = ["startup", "reboot", "shutdown"]
+        parser.add_argument("action", choices=actions, help="Action for the host.")
+        add_agent(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        host, action = args.host, args.action
+        arguments = (args.agent or host, "host_power_action", args.timeout)
+        return one_row(self.call_agent(*arguments, host=host, action=action))

@@ -5,12 +5,10 @@
 import time
 from typing import Any
 
-from cliff.lister import Lister
-from cliff.show import ShowOne
-
-from inventory import hypervisors
-from scheduler.cli.base import add_reaching_agent, ask_agent, limit_of, read, shown, table
-from scheduler.rpc.failures import ServiceUnavailable
+from inventory.queries import hypervisor_queries
+from scheduler.cli.arguments import add_agent
+from scheduler.cli.base import BaseCommand, ListCommand, ShowCommand, list_rows, one_row
+from scheduler.wire.errors import ServiceUnavailable
 
 LIST = {
     "id": "ID",
@@ -21,82 +19,68 @@ LIST = {
 SERVERS = {"uuid": "ID", "name": "Name", "hypervisor_hostname": "Hypervisor Hostname"}
 
 
-class HypervisorList(Lister):  # type: ignore[misc]  # cliff has no types
+class HypervisorList(ListCommand):
     """List the hypervisors."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--matching", metavar="TEXT", help="Only those whose name contains this text."
-        )
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        what = "Text in the names of the hypervisors to list."
+        parser.add_argument("--matching", metavar="TEXT", help=what)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (limit_of(self.app), parsed_args.matching)
-        return table(LIST, read(self.app, hypervisors.listed, *asked))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        query = hypervisor_queries.listed
+        return list_rows(LIST, self.read(query, self.liveness_limit, args.matching))
 
 
-class HypervisorShow(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show a hypervisor with its figures."""
+class _OneHypervisor(BaseCommand):
+    """A command for one hypervisor."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        return _with_hypervisor(super().get_parser(prog_name))
-
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (limit_of(self.app), parsed_args.hypervisor)
-        return shown(read(self.app, hypervisors.show, *asked))
+    def add_arguments(self, parser: Any) -> None:
+        what = "Name, host, uuid or id of the hypervisor, as 'hypervisor list' shows it."
+        parser.add_argument("hypervisor", help=what)
 
 
-class HypervisorStats(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show the figures of all enabled hypervisors added up, those that are down included."""
+class HypervisorShow(_OneHypervisor, ShowCommand):
+    """Show a hypervisor with its capacity and usage."""
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return shown(read(self.app, hypervisors.stats))
-
-
-class HypervisorServers(Lister):  # type: ignore[misc]  # cliff has no types
-    """List the instances on a hypervisor, or on all those of a host."""
-
-    def get_parser(self, prog_name: str) -> Any:
-        return _with_hypervisor(super().get_parser(prog_name))
-
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        return table(SERVERS, read(self.app, hypervisors.servers, parsed_args.hypervisor))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        hypervisor = args.hypervisor
+        return one_row(self.read(hypervisor_queries.show, self.liveness_limit, hypervisor))
 
 
-class HypervisorUptime(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show how long the host of a hypervisor has been running.
+class HypervisorStats(ShowCommand):
+    """Show the sums of all enabled hypervisors, those that are down included."""
 
-    Its agent is asked. If it does not answer, what it noted last is in the database, and compared
-    with the clock of this machine.
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.read(hypervisor_queries.stats))
+
+
+class HypervisorServers(_OneHypervisor, ListCommand):
+    """List the instances on a hypervisor, or on all hypervisors of a host."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(SERVERS, self.read(hypervisor_queries.servers, args.hypervisor))
+
+
+class HypervisorUptime(_OneHypervisor, ShowCommand):
+    """Show the uptime of the host of a hypervisor.
+
+    Its agent is asked. If the agent does not answer, the uptime comes from what it last wrote to
+    the database and from the clock of this machine.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_hypervisor(super().get_parser(prog_name))
-        add_reaching_agent(parser, timeout=5.0)
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_agent(parser, timeout=5.0)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+    def take_action(self, args: Any) -> tuple[Any, Any]:
         # By its uuid from here on: its id may be the name of another one.
-        node = read(self.app, hypervisors.find, parsed_args.hypervisor)
+        node = self.read(hypervisor_queries.find, args.hypervisor)
+        arguments = (args.agent or node.host, "get_host_uptime", args.timeout)
         try:
-            row = ask_agent(
-                self.app,
-                parsed_args.agent or node.host,
-                "get_host_uptime",
-                parsed_args.timeout,
-                hypervisor=node.uuid,
-            )
+            row = self.call_agent(*arguments, hypervisor=node.uuid)
             source = "agent"
         except ServiceUnavailable as error:
-            asked = (limit_of(self.app), node.uuid, time.time())
-            row = read(self.app, hypervisors.uptime, *asked)
+            now = time.time()
+            row = self.read(hypervisor_queries.uptime, self.liveness_limit, node.uuid, now)
             source = f"database, as of the last audit: {error.reason}"
-        return shown(row | {"source": source})
-
-
-def _with_hypervisor(parser: Any) -> Any:
-    parser.add_argument(
-        "hypervisor", help="Its name, that of its host, its uuid or id, as hypervisor list shows."
-    )
-    return parser
+        return one_row(row | {"source": source})

@@ -3,162 +3,195 @@
 """The command that makes saved decisions again, with the same settings or with others."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
-from conf import loading
-from inventory.refusals import OperationRefused
-from scheduler.cli.app import PROGRAM
-from scheduler.cli.kept import deciding
-from scheduler.cli.telling import Table, TellingCommand
-from scheduler.keeping import files
-from scheduler.keeping.documents import release
-from scheduler.keeping.recalled import Recalled, from_file
-from scheduler.keeping.replay import Comparison
-from scheduler.keeping.settings import deciding_by
-from scheduler.rpc.json_values import json_value
+from inventory.errors import OperationRefused
+from scheduler.analysis.diagnosis import host_name
+from scheduler.analysis.explain import Explanation, Extent, Verdict, explain
+from scheduler.cli.app import read_configuration
+from scheduler.cli.arguments import add_repeatable
+from scheduler.cli.base import ReportCommand, Table
+from scheduler.cli.decision import original_driver
+from scheduler.cli.format_decision import format_weight
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver
+from scheduler.history.config_snapshot import deciding_by
+from scheduler.history.saved_decision import SavedDecision, Unreadable, read_file
+from scheduler.history.serialization import release
+from scheduler.hosts.host_state import Candidate
+from scheduler.wire.to_json import json_value
+
+# A reason takes some more decisions for each instance.
+MAX_REASONS = 20
 
 
-class DecisionReplay(TellingCommand):
-    """Make saved decisions again: are they the same, or what would other settings have done?
+def changes(saved: SavedDecision, now: Decision, driver: BaseDriver) -> Iterator[dict[str, Any]]:
+    """Yield the host of each instance in a saved decision, and in what a driver decides now.
 
-    With --config-file behind the command the settings of that configuration are used, otherwise
-    those with which the decision was made. The exit status is 0 when every decision is the same,
-    and 1 when one is not.
+    Both are None for none; a node of another name follows in brackets. why is the reason against
+    the host that was chosen, for the first instances that would go elsewhere.
+    """
+    before, after = _hosts_of(saved.record.decision), _hosts_of(now)
+    reasons = 0
+    for index, uuid in enumerate(saved.record.request.instance_uuids):
+        kept, why = before.get(index), ""
+        old_name, new_name = _name(kept), _name(after.get(index))
+        if old_name != new_name and kept is not None and reasons < MAX_REASONS:
+            reasons += 1
+            why = _why_not(kept, index, saved, now, driver)
+        names = {"instance_uuid": uuid, "kept": old_name, "now": new_name}
+        yield {**names, "why": why, "same": old_name == new_name}
+
+
+def _why_not(
+    kept: Candidate, index: int, saved: SavedDecision, now: Decision, driver: BaseDriver
+) -> str:
+    """Return the reason against the host that was chosen, or against all hosts."""
+    if now.shortage is not None:
+        steps = ", ".join(map(str, now.shortage.steps))
+        return f"there is no host for instance {now.shortage.index + 1}: {steps}"
+    extent = Extent(only=[kept.host])
+    found = explain(saved.table(), saved.record.request, driver, index, extent)
+    place = (kept.host, kept.nodename)
+    (verdict,) = (each for each in found.verdicts if (each.host, each.nodename) == place)
+    return _reason(verdict, found)
+
+
+def _reason(verdict: Verdict, found: Explanation) -> str:
+    name = host_name(verdict.host, verdict.nodename)
+    if verdict.refusals:
+        reasons = ", ".join(f"{each.filter}: {each.reason}" for each in verdict.refusals)
+        return f"{name} is refused: {reasons}"
+    if not found.drawn_from:
+        return f"{name} passes all filters, and the driver has a choice of its own"
+    place = f"{name} is number {verdict.rank} of {found.passing} hosts"
+    chosen = next(each for each in found.verdicts if each.chosen)
+    totals = (each.weighed.total if each.weighed else None for each in (verdict, chosen))
+    here, there = map(format_weight, totals)
+    return f"{place}, with weight {here} to {there}"
+
+
+def _hosts_of(decision: Decision) -> dict[int, Candidate]:
+    """Return the chosen hosts by the index of the instance."""
+    return {index: each.chosen for index, each in enumerate(decision.placements)}
+
+
+def _name(chosen: Candidate | None) -> str | None:
+    return host_name(chosen.host, chosen.nodename) if chosen else None
+
+
+class DecisionReplay(ReportCommand):
+    """Make saved decisions again, to see whether they are the same, or differ with other settings.
+
+    The settings are those of --config-file after the command, by default those with which the
+    decision was made. The exit status is 0 if all decisions are the same, else 1.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
-            "file", nargs="+", type=Path, help="A decision that decision save has written."
+            "file", nargs="+", type=Path, help="File that 'decision save' has written."
         )
         # Under their first names they are options of the program before a command sees them.
-        for option, what in (("file", "PATH"), ("dir", "DIR")):
-            parser.add_argument(
-                f"--config-{option}",
-                f"--settings-{option}",
-                action="append",
-                default=[],
-                dest=f"settings_{option}",
-                metavar=what,
-                help="Configuration to decide with, as for the daemons; may be repeated.",
-            )
-        return parser
+        for option, metavar, what in (
+            ("file", "PATH", "Configuration file"),
+            ("dir", "DIR", "Directory of configuration files"),
+        ):
+            names, dest = (f"--config-{option}", f"--settings-{option}"), f"settings_{option}"
+            what = f"{what} to decide with, as for the daemons"
+            add_repeatable(parser, *names, dest=dest, metavar=metavar, what=what)
 
-    def take_action(self, parsed_args: Any) -> int:
-        # One after the other: each has all hosts in memory.
-        documents = [*_documents(parsed_args)]
-        self.tell(parsed_args, _story(documents), documents)
+    def take_action(self, args: Any) -> int:
+        # One file after the other: each has all hosts in memory.
+        documents = [*_documents(args)]
+        self.report(args, _sections(documents), documents)
         return 0 if all(each["same"] for each in documents) else 1
 
 
-def _configuration(asked: Any) -> cfg.ConfigOpts | None:
-    """Return the configuration to decide with, None where it is to be the one of that time."""
-    arguments = [f"--config-file={path}" for path in asked.settings_file]
-    arguments += [f"--config-dir={path}" for path in asked.settings_dir]
-    if not arguments:
-        return None
-    conf = cfg.ConfigOpts()
-    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))
-    loading.check(conf)
-    return conf
-
-
-def _documents(asked: Any) -> Iterator[dict[str, Any]]:
-    """Yield what is told of each file."""
-    conf = _configuration(asked)
-    if conf is None:
-        for path in asked.file:
-            recalled = _read(path)
-            with _named(path), deciding(recalled) as driver:
-                yield _document(path, Comparison(recalled, driver), "kept")
+def _documents(args: Any) -> Iterator[dict[str, Any]]:
+    """Yield the comparison of each file with the decision that is made now."""
+    files, directories = args.settings_file, args.settings_dir
+    if not files and not directories:
+        for path in args.file:
+            saved = _read(path)
+            try:
+                with original_driver(saved) as driver:
+                    yield _document(path, saved, driver, "kept")
+            except OperationRefused as error:
+                raise OperationRefused(f"{path}: {error}") from None
         return
+    conf = cfg.ConfigOpts()
+    read_configuration(conf, files, directories)
     with deciding_by(conf) as driver:
-        for path in asked.file:
-            recalled = _read(path)
-            # The one setting that is on the table of hosts.
+        for path in args.file:
+            saved = _read(path)
+            # The one setting that the host table has.
             packing = conf.compute.packing_host_numa_cells_allocation_strategy
-            recalled.table().numa_packing = packing
-            yield _document(path, Comparison(recalled, driver), "given")
+            saved.table().numa_packing = packing
+            yield _document(path, saved, driver, "given")
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say in what is refused which file it is about."""
+def _read(path: Path) -> SavedDecision:
     try:
-        yield
-    except OperationRefused as error:
-        raise OperationRefused(f"{path}: {error}") from None
-
-
-def _read(path: Path) -> Recalled:
-    try:
-        return from_file(path)
+        return read_file(path)
     except OSError as error:
         raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
-    except files.Unreadable as error:
+    except Unreadable as error:
         raise OperationRefused(str(error)) from None
 
 
-def _document(path: Path, comparison: Comparison, settings: str) -> dict[str, Any]:
-    record = comparison.recalled.record
-    shortage = comparison.decision.shortage
+def _document(
+    path: Path, saved: SavedDecision, driver: BaseDriver, settings: str
+) -> dict[str, Any]:
+    record, now = saved.record, saved.again(driver)
     return {
         "file": str(path),
-        "number": comparison.recalled.number,
+        "number": saved.number,
         "request_id": record.caller.request_id,
         "outcome": record.outcome,
-        "same": comparison.is_same,
+        "same": saved.is_same(now),
         "settings": settings,
         "release": {"kept": record.release, "now": release()},
-        "instances": [asdict(each) | {"same": each.is_same} for each in comparison.changes()],
-        "refused_now": shortage is not None,
-        "steps": json_value(shortage.steps) if shortage else [],
+        "instances": [*changes(saved, now, driver)],
+        "refused_now": now.shortage is not None,
+        "steps": json_value(now.shortage.steps) if now.shortage else [],
     }
 
 
-def _story(documents: list[dict[str, Any]]) -> list[str | Table]:
-    story: list[str | Table] = []
+def _sections(documents: list[dict[str, Any]]) -> list[str | Table]:
+    sections: list[str | Table] = []
     for each in documents:
         moved = [one for one in each["instances"] if not one["same"]]
-        story.append(f"{each['file']}: {_result(each, len(moved))}")
+        sections.append(f"{each['file']}: {_result(each, len(moved))}")
         kept, now = each["release"]["kept"], each["release"]["now"]
         if not each["same"] and kept != now:
-            story.append(f"  It was made by release {kept}; this is {now}.")
-        story.append(_moved(moved))
+            sections.append(f"  It was made by release {kept}; this is {now}.")
+        rows = [
+            (one["instance_uuid"] or "", one["kept"] or "none", one["now"] or "none", one["why"])
+            for one in moved
+        ]
+        sections.append(Table("", ("Instance", "Host", "Host Now", "Why"), rows))
     if len(documents) > 1:
-        story.append(_counted(documents))
-    return story
+        same = sum(each["same"] for each in documents)
+        refused = sum(each["refused_now"] and not each["same"] for each in documents)
+        other = len(documents) - same - refused
+        sections.append(
+            f"{len(documents)} decisions: {same} the same, {other} different, {refused} without a"
+            " host"
+        )
+    return sections
 
 
 def _result(document: dict[str, Any], moved: int) -> str:
-    by = {"kept": "with the settings of that time", "given": "with the settings given"}
-    how = by[document["settings"]]
+    of = {"kept": "with the settings of that time", "given": "with the given settings"}
+    settings = of[document["settings"]]
     if document["same"]:
-        return f"the same decision {how}, to the last bit"
+        return f"the same decision {settings}, to the last bit"
     if not moved and document["refused_now"]:
         steps = (f"{each['name']} {each['before']}->{each['after']}" for each in document["steps"])
-        return f"no host {how} either, for another reason: {', '.join(steps)}"
+        return f"no host {settings} either, for another reason: {', '.join(steps)}"
     if not moved:
-        return f"the same hosts {how}, but other weights, filters or limits"
-    return f"{moved} of {len(document['instances'])} instances elsewhere {how}"
-
-
-def _moved(moved: list[dict[str, Any]]) -> Table:
-    rows = [
-        (each["instance_uuid"] or "", each["kept"] or "none", each["now"] or "none", each["why"])
-        for each in moved
-    ]
-    return Table("", ("Instance", "Host", "Host Now", "Why"), rows)
-
-
-def _counted(documents: list[dict[str, Any]]) -> str:
-    same = sum(each["same"] for each in documents)
-    refused = sum(each["refused_now"] and not each["same"] for each in documents)
-    other = len(documents) - same - refused
-    return f"{len(documents)} decisions: {same} the same, {other} others, {refused} without a host"
+        return f"the same hosts {settings}, but other weights, filters or limits"
+    return f"{moved} of {len(document['instances'])} instances on other hosts {settings}"

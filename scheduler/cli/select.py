@@ -2,232 +2,175 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that asks a scheduler for hosts, as a conductor does."""
 
-import json
 import sys
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from cliff.app import App
-from cliff.lister import Lister
-
-from inventory import claims
-from inventory.claims import ClaimLost
+from inventory.claims import claims
+from inventory.claims.types import ClaimLost
 from inventory.engine import DatabaseUnavailable
+from inventory.errors import OperationRefused
 from inventory.migrations import SchemaError
-from inventory.refusals import OperationRefused
-from scheduler.cli import explanation, wanted
-from scheduler.cli.base import (
-    checked_together,
-    conf_of,
+from scheduler.api import explain_endpoint
+from scheduler.cli.arguments import (
+    add_flag,
+    add_limit,
+    add_repeatable,
+    add_timeout,
+    check_combination,
     not_negative,
     positive,
-    seconds,
-    whole,
-    write,
+    whole_number,
 )
-from scheduler.cli.telling import Table, write_story
-from scheduler.objects.flavor import Flavor
+from scheduler.cli.base import ListCommand, Table
+from scheduler.cli.format_decision import (
+    MAX_HOSTS,
+    format_explanation,
+    format_result,
+    placements_table,
+    selection_limits,
+)
+from scheduler.cli.request_arguments import add_requirements, add_zone, request_spec
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.codec import SelectArguments
-from scheduler.rpc.codec.shapes import MOST_INSTANCES
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.explanations import MOST_HOSTS
-from scheduler.rpc.failures import NoValidHost
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from scheduler.wire.request_schema import MAX_INSTANCES
 
-# Of each kind of near misses that many are shown.
-NEAR = 5
+# The most near misses of a kind to show.
+MAX_NEAR_MISSES = 5
 COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternates")
 
 
-class Select(Lister):  # type: ignore[misc]  # cliff has no types
-    """Ask a scheduler on which hosts instances should run, and show its answer.
+class Select(ListCommand):
+    """Ask a scheduler for hosts for new instances, and show its answer.
 
-    It claims room for the instances, as for any caller. The room is given back when the answer is
-    there, since nothing is built. With --dry-run nothing is claimed, and the scheduler says why.
+    The scheduler claims resources for the instances, as for any caller. The claims are released at
+    once, since nothing is built. With --dry-run nothing is claimed, and the decision is explained.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: Any) -> None:
         size = parser.add_argument_group("size of an instance")
-        size.add_argument(
-            "--vcpus", type=positive, default=1, metavar="N", help="Virtual CPUs (1)."
-        )
-        size.add_argument(
-            "--memory-mb", type=positive, default=512, metavar="MB", help="Memory in MB (512)."
-        )
-        size.add_argument(
-            "--disk-gb", type=not_negative, default=0, metavar="GB", help="Root disk in GB (0)."
-        )
-        wanted.add_conditions(parser.add_argument_group("what instances ask for"))
-        where = parser.add_argument_group("where it may run")
-        wanted.add_zone(where)
-        where.add_argument(
-            "--ignore-host",
-            action="append",
-            metavar="HOST",
-            help="Host on which the instances must not be; may be repeated.",
-        )
-        where.add_argument(
-            "--force-host",
-            action="append",
-            metavar="HOST",
-            help="Host on which the instances must be, whatever filters say; may be repeated.",
-        )
+        for option, number, default, metavar, what in (
+            ("--vcpus", positive, 1, "N", "Number of virtual CPUs"),
+            ("--memory-mb", positive, 512, "MB", "Memory in MB"),
+            ("--disk-gb", not_negative, 0, "GB", "Root disk in GB"),
+        ):
+            help_text = f"{what} (default: {default})."
+            size.add_argument(option, type=number, default=default, metavar=metavar, help=help_text)
+        add_requirements(parser.add_argument_group("requirements of the instances"))
+        where = parser.add_argument_group("hosts that the instances may use")
+        add_zone(where)
+        for option, what in (
+            ("--ignore-host", "Host to exclude"),
+            ("--force-host", "Host to use, without filtering"),
+        ):
+            add_repeatable(where, option, metavar="HOST", what=what)
         parser.add_argument(
             "--num-instances",
-            type=_count,
+            type=lambda text: whole_number(text, 1, MAX_INSTANCES),
             default=1,
             metavar="N",
-            help=f"How many instances (1), {MOST_INSTANCES} at most.",
+            help=f"Number of instances, {MAX_INSTANCES} at most (default: 1).",
         )
-        parser.add_argument(
-            "--alternates", action="store_true", help="Also show where to try again."
-        )
-        how = parser.add_mutually_exclusive_group()
-        how.add_argument(
-            "--keep",
-            action="store_true",
-            help="Keep the claims until their leases end; otherwise they are given back at once.",
-        )
-        how.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="Claim nothing, and show how the decision comes about: hosts left by each filter,"
-            " weights, and of a request that fails all reasons of all hosts.",
-        )
-        parser.add_argument(
-            "--limit",
-            type=positive,
-            default=explanation.MOST,
-            metavar="N",
-            help=f"How many hosts a dry run shows at most ({explanation.MOST}); -f json has all of"
-            " them.",
-        )
-        parser.add_argument(
-            "--timeout", type=seconds, metavar="S", help="Seconds to wait (rpc_response_timeout)."
-        )
-        checked_together(parser, _format_without_story)
-        return parser
+        _add_modes(parser)
 
-    def run(self, parsed_args: Any) -> int:
-        """Show the answer as cliff does, and a dry run as a story."""
-        if not parsed_args.dry_run:
-            return int(super().run(parsed_args))
-        uuids = _uuids(parsed_args)
-        asked = SelectArguments(_spec(parsed_args, uuids), [*uuids], True, parsed_args.alternates)
-        most = parsed_args.limit if parsed_args.formatter == "table" else MOST_HOSTS
-        with closing(SchedulerClient(conf_of(self.app))) as client:
+    def run(self, args: Any) -> int:
+        """Show the answer as a list, or a dry run as a report."""
+        return self._dry_run(args) if args.dry_run else int(super().run(args))
+
+    def _dry_run(self, args: Any) -> int:
+        spec, uuids = _request(args)
+        arguments = SelectArguments(spec, [*uuids], True, args.alternates)
+        most = explain_endpoint.MAX_HOSTS if args.formatter == "json" else args.limit
+        with closing(SchedulerClient(self.conf)) as client:
             found = client.explain_destinations(
-                _caller(parsed_args), asked, parsed_args.timeout, most=most, near=NEAR
+                _caller(args), arguments, args.timeout, most=most, near=MAX_NEAR_MISSES
             )
-        if parsed_args.formatter == "json":
-            json.dump(found, self.app.stdout, indent=2)
-            self.app.stdout.write("\n")
-        else:
-            write_story(_story(found, parsed_args.limit), self.app.stdout)
-        if found["decision"]["shortage"]:
-            # What a tenant would be told.
-            raise NoValidHost(found["decision"]["shortage"]["reason"])
+        decision, explanation = found["decision"], found["explanation"]
+        title = "Where the instances would go; nothing is claimed"
+        sections: list[str | Table] = [
+            placements_table(title, decision["placements"]),
+            format_result(explanation),
+            *format_explanation(explanation, args.limit),
+        ]
+        self.report(args, sections, found)
+        if decision["shortage"]:
+            # What a tenant would see.
+            raise NoValidHost(decision["shortage"]["reason"])
         return 0
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        uuids, caller = _uuids(parsed_args), _caller(parsed_args)
-        conf = conf_of(self.app)
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        caller, (spec, uuids) = _caller(args), _request(args)
+        options = (args.alternates, args.timeout)
         try:
-            with closing(SchedulerClient(conf)) as client:
-                destinations = client.select_destinations(
-                    caller,
-                    _spec(parsed_args, uuids),
-                    uuids,
-                    parsed_args.alternates,
-                    parsed_args.timeout,
-                )
+            with closing(SchedulerClient(self.conf)) as client:
+                destinations = client.select_destinations(caller, spec, uuids, *options)
         except NoValidHost as refused:
-            if not conf.decisions.keep:
+            if not self.conf.decisions.keep:
                 raise
             hint = f"'berthmaster explain {caller.request_id}' says why"
             raise OperationRefused(f"{refused}\n{hint}") from None
-        if not parsed_args.keep:
-            _give_back(self.app, uuids)
-        return COLUMNS, [
-            # The fake driver answers with nothing.
-            _row(uuid, selections)
-            for uuid, selections in zip(uuids, destinations, strict=False)
-        ]
+        if not args.keep:
+            try:
+                self.write(claims.release, uuids)
+            except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
+                print(f"the claims stay until their leases end: {error}", file=sys.stderr)
+        # The fake driver answers with nothing.
+        return COLUMNS, [_row(*each) for each in zip(uuids, destinations, strict=False)]
 
 
-def _format_without_story(asked: Any) -> str | None:
-    if asked.dry_run and asked.formatter not in ("table", "json"):
-        return f"--dry-run knows the formats table and json, not {asked.formatter}"
+def _add_modes(parser: Any) -> None:
+    add_flag(parser, "--alternates", "Show alternate hosts for each instance, too.")
+    mode = parser.add_mutually_exclusive_group()
+    what = "Keep the claims until their leases end; without it they are released at once."
+    add_flag(mode, "--keep", what)
+    what = (
+        "Claim nothing, and explain the decision: the hosts left by each filter and their weights"
+        " or, for a request that fails, all reasons of all hosts."
+    )
+    add_flag(mode, "--dry-run", what)
+    add_limit(parser, "hosts of a dry run", MAX_HOSTS)
+    add_timeout(parser)
+    check_combination(parser, _wrong_format)
+
+
+def _wrong_format(args: Any) -> str | None:
+    if args.dry_run and args.formatter not in ("table", "json"):
+        return f"--dry-run has the formats table and json, not {args.formatter}"
     return None
 
 
-def _count(text: str) -> int:
-    return whole(text, 1, MOST_INSTANCES)
+def _caller(args: Any) -> RequestContext:
+    project = args.project
+    return RequestContext(request_id=f"req-{uuid4()}", project_id=project, is_admin=True)
 
 
-def _uuids(asked: Any) -> list[str]:
-    return [str(uuid4()) for _ in range(asked.num_instances)]
-
-
-def _caller(asked: Any) -> RequestContext:
-    return RequestContext(request_id=f"req-{uuid4()}", project_id=asked.project, is_admin=True)
-
-
-def _story(found: dict[str, Any], most: int) -> list[str | Table]:
-    """Return the story of all instances together, then that of the one that is explained."""
-    explained, placements = found["explanation"], found["decision"]["placements"]
-    rows = [
-        (
-            each["instance_uuid"],
-            each["chosen"]["host"],
-            each["chosen"]["nodename"],
-            explanation.weight(each["chosen"]["weight"]),
-            ", ".join(other["host"] for other in each["alternates"]),
-        )
-        for each in placements
-    ]
-    columns = ("Instance", "Host", "Node", "Weight", "Alternates")
-    where = Table("Where the instances would go; nothing is claimed", columns, rows)
-    return [where, explanation.headline(explained), *explanation.told(explained, most)]
-
-
-def _give_back(app: App, uuids: list[str]) -> None:
-    """End the claims for instances that nobody is going to build."""
-    try:
-        write(app, claims.release, uuids)
-    except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
-        print(f"What was claimed stays until its lease ends: {error}", file=sys.stderr)
-
-
-def _spec(asked: Any, uuids: list[str]) -> RequestSpec:
-    """Return the request; raises Malformed."""
-    return replace(
-        wanted.request(asked, Flavor(asked.vcpus, asked.memory_mb, asked.disk_gb)),
+def _request(args: Any) -> tuple[RequestSpec, list[str]]:
+    """Return the request and the uuids of its instances; raise Malformed."""
+    uuids = [str(uuid4()) for _ in range(args.num_instances)]
+    spec = request_spec(
+        args,
+        Flavor(args.vcpus, args.memory_mb, args.disk_gb),
         instance_uuid=uuids[0],
         num_instances=len(uuids),
-        ignore_hosts=asked.ignore_host,
-        force_hosts=asked.force_host,
+        ignore_hosts=args.ignore_host or None,
+        force_hosts=args.force_host or None,
     )
+    return spec, uuids
 
 
 def _row(uuid: str, selections: list[Selection]) -> tuple[Any, ...]:
     chosen, *alternates = selections
-    limits = chosen.limits
-    set_limits = {
-        name: getattr(limits, name)
-        for name in ("vcpu", "memory_mb", "disk_gb")
-        if getattr(limits, name, None) is not None
-    }
     return (
         uuid,
         chosen.service_host,
         chosen.nodename,
         chosen.availability_zone or "",
-        set_limits,
+        selection_limits(chosen),
         [alternate.service_host for alternate in alternates],
     )

@@ -4,133 +4,121 @@
 
 from typing import Any
 
-from cliff.lister import Lister
-from cliff.show import ShowOne
-
-from inventory import server_group_orders
+from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
+from inventory.operations import server_group_operations
+from scheduler.cli.arguments import add_flag, check_combination, positive
 from scheduler.cli.base import (
-    checked_together,
+    ListCommand,
+    ShowCommand,
     is_for_programs,
-    positive,
-    read,
+    list_rows,
+    one_row,
     readable,
-    shown,
-    table,
-    write,
 )
-from scheduler.objects.instance_group import APART, POLICIES, TOGETHER
 
 LIST = {"id": "ID", "name": "Name", "policy": "Policy"}
 LONG = {**LIST, "members": "Members"}
 
 
-class ServerGroupList(Lister):  # type: ignore[misc]  # cliff has no types
+class ServerGroupList(ListCommand):
     """List the server groups."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="With their members.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        add_flag(parser, "--long", "Show the members of the server groups.")
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        rows = [readable(row) for row in read(self.app, server_group_orders.listed)]
-        return table(LONG if parsed_args.long or is_for_programs(parsed_args) else LIST, rows)
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        rows = map(readable, self.read(server_group_operations.listed))
+        return list_rows(LONG if args.long or is_for_programs(args) else LIST, rows)
 
 
-class ServerGroupShow(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show a server group with its members and the hosts that have any of them."""
+class ServerGroupShow(ShowCommand):
+    """Show a server group with its members and their hosts."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server_group", help="Its name or uuid.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        _add_server_group(parser)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        found = read(self.app, server_group_orders.show, parsed_args.server_group)
-        return shown(readable(found))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        group = self.read(server_group_operations.show, args.server_group)
+        return one_row(readable(group))
 
 
-class ServerGroupCreate(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Create a server group. Requests name it with the hint group."""
+class ServerGroupCreate(ShowCommand):
+    """Create a server group. Requests name it with the scheduler hint group."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("name", help="A name that no other server group has.")
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("name", help="Name of the server group, which must be unique.")
         parser.add_argument(
             "--policy",
             choices=POLICIES,
-            default=TOGETHER,
-            help="On one host or on several ones; soft means as far as possible (affinity).",
+            default=AFFINITY,
+            help="Policy of the server group: members on one host, or on different hosts; soft"
+            " policies as far as possible (default: affinity).",
         )
         parser.add_argument(
             "--max-per-host",
             type=positive,
             metavar="N",
-            help="With anti-affinity, how many members one host may have (1).",
+            help=f"Maximum number of members on one host, with {ANTI_AFFINITY} (default: 1).",
         )
-        checked_together(parser, _policy_without_most)
-        return parser
+        check_combination(parser, _max_without_anti_affinity)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.name, parsed_args.policy, parsed_args.max_per_host)
-        return shown(readable(write(self.app, server_group_orders.create, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.name, args.policy, args.max_per_host)
+        return one_row(readable(self.write(server_group_operations.create, *arguments)))
 
 
-class ServerGroupDelete(Lister):  # type: ignore[misc]  # cliff has no types
+class ServerGroupDelete(ListCommand):
     """Delete server groups, all or none of them, and list them."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server_group", nargs="+", help="Its name or uuid.")
-        parser.add_argument(
-            "--force",
-            action="store_true",
-            help="Also those that have members: these stay where they are.",
-        )
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        _add_server_group(parser, nargs="+")
+        what = "Delete server groups that have members, too. The members stay where they are."
+        add_flag(parser, "--force", what)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.server_group, parsed_args.force)
-        return table(LIST, write(self.app, server_group_orders.delete, *asked))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.server_group, args.force)
+        return list_rows(LIST, self.write(server_group_operations.delete, *arguments))
 
 
-class ServerGroupAddInstance(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Make instances members of a server group, all or none of them, wherever they are.
+class _MembersCommand(ShowCommand):
+    """A command that changes the members of a server group."""
 
-    New instances become members by the hint group of their requests. This is for those that were
-    there before the group, or that were placed with [claims] enabled = false.
+    def add_arguments(self, parser: Any) -> None:
+        _add_server_group(parser)
+        parser.add_argument("instance", nargs="+", help="UUID of the instance.")
+
+
+class ServerGroupAddInstance(_MembersCommand):
+    """Add instances to a server group, all or none of them, on whatever hosts they are.
+
+    New instances become members by the scheduler hint group. This command is for instances that are
+    older than the server group, or that were placed with [claims] enabled = false.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = _with_members(super().get_parser(prog_name))
-        parser.add_argument(
-            "--force", action="store_true", help="Also where the policy does not hold with them."
-        )
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = "Add the instances even if their hosts violate the policy of the server group."
+        add_flag(parser, "--force", what)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.server_group, parsed_args.instance, parsed_args.force)
-        return shown(readable(write(self.app, server_group_orders.add_instances, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.server_group, args.instance, args.force)
+        return one_row(readable(self.write(server_group_operations.add_instances, *arguments)))
 
 
-class ServerGroupRemoveInstance(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Let instances be members of a server group no more. They stay where they are."""
+class ServerGroupRemoveInstance(_MembersCommand):
+    """Remove instances from a server group. They stay where they are."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        return _with_members(super().get_parser(prog_name))
-
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        asked = (parsed_args.server_group, parsed_args.instance)
-        return shown(readable(write(self.app, server_group_orders.remove_instances, *asked)))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.server_group, args.instance)
+        return one_row(readable(self.write(server_group_operations.remove_instances, *arguments)))
 
 
-def _policy_without_most(asked: Any) -> str | None:
-    if asked.max_per_host is None or asked.policy == APART:
+def _max_without_anti_affinity(args: Any) -> str | None:
+    policy = args.policy
+    if args.max_per_host is None or policy == ANTI_AFFINITY:
         return None
-    return f"argument --max-per-host: is for the policy {APART}, not for {asked.policy}"
+    return f"argument --max-per-host: is for the policy {ANTI_AFFINITY}, not for {policy}"
 
 
-def _with_members(parser: Any) -> Any:
-    parser.add_argument("server_group", help="Its name or uuid.")
-    parser.add_argument("instance", nargs="+", help="Uuid of an instance.")
-    return parser
+def _add_server_group(parser: Any, nargs: str | None = None) -> None:
+    parser.add_argument("server_group", nargs=nargs, help="Name or uuid of the server group.")

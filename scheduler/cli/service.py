@@ -1,23 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that say what services there are, and how they are."""
+"""Commands for services: list, show, enable, disable, force down, delete."""
 
 from typing import Any
 
 import sqlalchemy as sa
-from cliff.lister import Lister
-from cliff.show import ShowOne
 
-from inventory import known_names, operations, services
-from scheduler.cli.base import (
-    add_compute_service,
-    conf_of,
-    is_for_programs,
-    limit_of,
-    read,
-    shown,
-    table,
-)
+from inventory import services
+from inventory.operations import service_operations
+from inventory.queries import host_queries
+from scheduler.cli.arguments import add_flag, add_reason
+from scheduler.cli.base import ListCommand, ShowCommand, is_for_programs, list_rows, one_row
 
 COLUMNS = {
     "id": "ID",
@@ -33,42 +26,92 @@ COLUMNS = {
 FULL = {**COLUMNS, "uuid": "UUID"}
 
 
-class ServiceList(Lister):  # type: ignore[misc]  # cliff has no types
-    """List the agents and schedulers that have registered, and whether they are alive."""
+class ServiceList(ListCommand):
+    """List the registered agents and schedulers, and whether they are alive."""
 
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", help="Only the services of this host.")
-        parser.add_argument("--binary", help="Only these, such as nova-compute.")
-        return parser
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--host", help="Host of the services to list.")
+        what = "Binary of the services to list, such as nova-compute."
+        parser.add_argument("--binary", help=what)
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        default = conf_of(self.app).default_availability_zone
-        asked = (limit_of(self.app), default, parsed_args.host, parsed_args.binary)
-        titles = FULL if is_for_programs(parsed_args) else COLUMNS
-        return table(titles, read(self.app, _listed, *asked))
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            host, binary = args.host, args.binary
+            if host is not None:
+                host = host_queries.spelled_host(connection, host)
+            if binary is not None:
+                binary = host_queries.spelled_binary(connection, binary)
+            rows = services.listed(connection, self.liveness_limit, self.default_zone, binary)
+            return [row for row in rows if host in (None, row["host"])]
 
-
-class ServiceShow(ShowOne):  # type: ignore[misc]  # cliff has no types
-    """Show all that is known of a service: its switches, its heartbeat and its zone."""
-
-    def get_parser(self, prog_name: str) -> Any:
-        parser = super().get_parser(prog_name)
-        add_compute_service(parser)
-        return parser
-
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
-        default = conf_of(self.app).default_availability_zone
-        asked = (parsed_args.host, limit_of(self.app), default, parsed_args.binary)
-        return shown(read(self.app, operations.show, *asked))
+        return list_rows(FULL if is_for_programs(args) else COLUMNS, self.read(found))
 
 
-def _listed(
-    connection: sa.Connection, limit: float, default: str, host: str | None, binary: str | None
-) -> list[dict[str, Any]]:
-    if host is not None:
-        host = known_names.host(connection, host)
-    if binary is not None:
-        binary = known_names.binary(connection, binary)
-    rows = services.listed(connection, limit, default, binary)
-    return [row for row in rows if host in (None, row["host"])]
+class _ServiceCommand(ShowCommand):
+    """A command for one service, by default that of an agent."""
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("host", help="Host of the service, as 'service list' shows it.")
+        what = "Binary of the service (default: nova-compute)."
+        parser.add_argument("--binary", default="nova-compute", help=what)
+
+
+class ServiceShow(_ServiceCommand):
+    """Show all facts about a service: its status, its heartbeat and its zone."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        limits = (self.liveness_limit, self.default_zone)
+        operation = service_operations.show
+        return one_row(self.read(operation, args.host, *limits, args.binary))
+
+
+class ServiceEnable(_ServiceCommand):
+    """Enable a compute service for new instances again. Its reason is cleared."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.write(service_operations.enable, args.host, args.binary))
+
+
+class ServiceDisable(_ServiceCommand):
+    """Disable a compute service: it gets no new instances until enabled. Its instances stay."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_reason(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.write(service_operations.disable, args.host, args.reason, args.binary))
+
+
+class ServiceForceDown(_ServiceCommand):
+    """Count a compute service as down whatever its heartbeat says, as after fencing its host."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = "Decide by the heartbeat of the service again whether it is up."
+        add_flag(parser, "--unset", what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.host, not args.unset, args.binary)
+        return one_row(self.write(service_operations.force_down, *arguments))
+
+
+class ServiceDelete(_ServiceCommand):
+    """Delete a service that has ended for good; with a compute service, its host as well.
+
+    The compute nodes of the host are deleted and it leaves its aggregates. This is refused while
+    the service is alive, and while the host has instances or migrations in progress.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = (
+            "Delete the guests that the agent of a lost host reported last, too. Instances that"
+            " others manage are not deleted."
+        )
+        add_flag(parser, "--forget-guests", what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        host, binary = args.host, args.binary
+        arguments = (host, self.liveness_limit, binary, args.forget_guests)
+        return one_row(self.write(service_operations.delete, *arguments))

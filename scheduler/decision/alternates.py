@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many alternates may be held for instances without refusing what would fit.
+"""Alternates: further hosts for each placement, on which a failed build may be tried again.
 
-What is held for a build that may fail is lost to all others meanwhile. So all that is held stays a
-small part of what is free: in a cloud that is nearly full there are no alternates.
+Resources that are held for a build that may fail are lost to all other requests meanwhile. So all
+that is held stays a small part of what is free; in a cloud that is nearly full nothing is held.
 """
 
 from collections.abc import Sequence
@@ -12,54 +12,76 @@ from dataclasses import replace
 import numpy as np
 
 from inventory.fits import copies
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.interfaces import Rows
-from scheduler.decision.outcome import Placement, Taken
-from scheduler.objects.instance_group import APART, TOGETHER
+from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY
+from scheduler.decision import picker
+from scheduler.decision.types import Placement
+from scheduler.decision.weighing import Ranking
+from scheduler.hosts.columns import Rows
+from scheduler.hosts.host_state import Candidate, Consumption
+from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
-# One in so many of the instances for which there is room may be an alternate that is held.
+# One in so many of the further instances that would fit may be an alternate that is held.
 SHARE = 20
 
 
-def held(
+def add_alternates(
+    hosts: HostTable, placements: Sequence[Placement], ranking: Ranking, count: int
+) -> tuple[Placement, ...]:
+    """Return placements with the best hosts of their cells, but for those that were chosen."""
+    rows = [each.chosen.row for each in placements]
+    cells = hosts.codes("cell_uuid")
+
+    def best_of(cell: int) -> tuple[Candidate, ...]:
+        spare = cells == cell
+        spare[rows] = False
+        positions = np.flatnonzero(spare[ranking.rows])
+        best = positions[picker.best_first(ranking.totals[positions], count)]
+        return tuple(ranking.candidate(hosts, int(position)) for position in best)
+
+    spare = {cell: best_of(cell) for cell in {*cells[rows].tolist()}}
+    return tuple(replace(each, alternates=spare[cells[each.chosen.row]]) for each in placements)
+
+
+def limit_alternates(
     placements: Sequence[Placement], hosts: HostTable, spec: RequestSpec, rows: Rows
 ) -> tuple[Placement, ...]:
-    """Return placements with those of their alternates for which room may be held.
+    """Return placements with only those of their alternates that may be held.
 
-    hosts is as the placements leave it, rows are the hosts that are left for the request. The first
-    alternates of all come before any second.
+    hosts is the table after the placements, rows are the remaining hosts of the request. The first
+    alternates of all placements come before any second one.
     """
-    wanted = max((len(each.alternates) for each in placements), default=0)
-    free = _room(hosts, spec, rows, placements[-1].taken) if wanted else 0.0
-    left = free / SHARE - float(hosts.held_alternates[rows].sum())
-    kept = [0] * len(placements)
-    for _ in range(wanted):
+    most = max((len(each.alternates) for each in placements), default=0)
+    fitting = _count_fitting(hosts, spec, rows, placements[-1].taken) if most else 0.0
+    left = fitting / SHARE - float(hosts.held_alternates[rows].sum())
+    counts = [0] * len(placements)
+    for _ in range(most):
         for place, each in enumerate(placements):
-            if left >= 1 and kept[place] < len(each.alternates):
-                kept[place] += 1
+            if left >= 1 and counts[place] < len(each.alternates):
+                counts[place] += 1
                 left -= 1
     return tuple(
         replace(each, alternates=each.alternates[:count])
-        for each, count in zip(placements, kept, strict=True)
+        for each, count in zip(placements, counts, strict=True)
     )
 
 
-def _room(hosts: HostTable, spec: RequestSpec, rows: Rows, taken: Taken | None) -> float:
-    """Return for how many more such instances these hosts have room, 0 where none can be held."""
+def _count_fitting(
+    hosts: HostTable, spec: RequestSpec, rows: Rows, consumed: Consumption | None
+) -> float:
+    """Return how many more such instances fit on these hosts, 0 where none can be held."""
     policy = spec.instance_group.policy if spec.instance_group else None
-    # Cells and devices are not claimed twice, and who has to share a host cannot go to another.
-    if taken is None or taken.cells or taken.devices or policy == TOGETHER:
+    # Cells and devices are not claimed twice; affinity leaves no other host.
+    if consumed is None or consumed.cells or consumed.devices or policy == AFFINITY:
         return 0.0
     used = {
-        "vcpu": (hosts.vcpus_used, taken.vcpus, 1),
-        "memory_mb": (hosts.total_usable_ram_mb - hosts.free_ram_mb, taken.memory_mb, 1),
-        "disk_gb": (hosts.total_usable_disk_gb * 1024 - hosts.free_disk_mb, taken.disk_mb, 1024),
+        "vcpu": (hosts.vcpus_used, consumed.vcpus, 1),
+        "memory_mb": (hosts.total_usable_ram_mb - hosts.free_ram_mb, consumed.memory_mb, 1),
+        "disk_gb": (hosts.total_usable_disk_gb * 1024 - hosts.free_disk_mb, consumed.disk_mb, 1024),
     }
-    # One that is to be apart from others takes the whole host, as far as these are concerned.
-    most = np.full(len(rows), 1.0 if policy == APART else np.inf)
+    # With anti-affinity there is one member for each host.
+    most = np.full(len(rows), 1.0 if policy == ANTI_AFFINITY else np.inf)
     for name, limit in hosts.limits.columns.items():
-        taken_there, requested, unit = used[name]
-        fitting = copies(limit[rows] * unit, taken_there[rows], requested)
-        most = np.fmin(most, fitting)
+        used_amount, requested, unit = used[name]
+        most = np.fmin(most, copies(limit[rows] * unit, used_amount[rows], requested))
     return float(most.sum())

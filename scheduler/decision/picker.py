@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""From weights to a choice."""
+"""Choose a host by the weights."""
 
 from dataclasses import dataclass
 from random import Random
@@ -8,17 +8,21 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.decision.scaling import Weights
+from scheduler.hosts.columns import Weights
 
-# Up to this many of the best are found one by one, which is quicker than sorting all.
+# Up to so many of the best are found one by one, which is quicker than sorting all.
 _FEW = 8
-# By what part of the range of all totals two that count as equally good may differ.
+# The largest difference of totals that count as nearly equal, as a part of their range.
 NEARLY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one of the best is chosen; see pick()."""
+    """How one of the subset_size best hosts is chosen, each with the same probability.
+
+    With shuffle, hosts that share the best total change places at random first. With more choices
+    than subset_size, those that are nearly as good as the best may be drawn as well.
+    """
 
     chance: Random
     subset_size: int = 1
@@ -27,23 +31,42 @@ class Choice:
 
     @property
     def takes_best(self) -> bool:
-        """Whether it is always the best, of equal ones the first."""
+        """Whether it is always the best host, the first of equal ones."""
         return self.subset_size == 1 and not self.shuffle and self.choices <= 1
 
     def among(self, totals: Weights) -> int:
-        """Return the position of the one that is chosen."""
-        return pick(totals, self.subset_size, self.shuffle, self.chance, self.choices)
+        """Return the position of the chosen host."""
+        if self.takes_best:
+            return int(np.argmax(totals))
+        if self.choices > self.subset_size:
+            return self.chance.choice(self._nearly_best(totals))
+        if self.subset_size == 1:
+            return int(self.chance.choice(_equal_best(totals).tolist()))
+        order = best_first(totals, self.subset_size)
+        if self.shuffle:
+            best = _equal_best(totals)
+            if len(best) > 1:
+                shuffled = self.chance.sample(best.tolist(), len(best))
+                order = [*shuffled, *(position for position in order if position not in best)]
+        return self.chance.choice(order[: self.subset_size])
 
     def drawn_from(self, totals: Weights) -> int:
-        """Return how many of the best may be chosen."""
+        """Return how many hosts may be chosen."""
         if self.choices > self.subset_size:
-            return len(_good(totals, self.subset_size, self.choices))
+            return len(self._nearly_best(totals))
         equal = len(_equal_best(totals)) if self.shuffle else 1
         return min(len(totals), max(self.subset_size, equal))
 
+    def _nearly_best(self, totals: Weights) -> list[int]:
+        """Return the positions of the best, and of nearly as good ones up to choices."""
+        order = best_first(totals, self.choices)
+        least = totals[order[0]] - NEARLY * (totals[order[0]] - totals.min())
+        good = [each for each in order[self.subset_size :] if totals[each] >= least]
+        return [*order[: self.subset_size], *good]
+
 
 def best_first(totals: Weights, count: int) -> list[int]:
-    """Return the positions of the count highest totals; of equal ones the earlier comes first."""
+    """Return the positions of the count highest totals, the first of equal ones first."""
     count = min(count, len(totals))
     if count > _FEW:
         least = np.partition(totals, len(totals) - count)[len(totals) - count]
@@ -58,36 +81,6 @@ def best_first(totals: Weights, count: int) -> list[int]:
     # In place and back, since a copy costs more than the search.
     totals[order] = found
     return order
-
-
-def pick(totals: Weights, subset_size: int, shuffle: bool, chance: Random, choices: int = 1) -> int:
-    """Return the position that is chosen.
-
-    With shuffle, hosts that share the best total change places at random first; then one of the
-    subset_size best is drawn, each with the same probability. With more choices than that, those
-    that are nearly as good as the best are drawn from as well.
-    """
-    if choices > subset_size:
-        return chance.choice(_good(totals, subset_size, choices))
-    if subset_size == 1:
-        if not shuffle:
-            return int(np.argmax(totals))
-        return int(chance.choice(_equal_best(totals).tolist()))
-    order = best_first(totals, subset_size)
-    if shuffle:
-        best = _equal_best(totals)
-        if len(best) > 1:
-            shuffled = chance.sample(best.tolist(), len(best))
-            order = [*shuffled, *(position for position in order if position not in best)]
-    return chance.choice(order[:subset_size])
-
-
-def _good(totals: Weights, subset_size: int, choices: int) -> list[int]:
-    """Return the positions of the best, and of those among more of them that are nearly as good."""
-    order = best_first(totals, choices)
-    least = totals[order[0]] - NEARLY * (totals[order[0]] - totals.min())
-    good = [position for position in order[subset_size:] if totals[position] >= least]
-    return [*order[:subset_size], *good]
 
 
 def _equal_best(totals: Weights) -> npt.NDArray[np.int64]:

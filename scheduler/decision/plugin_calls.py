@@ -1,38 +1,35 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of plug-ins that fail no request, whatever a third party's code raises or returns.
-
-A filter that fails refuses all hosts that it was asked about, and a weigher that fails is left out:
-refusing a good host costs a little, using a bad one breaks what the filter is there for. Both leave
-a warning in the table.
-"""
+"""Calls to plug-ins: their failures become warnings, and known results are not computed again."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.interfaces import Filter, Rows, Weigher
-from scheduler.decision.scaling import Weights
+from scheduler.base_plugin import MEMBERS, BasePlugin, error_text
+from scheduler.filters import BaseHostFilter
+from scheduler.hosts.columns import NUMBERS, OBJECTS, Mask, Rows, Weights
+from scheduler.hosts.limits import Limits
+from scheduler.hosts.result_cache import Results, compute_incremental
+from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.weighers import BaseHostWeigher
 
 T = TypeVar("T")
-# How much of the text of an error is part of a warning.
-MAX_CHARACTERS = 300
+_COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS))
+# The longest question that is a cache key: the properties of an image may be of any length.
+_MAX_KEY = 1000
+# Names of results; limits have their own names.
+_PASSES, _RAW = "passes", "raw"
 
 
-def problem(error: Exception) -> str:
-    """Return what went wrong in a plug-in, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_CHARACTERS]
+def ask_plugin(call: Callable[..., T], *arguments: Any, default: T) -> T:
+    """Return what a plug-in declares of itself, or the default where the call fails.
 
-
-def about_itself(call: Callable[..., T], *arguments: Any, default: T) -> T:
-    """Return what a plug-in says of how it is to be asked, or the default where it fails.
-
-    The default has to be the answer with which its verdict or weights are asked for: these count,
-    and fail with a warning.
+    The default has to lead to the call of mask() or weigh(), whose failure gives the warning.
     """
     try:
         return call(*arguments)
@@ -40,57 +37,132 @@ def about_itself(call: Callable[..., T], *arguments: Any, default: T) -> T:
         return default
 
 
-def applies(plugin: Filter | Weigher, spec: RequestSpec) -> bool:
-    """Return whether a plug-in has to be asked about this request."""
-    return about_itself(plugin.applies, spec, default=True)
+def applies(plugin: BasePlugin, spec: RequestSpec) -> bool:
+    """Return whether a plug-in has to be called for this request."""
+    return ask_plugin(plugin.applies, spec, default=True)
 
 
-def columns_of(plugin: Filter | Weigher, spec: RequestSpec) -> tuple[str, ...] | None:
-    """Return the columns that a plug-in looks at, None for any."""
-    return about_itself(plugin.columns_read, spec, default=None)
+def columns_of(plugin: BasePlugin, spec: RequestSpec) -> tuple[str, ...] | None:
+    """Return the columns that a plug-in reads, None for any."""
+    return ask_plugin(plugin.columns_read, spec, default=None)
 
 
-def mask_of(rule: Filter, hosts: HostTable, spec: RequestSpec) -> Mask:
+def mask_of(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask:
     """Return for each row whether its host passes; no host does where the filter fails."""
     try:
-        return np.asarray(_column(rule.mask(hosts, spec), hosts.size, "mask"), np.bool_)
+        return np.asarray(_sized(rule.mask(hosts, spec), hosts.size, "mask"), np.bool_)
     except Exception as error:
-        hosts.warn(f"{rule.name} refuses all hosts since it failed: {problem(error)}")
+        hosts.warn(f"{rule.name} refuses all hosts since it failed: {error_text(error)}")
         return np.zeros(hosts.size, np.bool_)
 
 
-def weights_of(weigher: Weigher, hosts: HostTable, spec: RequestSpec) -> Weights:
-    """Return the raw weight of each row; raises whatever the weigher does, or for no weights."""
-    return np.asarray(_column(weigher.weigh(hosts, spec), hosts.size, "weigh"), np.float64)
+def weights_of(weigher: BaseHostWeigher, hosts: HostTable, spec: RequestSpec) -> Weights:
+    """Return the raw weight of each row; raise ValueError for another size, or as weigh() does."""
+    return np.asarray(_sized(weigher.weigh(hosts, spec), hosts.size, "weigh"), np.float64)
 
 
-def multipliers_of(weigher: Weigher, hosts: HostTable, rows: Rows) -> float | Weights:
+def multipliers_of(weigher: BaseHostWeigher, hosts: HostTable, rows: Rows) -> float | Weights:
     """Return the multiplier of all these rows, or one for each; 0 where the weigher fails."""
     try:
         found = weigher.multipliers(hosts, rows)
         if isinstance(found, float) or not np.ndim(found):
             found = float(found)
-            _check(math.isfinite(found))
-            return found
-        found = np.asarray(_column(found, len(rows), "multipliers"), np.float64)
-        _check(bool(np.isfinite(found).all()))
+        else:
+            found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
+        # math is ten times as fast for the usual single number.
+        finite = math.isfinite(found) if isinstance(found, float) else np.isfinite(found).all()
+        if not finite:
+            raise ValueError("a multiplier is not a finite number")
     except Exception as error:
-        leave_out(weigher, hosts, error)
+        _leave_out(weigher, hosts, error)
         return 0.0
     return found
 
 
-def leave_out(weigher: Weigher, hosts: HostTable, error: Exception) -> None:
-    """Warn that a weigher has no say in a decision."""
-    hosts.warn(f"{weigher.name} is left out since it failed: {problem(error)}")
+def _leave_out(weigher: BaseHostWeigher, hosts: HostTable, error: Exception) -> None:
+    hosts.warn(f"{weigher.name} is left out since it failed: {error_text(error)}")
 
 
-def _column(values: Any, size: int, method: str) -> Any:
+def _sized(values: Any, size: int, method: str) -> Any:
     if np.shape(values) != (size,):
         raise ValueError(f"{method}() did not return one element for each of {size} rows")
     return values
 
 
-def _check(is_finite: bool) -> None:
-    if not is_finite:
-        raise ValueError("a multiplier is not a finite number")
+def passing(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec) -> Mask:
+    """Return for each row whether its host passes a filter, and set the limits of the filter."""
+    inputs = _cacheable(rule, spec)
+    if inputs is None:
+        return mask_of(rule, hosts, spec)
+    question, columns = inputs
+    found = compute_incremental(hosts, (rule, question), columns, partial(_verdicts, rule, spec))
+    for name, column in found.items():
+        if name != _PASSES:
+            setattr(hosts.limits, name, column)
+    return found[_PASSES]
+
+
+def verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, Results]:
+    """Return whether each host passes a filter, and the limits by name that the filter sets."""
+    found = _verdicts(rule, spec, hosts)
+    return found.pop(_PASSES), found
+
+
+def raw_weights(hosts: HostTable, weigher: BaseHostWeigher, spec: RequestSpec) -> Weights | None:
+    """Return the raw weight of each row; None where the weigher fails."""
+    inputs = _cacheable(weigher, spec)
+    try:
+        if inputs is None:
+            return weights_of(weigher, hosts, spec)
+        question, columns = inputs
+        key = weigher, question
+        return compute_incremental(
+            hosts, key, columns, lambda part: {_RAW: weights_of(weigher, part, spec)}
+        )[_RAW]
+    except Exception as error:
+        _leave_out(weigher, hosts, error)
+        return None
+
+
+def is_declared(plugin: BasePlugin) -> bool:
+    """Return whether the class of a plug-in, and not one that it inherits from, has a question."""
+    own = vars(type(plugin))
+    return "question" in own or "request_fields" in own
+
+
+def declared(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str, ...]] | None:
+    """Return the question of a plug-in and the columns it reads; None where it declares none."""
+    if not is_declared(plugin):
+        return None
+    question = ask_plugin(plugin.question, spec, default=None)
+    columns = columns_of(plugin, spec)
+    if question is None or not columns or not _is_key(question):
+        return None
+    # Instances are in no column.
+    if not ask_plugin(_COLUMNS.issuperset, columns, default=False):
+        return None
+    return question, columns
+
+
+def _cacheable(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str, ...]] | None:
+    inputs = declared(plugin, spec)
+    return None if inputs is None or MEMBERS in inputs[1] else inputs
+
+
+def _is_key(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return len(repr(value)) <= _MAX_KEY
+
+
+def _verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> Results:
+    """Return the verdicts of a filter about all hosts, and the limits that it sets."""
+    limits, candidates = hosts.limits, hosts.candidates
+    # About all hosts, since the next request may have other candidates.
+    hosts.limits, hosts.candidates = Limits(hosts.size), hosts.present
+    try:
+        return {_PASSES: mask_of(rule, hosts, spec), **hosts.limits.columns}
+    finally:
+        hosts.limits, hosts.candidates = limits, candidates

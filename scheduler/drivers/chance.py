@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of Essex to Queens that draws lots. Source: behaviour reference 4.2."""
+"""The driver of Essex to Queens that draws hosts at random. Source: behaviour reference 4.2."""
 
 from collections.abc import Iterator
 from random import Random
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from scheduler.decision import pipeline
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Plan, Request
-from scheduler.drivers import BaseDriver
-from scheduler.drivers.outcomes import placed, placement, refused, step
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver, placed, placement, refused, step
 from scheduler.filters.compute import ComputeFilter
-from scheduler.request_filters.placement_only import PlacementOnly
+from scheduler.hosts.columns import Mask
+from scheduler.hosts.table import HostTable
+from scheduler.request_filters import PlacementOnly
 
-# They reach tenants.
+# Tenants read these.
 NONE_UP = "No compute service is up at the moment."
 ALL_IGNORED = "No compute service is left besides those to be avoided."
 
@@ -34,7 +34,7 @@ class ChanceScheduler(BaseDriver):
 
     def __init__(self, plan: Plan, **settings: Any) -> None:
         super().__init__(plan, **settings)
-        # The configured filters and weighers have no say, nor do they explain anything.
+        # In place of the configured filters and weighers, also for explanations.
         self.plan = Plan(
             (ComputeFilter(service_down_time=self.service_down_time),),
             request_filters=(PlacementOnly(),),
@@ -42,7 +42,7 @@ class ChanceScheduler(BaseDriver):
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
         if request.spec.is_rebuild:
-            # The instance is there already; lots would send it elsewhere.
+            # The instance stays where it is.
             return pipeline.decide(hosts, request, self.plan)
         if reason := pipeline.refusal(request.spec, self.plan):
             return refused(hosts, request, (), reason)
@@ -66,7 +66,7 @@ class ChanceScheduler(BaseDriver):
 
 
 def _drawn(hosts: HostTable, candidates: Mask, count: int, chance: Random) -> Iterator[int]:
-    """Yield rows that are drawn: a host, whatever number of nodes it has, and one of its nodes."""
+    """Yield drawn rows: of a host, with the same probability for each, and then of its nodes."""
     codes = np.flatnonzero(np.bincount(hosts.codes("host")[candidates])).tolist()
     enough = count <= len(codes)
     names = hosts.distinct("host")

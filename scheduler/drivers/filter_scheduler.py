@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The default driver: filter, weigh, pick, consume."""
+"""The default driver: filter, weigh, pick, consume; and its variants by other names."""
 
 from scheduler.decision import pipeline
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Request
-from scheduler.drivers import BaseDriver
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver, placed
+from scheduler.hosts.table import HostTable
 
 
 class FilterScheduler(BaseDriver):
@@ -14,3 +14,17 @@ class FilterScheduler(BaseDriver):
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
         return pipeline.decide(hosts, request, self.plan)
+
+
+class CachingScheduler(FilterScheduler):
+    """Decides as FilterScheduler, with an older host cache."""
+
+    view_max_age: float | None = 60
+    options = (("view_max_age", "scheduler", "driver_task_period"),)
+
+
+class FakeScheduler(BaseDriver):
+    """Decides nothing: the answer to any request is empty, which is no failure."""
+
+    def decide(self, hosts: HostTable, request: Request) -> Decision:
+        return placed(hosts, request, ())

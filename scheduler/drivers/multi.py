@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of Essex and Folsom that leaves requests to others, by what they ask for."""
+"""The driver of Essex and Folsom that delegates requests by what they ask for."""
 
 from typing import Any
 
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
+from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
 
 class MultiScheduler(BaseDriver):
     """Decides by one of three drivers: for instances, for volumes and for anything else.
 
-    The view of the hosts is as fresh as the most demanding of them wants it.
+    The host cache is as fresh as the strictest of them requires.
     """
 
     compute: BaseDriver
@@ -38,10 +38,7 @@ class MultiScheduler(BaseDriver):
 
 
 def kind_of(spec: RequestSpec) -> str:
-    """Return which part a request is for: compute, volume or default.
-
-    Folsom told volumes by another method of its RPC; here they ask for disk and nothing else.
-    """
+    """Return the part for a request: compute, volume (disk and nothing else) or default."""
     if spec.vcpus or spec.memory_mb:
         return "compute"
     return "volume" if spec.root_gb or spec.ephemeral_gb or spec.swap else "default"

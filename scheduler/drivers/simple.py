@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 
 from scheduler.decision import pipeline
-from scheduler.decision.filtering import filtered
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.narrowing import narrowed, no_such_host
-from scheduler.decision.outcome import Decision, Step
-from scheduler.decision.pipeline import Plan, Request
-from scheduler.drivers import BaseDriver
-from scheduler.drivers.outcomes import placed, placement, refused, step
+from scheduler.decision.pipeline import Plan, Request, filter_hosts
+from scheduler.decision.prefilter import no_such_host, prefilter
+from scheduler.decision.types import Decision, Step
+from scheduler.drivers import BaseDriver, placed, placement, refused, step
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.isolated_hosts import IsolatedHostsFilter
+from scheduler.hosts.columns import Mask
+from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.request_filters.placement_only import PlacementOnly
+from scheduler.request_filters import PlacementOnly
 
-# They reach tenants.
+# Tenants read these.
 NONE_UP = "No compute service that could take the instance is up."
 NOT_THERE = "The requested compute service is not up or does not exist."
 ALL_FULL = "All compute services have too many vCPUs in use."
@@ -54,7 +53,7 @@ class SimpleScheduler(BaseDriver):
     def __init__(self, plan: Plan, **settings: Any) -> None:
         super().__init__(plan, **settings)
         self._compute = ComputeFilter(service_down_time=self.service_down_time)
-        # The configured filters and weighers have no say, nor do they explain anything.
+        # In place of the configured filters and weighers, also for explanations.
         self.plan = Plan(
             (
                 self._compute,
@@ -68,7 +67,7 @@ class SimpleScheduler(BaseDriver):
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
         if request.spec.is_rebuild:
-            # The instance is there already and takes nothing more.
+            # The instance stays where it is and consumes nothing more.
             return pipeline.decide(hosts, request, self.plan)
         if reason := pipeline.refusal(request.spec, self.plan):
             return refused(hosts, request, (), reason)
@@ -83,7 +82,7 @@ class SimpleScheduler(BaseDriver):
             if bounded and used + spec.vcpus > self.max_cores:
                 full = Step("max_cores", int(np.count_nonzero(candidates)), 0)
                 return refused(hosts, request, (*steps, full), ALL_FULL, index)
-            # Others may take of the host meanwhile: the claim is to hold the bound as well.
+            # Other schedulers may fill the host meanwhile: the claim enforces the bound as well.
             room = float(self.max_cores - used + hosts.vcpus_used[row])
             limits = {"vcpu": room} if bounded else {}
             one = spec.for_instance(uuid)
@@ -91,7 +90,7 @@ class SimpleScheduler(BaseDriver):
         return placed(hosts, request, placements)
 
     def _addressed(self, request: Request) -> RequestSpec:
-        """Return the request with its zone taken apart."""
+        """Return the request with the host that its zone may name."""
         spec = request.spec.for_instance(request.instance_uuids[0])
         zone, _, host = (spec.availability_zone or "").partition(":")
         spec.availability_zone = zone or self.default_schedule_zone
@@ -100,12 +99,12 @@ class SimpleScheduler(BaseDriver):
         return spec
 
     def _left(self, hosts: HostTable, spec: RequestSpec) -> tuple[Mask, list[Step]]:
-        """Return the hosts to choose from, and the steps that led there."""
-        candidates, steps = narrowed(hosts, spec)
+        """Return the remaining hosts, and the steps."""
+        candidates, steps = prefilter(hosts, spec)
         if spec.has_forced_target:
             alive = candidates & self._compute.alive(hosts)
             return alive, [*steps, step("alive", candidates, alive)]
-        left, more = filtered(hosts, spec, self.plan.filters, candidates)
+        left, more = filter_hosts(hosts, spec, self.plan.filters, candidates)
         return left, [*steps, *more]
 
     def _is_bounded(self, spec: RequestSpec) -> bool:
@@ -119,8 +118,8 @@ class SimpleScheduler(BaseDriver):
 def _least_used(hosts: HostTable, candidates: Mask) -> tuple[int, int]:
     """Return a row of the host with the fewest vCPUs in use, and how many it has in use.
 
-    All nodes of a host count together; of its nodes the least used one is taken. Of equal ones the
-    first counts.
+    The vCPUs of all nodes of a host are summed; its least used node is chosen. The first of equal
+    ones counts.
     """
     codes, rows = hosts.codes("host"), np.flatnonzero(candidates)
     used = np.bincount(codes, hosts.vcpus_used)[codes[rows]]

@@ -1,19 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A filter for aggregates that have what the extra specs of a flavor ask for."""
+"""A filter for aggregates whose metadata meet the extra specs of a flavor."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
 
-from scheduler.decision.aggregate_metadata import quoted, split_values
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
+from inventory.objects.aggregate import Aggregate
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.filters.extra_specs_ops import matches
-from scheduler.objects.aggregate import Aggregate
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.hosts.aggregate_metadata import quoted, split_values
 
 SCOPE = "aggregate_instance_extra_specs"
 
@@ -21,7 +18,7 @@ SCOPE = "aggregate_instance_extra_specs"
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
     """Keep the hosts whose aggregates have metadata that meet the extra specs of the flavor.
 
-    Read are unscoped keys and those of the scope 'aggregate_instance_extra_specs'. Of each the host
+    Unscoped keys and those of the scope 'aggregate_instance_extra_specs' count. For each the host
     needs one value, from any of its aggregates, that meets the requirement.
     """
 
@@ -34,7 +31,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         mask = np.ones(hosts.size, np.bool_)
         for key, requirement in _requirements(spec):
             met = partial(_meets, key=key, requirement=requirement)
-            mask &= hosts.derived("aggregates", (self.name, key, requirement), met, bool)
+            mask &= hosts.memo("aggregates", (self.name, key, requirement), met, bool)
         return mask
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:

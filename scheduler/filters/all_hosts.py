@@ -1,10 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A filter that refuses nobody."""
+"""A filter that keeps all hosts."""
 
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostTable, Mask, RequestSpec
 
 
 class AllHostsFilter(BaseHostFilter):

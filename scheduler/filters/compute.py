@@ -4,17 +4,14 @@
 
 import numpy as np
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
 class ComputeFilter(BaseHostFilter):
     """Keep the hosts whose compute service is enabled and alive.
 
-    Alive means: not forced down, and seen within service_down_time seconds. A heartbeat that lies
-    as far in the future is none, since its clock cannot be trusted.
+    Alive means: not forced down, and seen within service_down_time seconds. A heartbeat further
+    than that in the future does not count, since its clock cannot be trusted.
     """
 
     run_filter_once_per_request = True
@@ -25,7 +22,7 @@ class ComputeFilter(BaseHostFilter):
         return self.alive(hosts) & ~np.asarray(hosts.service_disabled, np.bool_)
 
     def alive(self, hosts: HostTable) -> Mask:
-        """Return for each row whether the service is alive, be it enabled or not."""
+        """Return for each row whether the service is alive, enabled or not."""
         seen = np.abs(hosts.heartbeat_age) <= self.service_down_time
         return np.asarray(seen & ~hosts.forced_down, np.bool_)
 

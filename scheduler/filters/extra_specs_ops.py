@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators that extra specs of a flavor may use on what a host has.
 
-Source: behaviour reference 1.2. Where a number is required and one side is none, the requirement
-is not met; Nova fails the whole request then.
+Source: behaviour reference 1.2. Where a number is required and one side is not a number, the
+requirement is not met; Nova fails the whole request then.
 """
 
 import operator
@@ -55,7 +55,7 @@ def matches(value: str | None, requirement: str) -> bool:
 
 
 def all_matching(numbers: npt.NDArray[Any], requirement: str) -> npt.NDArray[np.bool_]:
-    """Return for each number what matches() says of its text; True and False are no numbers."""
+    """Return matches() of the text of each number; True and False do not count as numbers."""
     name, operands = _split(requirement)
     none = np.zeros(len(numbers), np.bool_)
     if name in _NUMBERS:
@@ -67,7 +67,7 @@ def all_matching(numbers: npt.NDArray[Any], requirement: str) -> npt.NDArray[np.
             return none
     wanted = _wanted(name, operands, requirement)
     if wanted is not None and numbers.dtype == np.int64:
-        # A column of many different numbers would take long to be asked one by one.
+        # One call for each of many different numbers would take long.
         return sum((numbers == each for each in map(_whole, wanted) if each is not None), none)
     # Distinct by their bits, since 0.0 and -0.0 are equal and have different texts.
     bits, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
@@ -83,7 +83,7 @@ def _split(requirement: str) -> tuple[str | None, list[str]]:
 
 
 def _wanted(name: str | None, operands: list[str], requirement: str) -> list[str] | None:
-    """Return the texts of which the value must be one, None if the operator asks otherwise."""
+    """Return the texts of which the value must be one, None for other operators."""
     if name is None:
         return [requirement]
     if name == "s==":
@@ -92,7 +92,7 @@ def _wanted(name: str | None, operands: list[str], requirement: str) -> list[str
 
 
 def _whole(text: str) -> int | None:
-    """Return the whole number that is written so."""
+    """Return the whole number of a text, None for any other spelling."""
     try:
         number = int(text)
     except ValueError:

@@ -1,16 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A filter for hosts that are kept for certain images."""
+"""A filter for hosts that are reserved for certain images."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
 class IsolatedHostsFilter(BaseHostFilter):
@@ -39,7 +36,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         return self._is_isolated(spec) or bool(self.restrict and self._hosts)
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        isolated = hosts.derived("host", (self.name, self._hosts), self._hosts.__contains__, bool)
+        isolated = hosts.memo("host", (self.name, self._hosts), self._hosts.__contains__, bool)
         if self._is_isolated(spec):
             return isolated
         return ~isolated if self.restrict else np.ones(hosts.size, np.bool_)

@@ -5,23 +5,19 @@
 import numpy as np
 
 from inventory.numa.fit import fits, refusal
-from scheduler.decision.cells_and_devices import limit_of, needs_of, room_of, where_cells_fit
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
+from scheduler.hosts.numa_pci import limit_of, needs_of, room_of, where_cells_fit
 
-# With fewer candidates than one in so many hosts it costs less to look at these alone than to find
-# out, for later requests as well, about all hosts.
+# With fewer candidates than one in so many hosts it costs less to look at these alone than to look
+# at all hosts, for later requests as well.
 _FEW = 100
 
 
 class NUMATopologyFilter(BaseHostFilter):
     """Keep the hosts whose NUMA cells have room for those of the instance.
 
-    There must be a host cell for each of them: CPUs, memory, pages, near devices and networks. Who
-    wants pinned CPUs on threads of the same cores is kept from hosts without threads even if no
-    cells are asked for.
+    Each of them needs a host cell: CPUs, memory, pages, near devices and networks. An instance with
+    pinned CPUs on sibling threads is refused by hosts without threads even if it has no cells.
     """
 
     reads = ("numa_topology", "cpu_allocation_ratio", "ram_allocation_ratio", "pci_stats")
@@ -40,7 +36,7 @@ class NUMATopologyFilter(BaseHostFilter):
         mask = candidates if fit is None else fit
         rows = np.flatnonzero(mask)
         if len(rows) and (fit is None or needs.devices):
-            mask = self._asked_by_value(hosts, spec, rows, self.columns_read(spec))
+            mask = self._call_by_value(hosts, spec, rows, self.columns_read(spec))
         if needs.cells:
             hosts.limits.make("numa_topology", mask, lambda row: limit_of(hosts, row, spec))
         return mask

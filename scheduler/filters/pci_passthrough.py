@@ -1,18 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A filter for PCI devices that instances are given."""
+"""A filter for PCI devices."""
 
 from inventory.pci_pools import PciPools
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
 class PciPassthroughFilter(BaseHostFilter):
     """Keep the hosts with enough free PCI devices of the requested kinds.
 
-    On which cell of a host the devices are is the business of NUMATopologyFilter.
+    NUMATopologyFilter looks at the cells that the devices are near to.
     """
 
     def applies(self, spec: RequestSpec) -> bool:
@@ -24,9 +21,9 @@ class PciPassthroughFilter(BaseHostFilter):
         def passes(pools: PciPools | None) -> bool:
             return pools is not None and pools.support_requests(requests)
 
-        # Few kinds of requests come again and again: what was found out is worth remembering.
-        asked = repr([(each.count, each.spec) for each in requests])
-        return hosts.derived("pci_stats", (self.name, asked), passes, bool)
+        # The same few kinds of requests come again and again.
+        key = repr([(each.count, each.spec) for each in requests])
+        return hosts.memo("pci_stats", (self.name, key), passes, bool)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         requests = spec_obj.devices

@@ -4,10 +4,7 @@
 
 import numpy as np
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
 class RetryFilter(BaseHostFilter):

@@ -4,28 +4,24 @@
 
 from collections.abc import Hashable
 
-from scheduler.decision.asking import MEMBERS
-from scheduler.decision.group_members import members
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.limits import GROUP, GroupLimit
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.request_spec import RequestSpec
+from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
+from scheduler.base_plugin import MEMBERS
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
+from scheduler.hosts.limits import GROUP, GroupLimit
+from scheduler.hosts.row_index import group_counts, group_with
 
 
 class ServerGroupAntiAffinityFilter(BaseHostFilter):
     """Keep the hosts with fewer members of the anti-affinity group than may share a host.
 
-    A host that the group's own list names holds at least one member, also when no agent has
-    reported it yet. The host on which the instance is already passes, so that it may stay there.
+    A host in the group's own list has at least one member, even if no agent has reported it yet.
+    The present host of the instance passes, so that it may stay there.
     """
 
     reads = (MEMBERS,)
 
     def applies(self, spec: RequestSpec) -> bool:
-        group = spec.instance_group
-        return group is not None and "anti-affinity" in group.policies
+        return group_with(ANTI_AFFINITY, spec) is not None
 
     def question(self, spec: RequestSpec) -> Hashable | None:
         return None if spec.instance_group is None else self._most(spec.instance_group)
@@ -34,10 +30,10 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec.instance_group
         if group is None:
             return hosts.present
-        mask = members(hosts, group) < self._most(group)
-        if spec.instance_uuid:
-            mask[list(hosts.residents.rows_of(spec.instance_uuid))] = True
         limit = GroupLimit(self._most(group))
+        mask = group_counts(hosts, group).members < self._most(group)
+        if spec.instance_uuid:
+            mask[list(hosts.instances.rows_of(spec.instance_uuid))] = True
         hosts.limits.make(GROUP, mask, lambda _: limit)
         return mask
 
@@ -45,7 +41,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None:
             return super().reason(host_state, spec_obj)
-        count = members(host_state.table, group)[host_state.row]
+        count = group_counts(host_state.table, group).members[host_state.row]
         return f"has {count} of the anti-affinity group, {self._most(group)} allowed"
 
     def _most(self, group: InstanceGroup) -> int:

@@ -1,12 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A filter for how far the boot of a host is to be trusted."""
+"""A filter for the attested trust in the boot of a host."""
 
 from typing import Any
 
-from scheduler.decision.host_state import HostState
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, RequestSpec
 
 UNKNOWN = "unknown"
 
@@ -14,8 +12,8 @@ UNKNOWN = "unknown"
 class TrustedFilter(BaseHostFilter):
     """Keep the hosts whose attested level of trust is the one that the flavor asks for.
 
-    The extra spec trust:trusted_host says 'trusted', 'untrusted' or 'unknown'. What an attestation
-    service says of the nodes is in the table before the filter is asked; of others it is unknown.
+    The extra spec trust:trusted_host is 'trusted', 'untrusted' or 'unknown'. The table has the
+    levels of an attestation service before the filter is called; other nodes are unknown.
     """
 
     run_filter_once_per_request = True

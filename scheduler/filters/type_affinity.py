@@ -4,31 +4,28 @@
 
 import numpy as np
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable, Mask
-from scheduler.decision.residents import EVERY
-from scheduler.filters import BaseHostFilter
-from scheduler.objects.flavor import Flavor
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
+from scheduler.hosts.row_index import EVERY
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.instance import Instance
-from scheduler.objects.request_spec import RequestSpec
 
 
 class TypeAffinityFilter(BaseHostFilter):
     """Keep the hosts that are empty or have instances of the requested flavor only.
 
-    Flavors are told apart by id, and by name where an id is not known. An instance of which neither
-    is known refuses the host.
+    Flavors are compared by id, and by name where an id is unknown. A host with an instance of which
+    neither is known is refused.
     """
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        flavor, count = spec.flavor, hosts.residents.count
+        flavor, count = spec.flavor, hosts.instances.count
         same = count(("flavor_id", flavor.id), hosts.size)
         same = same + count(("flavor_name", flavor.name), hosts.size)
         mask = np.asarray(same == count(EVERY, hosts.size), np.bool_)
         if flavor.id is None:
             # Instances of a known id are not counted by name.
             for row in np.flatnonzero(~mask).tolist():
-                mask[row] = all(_is_of(each, flavor) for each in hosts.residents.on(row).values())
+                mask[row] = all(_is_of(each, flavor) for each in hosts.instances.on(row).values())
         return mask
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
@@ -40,7 +37,7 @@ class TypeAffinityFilter(BaseHostFilter):
 
 
 def _is_of(instance: Instance, flavor: Flavor) -> bool | None:
-    """Return whether an instance is of a flavor, None where nothing tells."""
+    """Return whether an instance is of a flavor, None where that is unknown."""
     identity, name = instance.flavor_identity
     if flavor.id is not None and identity is not None:
         return identity == flavor.id

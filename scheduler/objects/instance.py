@@ -1,20 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""An instance as the scheduler hears of it from its compute host."""
+"""An instance as its compute host reports it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.presence import FieldPresence
+from inventory.objects.object_schema import FieldPresence
+from scheduler.objects.flavor_and_image import Flavor
 
 
 @dataclass(slots=True)
 class Instance(FieldPresence):
-    """Only ``uuid`` is certain; memory in MB, disks in GB.
-
-    ``image_properties`` are those of the image it was made from, all of them as text.
-    """
+    """Only ``uuid`` is certain; memory in MB, disks in GB, ``image_properties`` as text."""
 
     uuid: str
     host: str | None = None
@@ -39,7 +36,7 @@ class Instance(FieldPresence):
 
     @property
     def flavor_identity(self) -> tuple[int | None, str | None]:
-        """Id and name of its flavor, as far as they are known."""
+        """Id and name of its flavor, None where unknown."""
         flavor = self.flavor
         return (
             self.instance_type_id or (flavor.id if flavor else None),

@@ -1,33 +1,95 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller asks the scheduler for."""
+"""The request spec and its parts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from scheduler.objects.destination import Destination
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.limits import SchedulerLimits
-from scheduler.objects.network import NetworkMetadata, NetworkRequest, SecurityGroup
-from scheduler.objects.numa import InstanceNUMATopology
-from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
-from scheduler.objects.presence import FieldPresence
-from scheduler.objects.request_group import RequestGroup, RequestLevelParams
-from scheduler.objects.retries import SchedulerRetries
+from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.numa import InstanceNUMATopology
+from inventory.objects.object_schema import FieldPresence
+from inventory.objects.pci_and_network import (
+    InstancePCIRequest,
+    InstancePCIRequests,
+    NetworkMetadata,
+    NetworkRequest,
+    SecurityGroup,
+)
+from scheduler.objects.flavor_and_image import Flavor, ImageMeta
+from scheduler.objects.selection import SchedulerLimits
 
-CHECK_TYPE_HINT = "_nova_check_type"
+
+@dataclass(frozen=True, slots=True)
+class RequestGroup(FieldPresence):
+    """The resources of a port, a device or an accelerator, named by ``requester_id``."""
+
+    use_same_provider: bool = True
+    resources: dict[str, int] = field(default_factory=dict)
+    required_traits: set[str] = field(default_factory=set)
+    forbidden_traits: set[str] = field(default_factory=set)
+    aggregates: list[list[str]] = field(default_factory=list)
+    forbidden_aggregates: set[str] = field(default_factory=set)
+    requester_id: str | None = None
+    provider_uuids: list[str] = field(default_factory=list)
+    in_tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLevelParams(FieldPresence):
+    """Traits of the host itself, and which groups have to share a subtree."""
+
+    root_required: set[str] = field(default_factory=set)
+    root_forbidden: set[str] = field(default_factory=set)
+    same_subtree: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedHost(FieldPresence):
+    """A service host and its hypervisor node."""
+
+    host: str | None = None
+    hypervisor_hostname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRetries(FieldPresence):
+    """How often, and on which hosts, the build was attempted."""
+
+    num_attempts: int = 0
+    hosts: list[TriedHost] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CellMapping(FieldPresence):
+    """A cell by uuid and name; its URLs hold passwords and are never read."""
+
+    uuid: str
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class Destination(FieldPresence):
+    """Every field that is None restricts nothing.
+
+    Each string of ``aggregates`` lists alternatives, separated by commas; all strings must hold.
+    """
+
+    host: str | None = None
+    node: str | None = None
+    cell: CellMapping | None = None
+    aggregates: list[str] | None = None
+    allow_cross_cell_move: bool = False
+    forbidden_aggregates: set[str] | None = None
 
 
 @dataclass(slots=True)
 class RequestSpec(FieldPresence):
     """A request for ``num_instances`` instances of one flavor.
 
-    ``num_instances`` is the size of the first boot request; how many are wanted now is said by
-    the arguments that come with the spec.
+    ``num_instances`` is the size of the first boot request; the present number comes with the
+    arguments of the call.
     """
 
     flavor: Flavor
@@ -88,17 +150,17 @@ class RequestSpec(FieldPresence):
 
     @property
     def devices(self) -> list[InstancePCIRequest]:
-        """The PCI devices that one instance is to have; callers send the list also when empty."""
+        """The PCI devices of one instance; callers send the list also when empty."""
         return self.pci_requests.requests if self.pci_requests else []
 
     @property
     def is_rebuild(self) -> bool:
-        """Tell whether the caller only asks if the instance may stay with a new image."""
-        return self.scheduler_hints.get(CHECK_TYPE_HINT) == ["rebuild"]
+        """Whether the caller only asks if the instance may stay with a new image."""
+        return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
 
     @property
     def has_forced_target(self) -> bool:
-        """Tell whether hosts or nodes are forced: no filter runs then, unless it is a rebuild."""
+        """Whether hosts or nodes are forced: no filter runs then, unless it is a rebuild."""
         return bool(self.force_hosts or self.force_nodes)
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
@@ -111,10 +173,10 @@ class RequestSpec(FieldPresence):
     def for_instance(
         self, instance_uuid: str | None, more_group_hosts: Iterable[str] = ()
     ) -> "RequestSpec":
-        """Return the request of one instance of the batch.
+        """Return the request of one instance of a batch.
 
-        The copy has a group of its own, with the hosts that this batch has already taken, so that
-        more can be appended without the caller's spec noticing. All else is shared.
+        The copy has its own group, to which the hosts of the batch so far are added; all else is
+        shared with this one.
         """
         copy = RequestSpec(*_FIELD_VALUES(self))
         copy.instance_uuid = instance_uuid

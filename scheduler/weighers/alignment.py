@@ -1,27 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A weigher for the shape of what is free on a host, compared with what is needed.
+"""A weigher for the proportions of what is free on a host and what is requested.
 
 Source: the dot-product heuristics for vector bin packing (Panigrahy, Talwar, Uyeda and Wieder,
 "Heuristics for Vector Bin Packing", 2011), here with both vectors at length 1. Nova has none.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from inventory.fits import limit
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
 class AlignmentWeigher(BaseHostWeigher):
-    """Prefer the hosts whose free vCPUs, memory and disk are shaped as what the instance needs.
+    """Prefer the hosts whose free vCPUs, memory and disk are in proportion to the request.
 
-    The weight is the cosine between need and free room, each resource as a share of what the host
-    may promise of it. A resource that a host has none of is left out.
+    The weight is the cosine between requested and free amounts, each as a share of the host's
+    limit. A resource of which a host has nothing does not count.
     """
 
     multiplier = 0.0
@@ -38,9 +35,7 @@ class AlignmentWeigher(BaseHostWeigher):
         "disk_allocation_ratio",
         "free_disk_mb",
     )
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return spec.vcpus, spec.memory_mb, spec.disk_mb
+    request_fields = ("vcpus", "memory_mb", "disk_mb")
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         product, needed_squared, free_squared = np.zeros((3, hosts.size))
@@ -64,7 +59,7 @@ class AlignmentWeigher(BaseHostWeigher):
 
 
 def _resources(hosts: HostTable, spec: RequestSpec) -> Iterator[tuple[Weights, Weights, int]]:
-    """Yield what hosts may promise of each resource, what is used of it, and what is needed."""
+    """Yield the limit of the hosts, their usage and the requested amount of each resource."""
     yield limit(hosts.vcpus_total, hosts.cpu_allocation_ratio), hosts.vcpus_used, spec.vcpus
     ram = hosts.total_usable_ram_mb
     yield limit(ram, hosts.ram_allocation_ratio), ram - hosts.free_ram_mb, spec.memory_mb

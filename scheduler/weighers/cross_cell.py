@@ -6,15 +6,12 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights
-from scheduler.objects.destination import CellMapping
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.objects.request_spec import CellMapping
+from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
 class CrossCellWeigher(BaseHostWeigher):
-    """Prefer the hosts of the cell in which the instance is, where it may move to another one."""
+    """Prefer the hosts of the instance's present cell, where it may move to another cell."""
 
     multiplier = 1000000.0
     aggregate_key = "cross_cell_move_weight_multiplier"
@@ -32,12 +29,7 @@ class CrossCellWeigher(BaseHostWeigher):
         cell = _preferred(spec)
         if cell is None:
             return np.zeros(hosts.size)
-        return hosts.derived(
-            "cell_uuid",
-            ("preferred", cell.uuid),
-            lambda uuid: 1.0 if uuid == cell.uuid else -1.0,
-            np.float64,
-        )
+        return np.where(hosts.rows_where("cell_uuid", lambda uuid: uuid == cell.uuid), 1.0, -1.0)
 
 
 def _preferred(spec: RequestSpec) -> CellMapping | None:

@@ -2,27 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for free disk."""
 
-from collections.abc import Hashable
-
-import numpy as np
-
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.weighers import ColumnWeigher
 
 
-class DiskWeigher(BaseHostWeigher):
+class DiskWeigher(ColumnWeigher):
     """Prefer the hosts with more free disk, in MB."""
 
     minval = 0.0
-    multiplier = 1.0
     aggregate_key = "disk_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "disk_weight_multiplier"),)
     reads = ("free_disk_mb",)
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return ()
-
-    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
-        return hosts.free_disk_mb.astype(np.float64)
+    request_fields = ()

@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.name_ratios import name_ratios
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.hosts.metrics import parse_ratios
+from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
 class ImagePropertiesWeigher(BaseHostWeigher):
     """Prefer the hosts with more instances whose images have properties of the requested one.
 
-    Each property counts with its ratio in the setting and not at all without one there, or with 1
-    where nothing is set.
+    Each property counts with its ratio in the setting and not at all without one; with 1 where the
+    setting is empty.
     """
 
     multiplier = 0.0
@@ -31,7 +28,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._settings = name_ratios(self.image_props_weight_setting)
+        self._settings = parse_ratios(self.image_props_weight_setting)
         self._ratios = dict(self._settings.ratios)
 
     def applies(self, spec: RequestSpec) -> bool:
@@ -43,5 +40,5 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         for name, value in spec.image.properties.items() if spec.image is not None else ():
             ratio = self._ratios.get(name, 0.0) if self.image_props_weight_setting else 1.0
             if ratio:
-                raw += ratio * hosts.residents.count(("image", name, str(value)), hosts.size)
+                raw += ratio * hosts.instances.count(("image", name, str(value)), hosts.size)
         return raw

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A weigher for what hosts measure about themselves."""
+"""A weigher for the metrics that hosts report."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.metric_sums import sum_of, sum_of_known, warn_of_missing
-from scheduler.decision.name_ratios import name_ratios
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.hosts.metrics import (
+    parse_ratios,
+    warn_of_missing,
+    weighted_sum,
+    weighted_sum_of_known,
+)
+from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
 class MetricsWeigher(BaseHostWeigher):
@@ -36,7 +37,7 @@ class MetricsWeigher(BaseHostWeigher):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._settings = name_ratios(self.weight_setting)
+        self._settings = parse_ratios(self.weight_setting)
         self._ratios = tuple(each for each in self._settings.ratios if each[1] or self.required)
 
     def applies(self, spec: RequestSpec) -> bool:
@@ -44,17 +45,19 @@ class MetricsWeigher(BaseHostWeigher):
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         self._settings.warn(hosts.warn, "[metrics] weight_setting")
-        raw = self._of_each(hosts, sum_of)
-        lacking = np.isnan(raw)
-        if not lacking.any():
+        raw = self._of_each(hosts, weighted_sum)
+        missing = np.isnan(raw)
+        if not missing.any():
             return raw
         if self.required:
             warn_of_missing(hosts, self._ratios)
             return raw
-        # Where the weight does not count, no metric is missed.
+        # Where the weight does not count, missing metrics do no harm.
         idle = np.asarray(self.multipliers(hosts, np.arange(hosts.size))) == 0
-        instead = np.where(idle, self._of_each(hosts, sum_of_known), self.weight_of_unavailable)
-        return np.where(lacking, instead, raw)
+        instead = np.where(
+            idle, self._of_each(hosts, weighted_sum_of_known), self.weight_of_unavailable
+        )
+        return np.where(missing, instead, raw)
 
     def _of_each(self, hosts: HostTable, sums: Callable[..., float]) -> Weights:
-        return hosts.derived("metrics", (sums, self._ratios), partial(sums, self._ratios), float)
+        return hosts.memo("metrics", (sums, self._ratios), partial(sums, self._ratios), float)

@@ -1,23 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The cost function of Essex and Folsom that is the same for all hosts.
-
-Source: behaviour reference 2.5.
-"""
+"""The cost function of Essex and Folsom that is the same for all hosts."""
 
 import numpy as np
 
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
 class NoopCostWeigher(BaseHostWeigher):
-    """Prefer the hosts of least cost, which is 1 for each, times the multiplier: none of them."""
+    """Prefer no host: the cost is 1 for each, times the multiplier."""
 
     name = "noop_cost_fn"
-    multiplier = 1.0
     scales = False
     in_all = False
     options = (("multiplier", "filter_scheduler", "noop_cost_fn_weight"),)

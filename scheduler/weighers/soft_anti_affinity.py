@@ -1,33 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A weigher for server groups whose members would rather not share a host."""
+"""A weigher for server groups whose members preferably do not share a host."""
 
-from collections.abc import Hashable
-
-import numpy as np
-
-from scheduler.decision.asking import MEMBERS
-from scheduler.decision.group_members import group_with, members
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.scaling import Weights
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.weighers import BaseHostWeigher
+from scheduler.base_plugin import MEMBERS
+from scheduler.weighers._soft_groups import SoftGroupWeigher
 
 
-class ServerGroupSoftAntiAffinityWeigher(BaseHostWeigher):
+class ServerGroupSoftAntiAffinityWeigher(SoftGroupWeigher):
     """Prefer the hosts with fewer members of the instance's soft-anti-affinity group."""
 
-    multiplier = 1.0
-    reads = (MEMBERS,)
+    policy = "soft-anti-affinity"
+    direction = -1.0
     aggregate_key = "soft_anti_affinity_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "soft_anti_affinity_weight_multiplier"),)
-
-    def applies(self, spec: RequestSpec) -> bool:
-        return group_with("soft-anti-affinity", spec) is not None
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return ()
-
-    def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
-        group = group_with("soft-anti-affinity", spec)
-        return np.zeros(hosts.size) if group is None else -members(hosts, group).astype(np.float64)
+    reads = (MEMBERS,)
+    request_fields = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent.virt import loading
+from compute_agent.virt import driver_loading
 from compute_agent.virt.driver import Driver
 from tests.fixtures import agent
 
@@ -21,7 +21,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
     made: list[Driver] = []
 
     def loaded(**sections: dict[str, Any]) -> Driver:
-        made.append(loading.load(agent.options(tmp_path, **sections)))
+        made.append(driver_loading.load(agent.options(tmp_path, **sections)))
         return made[-1]
 
     yield loaded

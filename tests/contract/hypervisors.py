@@ -134,10 +134,7 @@ class LibvirtHypervisor:
 
     def _description(self, number: int, vcpus: int, memory_mb: int) -> str:
         return self._xml.format(
-            name=f"guest{number}",
-            uuid=agent.UUID.format(number),
-            vcpus=vcpus,
-            memory_mib=memory_mb,
+            name=f"guest{number}", uuid=agent.UUID.format(number), vcpus=vcpus, memory_mib=memory_mb
         )
 
     def _domain(self, number: int) -> Any:

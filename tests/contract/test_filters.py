@@ -5,15 +5,14 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
-from scheduler.decision.columns import NUMBERS, OBJECTS
-from scheduler.decision.filtering import filtered
-from scheduler.decision.host_state import HostState
-from scheduler.decision.pipeline import Plan
+from scheduler.decision.pipeline import Plan, filter_hosts
 from scheduler.filters import BaseHostFilter
+from scheduler.hosts.columns import NUMBERS, OBJECTS
+from scheduler.hosts.host_state import HostState
 from scheduler.plugins import FILTERS
 from tests.builders import IMAGE
 from tests.contract.drawn import hosts, requests
@@ -40,14 +39,13 @@ NAMES = sorted(CLASSES)
 SOME = st.lists(st.sampled_from(NAMES), min_size=2, max_size=5, unique=True)
 # Drawing a fleet and a request costs far more than asking a filter, so all are asked about each.
 RULES = [made(name) for name in NAMES]
-EXAMPLES = 60
 
 
 def contents(table):
     """Return all that a filter could change, but for the limits, which are its to write."""
     numbers = {name: getattr(table, name).tolist() for name in NUMBERS - {"updated", "last_seen"}}
     objects = {name: [table.get(row, name) for row in range(table.size)] for name in OBJECTS}
-    return repr((numbers, objects, [dict(table.residents.on(row)) for row in table.rows()]))
+    return repr((numbers, objects, [dict(table.instances.on(row)) for row in table.rows()]))
 
 
 def test_the_default_filters_are_among_them():
@@ -58,7 +56,6 @@ def test_the_default_filters_are_among_them():
         assert plugin.__doc__.startswith("Keep ")
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(), requests())
 def test_a_mask_is_the_rule_for_each_host_by_itself(each, spec):
     for rule in RULES:
@@ -75,7 +72,6 @@ def test_a_mask_is_the_rule_for_each_host_by_itself(each, spec):
         assert all(text.startswith("aggregate metadata ") for text in table.warnings), rule.name
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(), requests())
 def test_a_refused_host_gets_a_reason_in_one_line(each, spec):
     for rule, host in product(RULES, each):
@@ -85,7 +81,6 @@ def test_a_refused_host_gets_a_reason_in_one_line(each, spec):
             assert "\n" not in reason, rule.name
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(), requests())
 def test_a_filter_changes_nothing_but_limits(each, spec):
     table = a_table(*each)
@@ -97,14 +92,13 @@ def test_a_filter_changes_nothing_but_limits(each, spec):
         assert table.candidates.tolist() == candidates.tolist(), rule.name
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(), requests(), st.data())
 def test_no_filter_adds_a_host(each, spec, data):
     table = a_table(*each)
     chosen = data.draw(st.lists(st.booleans(), min_size=len(each), max_size=len(each)))
     candidates = np.array(chosen)
     for rule in RULES:
-        left, steps = filtered(table, spec, [rule], candidates)
+        left, steps = filter_hosts(table, spec, [rule], candidates)
         assert not (left & ~candidates).any(), rule.name
         assert steps[0].before == np.count_nonzero(candidates), rule.name
         assert steps[0].after == np.count_nonzero(left), rule.name
@@ -114,9 +108,9 @@ def test_no_filter_adds_a_host(each, spec, data):
 def test_the_order_of_filters_does_not_change_who_is_left(each, spec, names, chance):
     everybody = np.ones(len(each), np.bool_)
     rules = [made(name) for name in names]
-    one = filtered(a_table(*each), spec, rules, everybody)[0]
+    one = filter_hosts(a_table(*each), spec, rules, everybody)[0]
     chance.shuffle(rules)
-    other = filtered(a_table(*each), spec, rules, everybody)[0]
+    other = filter_hosts(a_table(*each), spec, rules, everybody)[0]
     assert one.tolist() == other.tolist()
     # And it is who passes each of them by itself.
     alone = [all(rule.host_passes(host, spec) for rule in rules) for host in each]
@@ -127,7 +121,7 @@ def test_the_order_of_filters_does_not_change_who_is_left(each, spec, names, cha
 def test_explain_has_a_reason_exactly_for_the_hosts_that_are_refused(each, spec, names):
     rules = [made(name) for name in names]
     table = a_table(*each)
-    left = filtered(table, spec, rules, np.ones(len(each), np.bool_))[0]
+    left = filter_hosts(table, spec, rules, np.ones(len(each), np.bool_))[0]
     refused = {(one.host, one.nodename) for one in refusals(table, spec, Plan(rules), most=100)}
     expected = {
         (host.host, host.nodename) for host, keep in zip(each, left, strict=True) if not keep
@@ -135,7 +129,6 @@ def test_explain_has_a_reason_exactly_for_the_hosts_that_are_refused(each, spec,
     assert refused == expected
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(least=2), requests())
 def test_rows_that_were_given_up_do_not_disturb(each, spec):
     table = a_table(*each)

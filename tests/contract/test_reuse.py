@@ -3,28 +3,22 @@
 """What plug-ins said before is used again, and never changes what comes out."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.asking import passing, raw_weights
-from scheduler.decision.columns import NUMBERS, OBJECTS
-from scheduler.decision.limits import Limits
 from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.decision.plugin_calls import is_declared, passing, raw_weights
+from scheduler.hosts.columns import NUMBERS, OBJECTS
+from scheduler.hosts.limits import Limits
 from tests.contract.drawn import hosts, requests
 from tests.contract.test_filters import RULES
 from tests.contract.test_weighers import MADE
 from tests.hosts import a_table
 
-
-def declares(plugin):
-    return "question" in vars(type(plugin))
-
-
-FILTERS = [each for each in RULES if declares(each)]
-WEIGHERS = [each for each in MADE if declares(each)]
+FILTERS = [each for each in RULES if is_declared(each)]
+WEIGHERS = [each for each in MADE if is_declared(each)]
 COLUMNS = sorted((NUMBERS | {*OBJECTS}) - {"host", "nodename", "node_id"})
 SEVERAL = st.lists(requests(), min_size=1, max_size=2)
-EXAMPLES = 60
 
 
 def forgetful(plugin):
@@ -38,7 +32,7 @@ def test_the_plugins_that_every_decision_asks_declare_what_they_depend_on():
     names = {each.name for each in (*FILTERS, *WEIGHERS)}
     assert names >= {"RamFilter", "CoreFilter", "DiskFilter", "ImagePropertiesFilter"}
     assert names >= {"RAMWeigher", "CPUWeigher", "DiskWeigher", "IoOpsWeigher", "PCIWeigher"}
-    assert not any(declares(forgetful(each)) for each in (*FILTERS, *WEIGHERS))
+    assert not any(is_declared(forgetful(each)) for each in (*FILTERS, *WEIGHERS))
 
 
 def assert_same_answers(table, spec):
@@ -64,7 +58,6 @@ def become(table, row, other):
         table.set(row, name, other.table.get(other.row, name))
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(least=4), SEVERAL, st.data())
 def test_answers_follow_the_rows_that_change(each, specs, data):
     *kept, other = each
@@ -90,7 +83,6 @@ def test_answers_follow_the_rows_that_change(each, specs, data):
     assert_same_answers(table, specs[0])
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(least=2), SEVERAL, st.integers(1, 6), st.integers(1, 2))
 def test_reuse_never_changes_a_decision(each, specs, count, choices):
     remembering = Plan(RULES, MADE)

@@ -13,19 +13,13 @@ from uuid import UUID
 import pytest
 from oslo_config import cfg
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.driver import CpuCounters, Driver, DriverUnavailable, Guest
 from compute_agent.virt.libvirt.driver import LibvirtDriver
 from inventory import compute_nodes, instances
-from scheduler.objects.numa import NUMATopology
+from inventory.objects.numa import NUMATopology
 from tests.contract.conftest import Load
-from tests.contract.hypervisors import (
-    TEST_XML,
-    FakeHypervisor,
-    Hypervisor,
-    changeable,
-    changing,
-)
+from tests.contract.hypervisors import TEST_XML, FakeHypervisor, Hypervisor, changeable, changing
 from tests.fixtures import agent
 from tests.fixtures.daemons import guests
 from tests.fixtures.daemons.process import wait_until

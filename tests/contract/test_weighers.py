@@ -4,11 +4,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.plugins import WEIGHERS
 from scheduler.weighers import BaseHostWeigher
 from tests.contract.drawn import hosts, requests
@@ -46,11 +46,10 @@ def made(multiplier):
 # Drawing a fleet and a request costs far more than asking a weigher, so all are asked about each.
 MADE = made(2.5)
 CHOOSY = [each for each in MADE if type(each).applies is not BaseHostWeigher.applies]
-EXAMPLES = 80
 
 
 def totals(table, spec, weighers):
-    found = weighed(table, spec, weighers, np.flatnonzero(table.present))
+    found = weigh_hosts(table, spec, weighers, np.flatnonzero(table.present))
     return found.totals, found.shares()
 
 
@@ -93,7 +92,6 @@ def test_the_default_weighers_are_among_them():
         assert plugin.__doc__.startswith("Prefer ")
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(), requests())
 def test_all_hosts_at_once_weigh_what_each_weighs_by_itself(each, spec):
     table = a_table(*each)
@@ -104,7 +102,6 @@ def test_all_hosts_at_once_weigh_what_each_weighs_by_itself(each, spec):
         assert raw.tolist() == pytest.approx(alone, nan_ok=True), weigher.name
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(least=2), requests())
 def test_the_share_is_the_formula_of_the_reference(each, spec):
     table = a_table(*each)
@@ -117,7 +114,6 @@ def test_the_share_is_the_formula_of_the_reference(each, spec):
         assert own is None or own.tolist() == found.tolist(), weigher.name
 
 
-@settings(max_examples=EXAMPLES)
 @given(hosts(least=2), requests())
 def test_a_weigher_that_does_not_apply_has_no_share_and_would_have_none(each, spec):
     table = a_table(*each)
@@ -129,7 +125,6 @@ def test_a_weigher_that_does_not_apply_has_no_share_and_would_have_none(each, sp
             assert weigher.weigh(table, spec).tolist() == [0.0] * len(each), weigher.name
 
 
-@settings(max_examples=40)
 @given(hosts(least=2), requests())
 def test_the_sum_of_all_is_a_number_for_every_host(each, spec):
     found, _ = totals(a_table(*each), spec, made(1.0))
@@ -138,7 +133,6 @@ def test_the_sum_of_all_is_a_number_for_every_host(each, spec):
     assert found.tolist() == pytest.approx([sum(some) for some in shares])
 
 
-@settings(max_examples=40)
 @given(hosts(least=2), requests())
 def test_a_multiplier_of_0_means_not_asked(each, spec):
     table = a_table(*each)
@@ -155,7 +149,6 @@ def test_a_multiplier_of_0_means_not_asked(each, spec):
         assert shares == {}
 
 
-@settings(max_examples=40)
 @given(hosts(least=2), requests(), st.permutations(made(1.5)))
 def test_the_order_of_weighers_does_not_matter(each, spec, weighers):
     table = a_table(*each)

@@ -12,12 +12,12 @@ import pytest
 from oslo_config import cfg
 
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from tests.fixtures import availability
+from scheduler.client.scheduler_client import SchedulerClient
+from tests.fixtures import availability, warm
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import Deployment
+from tests.fixtures.deployment import START, Deployment
 from tests.fixtures.nova_client import NovaClient
 from tests.fixtures.nova_cloud import CAPS, NovaCloud, open_cloud
 
@@ -34,15 +34,28 @@ def schema(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path_factory: pytest.TempPa
     return "schema"
 
 
+@pytest.fixture(scope="session")
+def warm_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The program berthmaster, which does not begin with imports each time."""
+    directory = tmp_path_factory.mktemp("command")
+    with Guard() as guard:
+        path = directory / "berthmaster"
+        path.write_text(warm.start(guard, directory, START))
+        path.chmod(0o755)
+        yield path
+
+
 @pytest.fixture
 def deployment(
-    rabbitmq: RabbitMQ, mariadb: MariaDB, schema: str, tmp_path: Path
+    rabbitmq: RabbitMQ, mariadb: MariaDB, schema: str, warm_command: Path, tmp_path: Path
 ) -> Iterator[Deployment]:
     """A deployment with empty tables; what the last one left in the queues is gone."""
     _drop_requests(rabbitmq)
     url = mariadb.copy_database(schema, f"deployment{next(_DATABASES)}")
     with Guard() as guard:
-        yield Deployment(tmp_path, guard, rabbitmq.transport_url, url)
+        found = Deployment(tmp_path, guard, rabbitmq.transport_url, url)
+        found.command = warm_command
+        yield found
 
 
 @pytest.fixture

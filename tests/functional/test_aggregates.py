@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from inventory import instances
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import an_instance
 from tests.fixtures.command import Command

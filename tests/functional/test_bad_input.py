@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import InvalidInput
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import InvalidInput
 from tests.builders import a_request
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 GOOD = "call_select_destinations_4.5_objects_no_alternates"
-SPEC = wire.arguments(GOOD)["spec_obj"]
+SPEC = wire_samples.arguments(GOOD)["spec_obj"]
 
 
 def _edited(*path: str, value: Any) -> dict[str, Any]:
     """Return a good request with one value replaced."""
-    message = deepcopy(wire.sample(GOOD)["message"])
+    message = deepcopy(wire_samples.sample(GOOD)["message"])
     place = message["args"]
     for name in path[:-1]:
         place = place[name]
@@ -82,7 +82,7 @@ def scheduler(
         deployment = Deployment(
             directory, guard, rabbitmq.transport_url, mariadb.create_database(directory.name)
         )
-        deployment.sync()
+        deployment.make_tables()
         database = deployment.open_database()
         a_fleet(database, ["compute1"])
         database.close()
@@ -90,7 +90,7 @@ def scheduler(
 
 
 def _still_serves(caller: AmqpCaller) -> bool:
-    reply = caller.call(wire.sample(GOOD)["message"])
+    reply = caller.call(wire_samples.sample(GOOD)["message"])
     return bool(reply["result"][0][0]["nova_object.data"]["service_host"] == "compute1")
 
 
@@ -117,7 +117,7 @@ def test_wrong_arguments_of_what_all_services_answer_leave_no_traceback(
     scheduler: tuple[Process, AmqpCaller], method: str, arguments: dict[str, Any]
 ) -> None:
     process, caller = scheduler
-    message = wire.sample("call_baseapi_ping")["message"]
+    message = wire_samples.sample("call_baseapi_ping")["message"]
     failure = caller.call(message | {"method": method, "args": arguments})["failure"]
     assert (failure["class"], failure["module"]) == ("TypeError", "builtins")
     assert failure["message"].startswith(f"BaseRPCAPI.{method}() ")

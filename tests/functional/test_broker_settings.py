@@ -20,10 +20,11 @@ from oslo_config import cfg
 from conf import service
 from inventory import compute_nodes
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.conductor import Conductor
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import ServiceUnavailable
+from scheduler.client.conductor import Conductor
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import ServiceUnavailable
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -31,9 +32,8 @@ from tests.fixtures.daemons.process import Guard, Process, ProcessError, wait_un
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import VirtualHost, shipped_settings
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
-BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
 RABBIT = "oslo_messaging_rabbit"
 HOST = "compute1"
 PATIENCE = 60.0
@@ -79,13 +79,16 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud(rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path: Path) -> Iterator[Cloud]:
+def cloud(
+    rabbitmq: RabbitMQ, mariadb: MariaDB, warm_command: Path, tmp_path: Path
+) -> Iterator[Cloud]:
     number = next(_NUMBERS)
     url = mariadb.create_database(f"broker_settings{number}")
     # The daemons end before their queues do.
     with VirtualHost(rabbitmq, f"settings{number}") as host, Guard() as guard:
         deployment = Deployment(tmp_path, guard, host.transport_url, url)
-        deployment.sync()
+        deployment.command = warm_command
+        deployment.make_tables()
         database = deployment.open_database()
         yield Cloud(host, deployment, database)
         database.close()
@@ -99,7 +102,7 @@ def shipped(cloud: Cloud) -> Iterator[Cloud]:
     # background may have ended.
     if not Path(f"/proc/{os.getpgrp()}").exists():
         os.setpgrp()
-    service.register_opts(cfg.CONF)
+    cfg.CONF.register_opts(service.OPTS)
     with _configured(cloud.deployment.write_config("callers", cloud.options("callers"))):
         yield cloud
     for left in Path("/dev/shm").glob(f"{socket.gethostname()}_*_qmanager"):
@@ -143,7 +146,7 @@ def _hear_more(schedulers: list[Process]) -> bool:
     return wait_until(more, PATIENCE)
 
 
-@BACKENDS
+@each_backend
 def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
     shipped: Cloud, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -181,7 +184,7 @@ def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
     assert _hear_more(schedulers), agent.log.read_text()[-2000:]
 
 
-@BACKENDS
+@each_backend
 def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     agent, scheduler = shipped.agent(backend), shipped.scheduler(backend, "scheduler-once")
     client = shipped.caller()
@@ -202,10 +205,11 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     assert shipped.host.heartbeats() == {int(rabbit["heartbeat_timeout_threshold"])}
     client.close()
 
-    # Started again, it finds its queues.
+    # Started again, it finds its queues. The one for answers is made for its first question.
     assert scheduler.stop(20) == 0
     shipped.scheduler(backend, "scheduler-once")
-    assert shipped.host.queue_types() == types
+    answers = {f"reply_{machine}:scheduler-once:3": "quorum"}
+    assert shipped.host.queue_types() | answers == types | answers
 
 
 def test_what_expires_in_the_shipped_queues_is_not_decided(shipped: Cloud) -> None:
@@ -227,7 +231,7 @@ def test_an_answer_that_has_no_queue_is_given_up_after_the_set_time(cloud: Cloud
     assert int(shipped_settings()[RABBIT][patience]) < 60
     cloud.settings = {RABBIT: {patience: "1"}}
     scheduler = cloud.scheduler("threading")
-    message = wire.sample("call_baseapi_ping")["message"] | {"_reply_q": "reply_nowhere"}
+    message = wire_samples.sample("call_baseapi_ping")["message"] | {"_reply_q": "reply_nowhere"}
     body = {"oslo.version": "2.0", "oslo.message": json.dumps(message)}
     with AmqpCaller(cloud.host.transport_url) as caller:
         caller.send_body(json.dumps(body))
@@ -247,7 +251,7 @@ def test_commands_that_run_at_the_same_time_have_queues_of_their_own(shipped: Cl
     assert not [name for name in shipped.host.queue_types() if ":berthmaster:" in name]
 
 
-@BACKENDS
+@each_backend
 def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     unedited: Cloud, backend: str
 ) -> None:
@@ -266,7 +270,7 @@ def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     client.close()
 
 
-@BACKENDS
+@each_backend
 def test_queues_of_the_other_kind_stop_the_start_and_are_named(
     shipped: Cloud, backend: str
 ) -> None:

@@ -8,13 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from inventory import claims, server_group_orders
+from inventory.claims import claims
 from inventory.engine import Database
-from scheduler.objects.documents import numa_topology_to_json
+from inventory.objects.node_json import numa_topology_to_json
+from inventory.operations import server_group_operations
+from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.fixtures.command import Command
 from tests.fixtures.deployment import Deployment, a_fleet
@@ -84,7 +85,7 @@ def check(
 def test_it_is_what_requests_then_get(
     command: Command, client: SchedulerClient, database: Database
 ) -> None:
-    group = database.write(lambda c: server_group_orders.create(c, "apart", "anti-affinity"))
+    group = database.write(lambda c: server_group_operations.create(c, "apart", "anti-affinity"))
     hints = {"group": [group["id"]]}
     plain, size = ["--flavor=4,2048,20"], {"vcpus": 4, "memory_mb": 2048, "root_gb": 20}
     pinned = ["--extra-spec=hw:numa_nodes=1", "--extra-spec=hw:cpu_policy=dedicated"]

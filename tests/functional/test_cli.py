@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates, instances, server_groups
 from inventory.engine import Database
-from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
 from tests.devices import a_pool
 from tests.fixtures.command import Command
 from tests.fixtures.deployment import Deployment, a_fleet
@@ -188,7 +188,7 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("words", "told"),
     [
         ("host maintenance on", "Its agent goes on reporting"),
         ("host power", "allow_host_power_actions"),
@@ -196,10 +196,9 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
         ("service force-down", "--unset"),
     ],
 )
-def test_help_says_what_a_command_does(command: str, told: str) -> None:
-    program = Path(sys.executable).parent / "berthmaster"
+def test_help_says_what_a_command_does(warm_command: Path, words: str, told: str) -> None:
     done = subprocess.run(
-        [program, *command.split(), "--help"],
+        [warm_command, *words.split(), "--help"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -221,7 +220,7 @@ def test_the_demonstration_places_and_refuses() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     for part in (
-        "as their agents see them",
+        "as their agents report them",
         "RamFilter",
         "RAMWeigher",
         "The answer that the caller got over RPC",
@@ -249,9 +248,7 @@ def test_claims_are_listed_and_given_back(deployment: Deployment, database: Data
     assert host["vCPUs Used"] == 0
     unknown = deployment.cli("claim", "release", kept["Instance"])
     assert unknown.returncode == 1
-    assert unknown.stderr == (
-        f"nothing is claimed for instance '{kept['Instance']}'; see 'claim list'\n"
-    )
+    assert unknown.stderr == (f"instance '{kept['Instance']}' has no claim; see 'claim list'\n")
 
 
 def test_select_asks_for_cells_and_devices_as_capacity_does(
@@ -263,7 +260,11 @@ def test_select_asks_for_cells_and_devices_as_capacity_does(
     devices = pci_pools_to_json([a_pool(3)])
     a_fleet(database, ["rich"], numa_topology=cells, pci_stats=devices)
     filters = "ComputeFilter,RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
-    options = {"filter_scheduler": {"enabled_filters": f"{filters},PciPassthroughFilter"}}
+    options = {
+        "filter_scheduler": {"enabled_filters": f"{filters},PciPassthroughFilter"},
+        # The claims of one command are released when the next one asks.
+        "scheduler": {"view_max_age": 0},
+    }
     deployment.config = deployment.write_config("berthmaster", options)
     deployment.scheduler(options=options)
     for asked, why in (

@@ -13,12 +13,13 @@ from uuid import uuid4
 import pytest
 
 from inventory.engine import Database
-from scheduler.objects import Selection
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.conductor import BuildFailed, Conductor
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import MaxRetriesExceeded, ServiceUnavailable
-from scheduler.rpc.retries import RetryPolicy
+from scheduler.client.backoff import RetryPolicy
+from scheduler.client.conductor import BuildFailed, Conductor
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.objects.selection import Selection
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import MaxRetriesExceeded, ServiceUnavailable
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -41,17 +42,18 @@ class StuckFilter(BaseHostFilter):
 # A caller on the backend that it is told; each of its threads sees one build fail.
 CALLERS = """
 import sys
-from conf import process
+from conf.daemon import process
 from scheduler import cmd
 process.begin("callers", cmd._patch)
 from threading import Thread
 from uuid import uuid4
 from oslo_config import cfg
 from conf import loading
-from scheduler.objects import Flavor, RequestSpec
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.conductor import BuildFailed, Conductor
-from scheduler.rpc.context import RequestContext
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.client.conductor import BuildFailed, Conductor
+from scheduler.wire.context import RequestContext
 loading.read(cfg.CONF, "berthmaster", sys.argv[1:], "1")
 client = SchedulerClient(cfg.CONF)
 conductor = Conductor(client)
@@ -88,7 +90,7 @@ class Builds:
             raise BuildFailed(f"{chosen.service_host} has no more loop devices")
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_a_scheduler_killed_before_its_answer_costs_a_repeat(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -161,7 +163,7 @@ def test_alternates_save_the_scheduler_the_next_question(
     assert scheduler.log.read_text().count(f"for instance {uuid}") == 1
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_a_broker_restarted_between_two_attempts_is_found_again(
     deployment: Deployment,
     database: Database,
@@ -204,7 +206,7 @@ def test_a_broker_that_stays_away_is_told_at_the_deadline(
         rabbitmq.start()
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_the_threads_of_a_caller_share_one_under_each_backend(
     deployment: Deployment, database: Database, backend: str
 ) -> None:

@@ -8,15 +8,15 @@ from uuid import uuid4
 import pytest
 
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import ServiceUnavailable
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import ServiceUnavailable
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Process, wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
 
-BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
 PATIENCE = 30.0
 # Long enough for a busy machine to take a message, which starts the clock of its deadline.
 GIVEN_UP = 2
@@ -69,7 +69,7 @@ def _decided(process: Process, request: str) -> bool:
     return wait_until(lambda: any("Selected" in line for line in _of(process, request)), PATIENCE)
 
 
-@BACKENDS
+@each_backend
 def test_what_expires_in_the_queue_is_not_decided(
     deployment: Deployment, database: Database, caller: Caller, backend: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_what_expires_in_the_queue_is_not_decided(
     assert not _of(scheduler, given_up)
 
 
-@BACKENDS
+@each_backend
 def test_what_waits_too_long_for_its_turn_is_not_decided(
     deployment: Deployment, database: Database, caller: Caller, paused: MariaDB, backend: str
 ) -> None:
@@ -99,4 +99,4 @@ def test_what_waits_too_long_for_its_turn_is_not_decided(
     assert _decided(scheduler, first)
     (line,) = _of(scheduler, given_up)
     assert f"Dropped the call 'select_destinations' of {given_up}" in line
-    assert line.endswith(f"and after {GIVEN_UP} s nobody waits for the answer")
+    assert line.endswith(f"and its caller gave up after {GIVEN_UP} s")

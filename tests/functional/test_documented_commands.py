@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.fixtures import documented, stand_ins, warm, ways
+from tests.fixtures import documented, stand_ins, ways
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.ports import free_ports
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import START, Deployment
+from tests.fixtures.deployment import Deployment
 from tests.fixtures.documented import Step
 from tests.fixtures.own_servers import OwnServers, opened
 from tests.fixtures.stage import Done, Stage
@@ -64,13 +64,6 @@ def opt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("opt")
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The program berthmaster, for all pages."""
-    with Guard() as guard:
-        yield warm.start(guard, tmp_path_factory.mktemp("warm"), START)
-
-
 @pytest.fixture
 def served(
     page: str,
@@ -91,11 +84,7 @@ def served(
 
 @pytest.fixture
 def stage(
-    page: str,
-    served: Served,
-    opt: Path,
-    command: str,
-    request: pytest.FixtureRequest,
+    page: str, served: Served, opt: Path, warm_command: Path, request: pytest.FixtureRequest
 ) -> Iterator[Stage]:
     """What stands ready for the reader of a page."""
     (status,) = free_ports(1)
@@ -104,7 +93,7 @@ def stage(
         found = Stage(served.deployment.directory, guard, served.deployment, ports)
         (found.root / "opt").rmdir()
         (found.root / "opt").symlink_to(opt)
-        found.program("berthmaster", command)
+        found.program("berthmaster", warm_command.read_text())
         stand_ins.put(found, served.broker, served.server)
         if any("LIBVIRT_URI" in step.text for step in STEPS[page]):
             found.placeholders["LIBVIRT_URI"] = request.getfixturevalue("libvirtd").uri

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from inventory import services, tables
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.fixtures.daemons.process import Process
 from tests.fixtures.deployment import Deployment, a_fleet

@@ -7,12 +7,13 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from inventory import allocations, services
+from inventory import services
+from inventory.claims import existing
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.codec import SelectArguments
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import Forbidden, InvalidInput
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import Forbidden, InvalidInput
 from tests.builders import INSTANCE, a_request
 from tests.fixtures.deployment import Deployment, a_fleet
 
@@ -67,4 +68,4 @@ def test_a_dry_run_tells_all_and_takes_nothing(
         client.explain_destinations(admin, asked, most="all")
     answer = client.explain_destinations(admin, asked, hosts=["off"])
     assert [each["host"] for each in answer["explanation"]["verdicts"]] == ["large", "off"]
-    assert database.read(lambda c: allocations.listed(c, None, None, True)) == []
+    assert database.read(lambda c: existing.listed(c, None, None, True)) == []

@@ -15,31 +15,25 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from inventory import (
-    aggregate_orders,
-    aggregates,
-    claimed_groups,
-    migrations,
-    operations,
-    server_group_orders,
-)
-from inventory.aggregate_orders import Change
+from inventory import aggregates, migrations
+from inventory.claims import group_locks
 from inventory.engine import Database, DatabaseUnavailable
-from inventory.refusals import OperationRefused, Unknown
+from inventory.errors import NotFound, OperationRefused
+from inventory.operations import aggregate_operations, server_group_operations, service_operations
+from inventory.operations.aggregate_operations import Change, ZoneRules
 from inventory.tables import allocations
-from inventory.zone_changes import Zones
-from scheduler.destinations import Destinations
-from scheduler.host_view.changes import of_nodes
-from scheduler.rpc.codec import SelectArguments
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.host_cache.refresh_queries import read_nodes
+from scheduler.select_destinations import Destinations
 from scheduler.service import build_destinations
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
 from tests.builders import a_group, a_request
 from tests.databases import a_conf, a_node, a_uuid, empty, open_at, save, serve
 from tests.fixtures.daemons.galera import Galera, Member
 from tests.fixtures.daemons.process import wait_until
 
-ZONES = Zones("nova")
+ZONES = ZoneRules("nova")
 FIRST, SECOND = a_uuid("first"), a_uuid("second")
 NODES = "SELECT id FROM compute_nodes"
 # Of orders of each of the operators.
@@ -77,8 +71,8 @@ def here(databases: list[Database]) -> Database:
     here = databases[0]
     save(here, a_node("h1"))
     serve(here, "h1")
-    here.write(lambda c: aggregate_orders.create(c, "a", {"availability_zone": "z1"}))
-    here.write(lambda c: aggregate_orders.add_host(c, "a", "h1", ZONES))
+    here.write(lambda c: aggregate_operations.create(c, "a", {"availability_zone": "z1"}))
+    here.write(lambda c: aggregate_operations.add_host(c, "a", "h1", ZONES))
     return here
 
 
@@ -97,7 +91,7 @@ def a_scheduler(member: Member, name: str) -> Destinations:
 def there(late: Member, name: str, here: Database) -> Destinations:
     """A scheduler at the late member, which has had time to read all."""
     found = a_scheduler(late, name)
-    with found.view.current(fresh=True):
+    with found.host_cache.current(fresh=True):
         return found
 
 
@@ -132,18 +126,18 @@ def claimed(database: Database) -> dict[str, str]:
 
 
 ORDERS = {
-    "left the zone": lambda c: aggregate_orders.remove_host(c, "a", "h1", ZONES),
-    "another zone": lambda c: aggregate_orders.change(
+    "left the zone": lambda c: aggregate_operations.remove_host(c, "a", "h1", ZONES),
+    "another zone": lambda c: aggregate_operations.change(
         c, "a", Change(properties={"availability_zone": "z2"}), ZONES
     ),
-    "no zone": lambda c: aggregate_orders.change(
+    "no zone": lambda c: aggregate_operations.change(
         c, "a", Change(without=["availability_zone"]), ZONES
     ),
-    "disabled": lambda c: operations.disable(c, "h1", "broken"),
-    "maintenance": lambda c: operations.begin_maintenance(c, "h1", "broken"),
-    "forced down": lambda c: operations.force_down(c, "h1"),
+    "disabled": lambda c: service_operations.disable(c, "h1", "broken"),
+    "maintenance": lambda c: service_operations.begin_maintenance(c, "h1", "broken"),
+    "forced down": lambda c: service_operations.force_down(c, "h1"),
     # Heartbeats of the past do not hinder it.
-    "deleted": lambda c: operations.delete(c, "h1", -1.0),
+    "deleted": lambda c: service_operations.delete(c, "h1", -1.0),
 }
 orders = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 
@@ -216,14 +210,14 @@ def test_a_host_does_not_join_an_aggregate_while_its_service_is_deleted(
 
     def joined() -> Any:
         try:
-            return databases[1].write(lambda c: aggregate_orders.add_host(c, "a", "h2", ZONES))
+            return databases[1].write(lambda c: aggregate_operations.add_host(c, "a", "h2", ZONES))
         except OperationRefused as error:
             return error
 
     refused = meanwhile(
-        galera, late, lambda: here.write(lambda c: operations.delete(c, "h2", -1.0)), joined
+        galera, late, lambda: here.write(lambda c: service_operations.delete(c, "h2", -1.0)), joined
     )
-    assert isinstance(refused, Unknown)
+    assert isinstance(refused, NotFound)
     assert [each.hosts for each in here.read(aggregates.everything)] == [["h1"]]
 
 
@@ -232,9 +226,9 @@ def test_members_of_a_group_that_are_claimed_for_at_two_members_stay_together(
 ) -> None:
     save(here, a_node("h2"))
     serve(here, "h2")
-    made = here.write(lambda c: server_group_orders.create(c, "g", "affinity"))
-    claimed_groups.ensure(here, made["id"])
-    with there.view.current(fresh=True):
+    made = here.write(lambda c: server_group_operations.create(c, "g", "affinity"))
+    group_locks.ensure(here, made["id"])
+    with there.host_cache.current(fresh=True):
         group = a_group("affinity", uuid=made["id"], members=[FIRST, SECOND])
     scheduler = a_scheduler(galera.members[0], name)
     hosts = meanwhile(
@@ -257,8 +251,8 @@ def test_a_repeated_request_gets_its_answer_from_a_late_member(
     def asked_first() -> None:
         assert ask(scheduler, **size) == "h1"
         ids = [row.id for row in here.read(lambda c: c.execute(sa.text(NODES)).all())]
-        pushed = here.read(lambda c: of_nodes(c, ids))
-        there.view.take(pushed.nodes, pushed.instances, pushed.claims)
+        pushed = here.read(lambda c: read_nodes(c, ids))
+        there.host_cache.apply_push(pushed.nodes, pushed.instances, pushed.claims)
 
     assert meanwhile(galera, late, asked_first, lambda: ask(there, **size)) == "h1"
 
@@ -300,8 +294,8 @@ def test_no_order_of_many_operators_is_lost(databases: list[Database], here: Dat
 
     def operate(database: Database, host: str) -> None:
         for _ in range(ROUNDS):
-            database.write(lambda c: aggregate_orders.add_host(c, "a", host, ZONES))
-            database.write(lambda c: aggregate_orders.remove_host(c, "a", host, ZONES))
+            database.write(lambda c: aggregate_operations.add_host(c, "a", host, ZONES))
+            database.write(lambda c: aggregate_operations.remove_host(c, "a", host, ZONES))
 
     with ThreadPoolExecutor(len(databases)) as pool:
         list(pool.map(operate, databases, hosts))

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 import sqlalchemy as sa
 
-from inventory import aggregates, decisions, instances, migrations, operations, server_groups
+from inventory import aggregates, decisions, instances, migrations, server_groups
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.operations import service_operations
 from tests import claimed, guides
 from tests.databases import a_uuid, an_instance, open_at
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -39,16 +39,7 @@ def _elsewhere(statement: str) -> str:
 def _apply(mariadb: MariaDB, name: str) -> None:
     """Run the statements of the guide, as root."""
     for statement in guides.statements(name):
-        _as_root(mariadb, _elsewhere(statement))
-
-
-def _as_root(mariadb: MariaDB, statement: str) -> None:
-    """Run one statement as who may grant something to others."""
-    with (
-        pymysql.connect(unix_socket=str(mariadb.socket), user="root") as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(statement)
+        mariadb.execute_as_root(_elsewhere(statement))
 
 
 def _url(mariadb: MariaDB, user: str, password: str) -> str:
@@ -69,9 +60,9 @@ def urls(mariadb: MariaDB) -> Iterator[dict[str, str]]:
         "scheduler": _url(mariadb, "berthmaster_scheduler", "SCHEDULER_DB_PASS"),
         "agent": _url(mariadb, "berthmaster_agent", "AGENT_DB_PASS"),
     }
-    _as_root(mariadb, f"DROP DATABASE {NAME}")
+    mariadb.execute_as_root(f"DROP DATABASE {NAME}")
     for user in (NAME, "berthmaster_scheduler", "berthmaster_agent"):
-        _as_root(mariadb, f"DROP USER '{user}'@'%'")
+        mariadb.execute_as_root(f"DROP USER '{user}'@'%'")
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +203,7 @@ def test_an_agent_removes_a_host_when_an_operator_asks_it_to(
     guest = an_instance(a_uuid("guest"))
     owned.write(lambda c: instances.replace(c, "gone", "gone", [guest]))
     agent = open_at(urls["agent"])
-    done = agent.write(lambda c: operations.delete(c, "gone", -1, forget_guests=True))
+    done = agent.write(lambda c: service_operations.delete(c, "gone", -1, forget_guests=True))
     agent.close()
     assert done["deleted_nodes"] == ["gone"]
     assert _rows(owned, "SELECT host FROM aggregate_hosts WHERE host = 'gone'") == []

@@ -10,15 +10,15 @@ from uuid import uuid4
 import pytest
 
 from inventory.engine import Database
+from tests.backends import each_backend
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import VirtualHost
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
-BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
 PATIENCE = 30.0
 NEWTON = "call_newton_select_destinations_4.3"
 NEWEST = "call_select_destinations_4.5_objects_no_alternates"
@@ -55,11 +55,11 @@ def _use(deployment: Deployment, **options: dict[str, Any]) -> None:
 
 
 def _ping(version: str = "1.0") -> dict[str, Any]:
-    message = wire.sample("call_oslo_rpc_server_ping_disabled")["message"]
+    message = wire_samples.sample("call_oslo_rpc_server_ping_disabled")["message"]
     return message | {"version": version}
 
 
-@BACKENDS
+@each_backend
 def test_everything_goes_by_the_control_exchange(
     alone: Deployment, host: VirtualHost, backend: str
 ) -> None:
@@ -111,7 +111,7 @@ def test_our_caller_keeps_to_the_level_that_it_is_told(
         assert chosen["Host"] in {"compute1", "compute2"}
         assert len(chosen["Alternates"]) == int(knows_alternates)
     with AmqpCaller(deployment.transport_url) as caller:
-        newest = caller.reply(caller.replay(wire.sample(NEWEST)))
+        newest = caller.reply(caller.replay(wire_samples.sample(NEWEST)))
     assert newest["result"][0][0]["nova_object.name"] == "Selection"
 
 
@@ -135,7 +135,7 @@ def test_a_level_of_no_use_is_told_in_one_line(
     assert told in line
 
 
-@BACKENDS
+@each_backend
 def test_ping_is_answered_where_it_is_enabled(alone: Deployment, backend: str) -> None:
     enabled = {"rpc_ping_enabled": True}
     alone.scheduler(backend, _with({}, **enabled))
@@ -146,13 +146,14 @@ def test_ping_is_answered_where_it_is_enabled(alone: Deployment, backend: str) -
             answer = caller.call(_ping(), queue)
             assert (answer["result"], answer["failure"]) == ("pong", None)
         for name in ("call_baseapi_ping", "call_baseapi_get_backdoor_port"):
-            answer = caller.call(wire.sample(name)["message"])
+            answer = caller.call(wire_samples.sample(name)["message"])
             assert (
-                answer["result"] == wire.sample(name.replace("call", "reply"))["message"]["result"]
+                answer["result"]
+                == wire_samples.sample(name.replace("call", "reply"))["message"]["result"]
             )
 
 
-@BACKENDS
+@each_backend
 def test_callers_reach_what_is_served_and_nothing_else(alone: Deployment, backend: str) -> None:
     scheduler = alone.scheduler(backend)
     agent = alone.agent(backend, AGENT)
@@ -195,7 +196,7 @@ def paused(mariadb: MariaDB) -> Iterator[MariaDB]:
 
 def _called(name: str, **properties: str) -> tuple[str, dict[str, Any]]:
     """Return a captured call under a request id of its own, and that id."""
-    sample, request = wire.sample(name), f"req-{uuid4()}"
+    sample, request = wire_samples.sample(name), f"req-{uuid4()}"
     said = sample["message"]["_context_request_id"]
     body = sample["body"]["oslo.message"].replace(said, request)
     sample["body"]["oslo.message"] = body
@@ -207,7 +208,7 @@ def _of(process: Process, request: str) -> list[str]:
     return [line for line in process.log.read_text().splitlines() if request in line]
 
 
-@BACKENDS
+@each_backend
 def test_newton_s_call_is_dropped_when_its_message_has_expired(
     deployment: Deployment, database: Database, paused: MariaDB, backend: str
 ) -> None:
@@ -229,7 +230,7 @@ def test_newton_s_call_is_dropped_when_its_message_has_expired(
         assert not caller.received_yet(late)
     (line,) = _of(scheduler, gone[0])
     assert f"Dropped the call 'select_destinations' of {gone[0]}" in line
-    assert line.endswith("and after 1 s nobody waits for the answer")
+    assert line.endswith("and its caller gave up after 1 s")
     assert any("Selected" in told for told in _of(scheduler, patient[0]))
 
 

@@ -14,7 +14,7 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.moving import PATIENCE, Moving, moving, request
 from tests.fixtures.played import LARGE, SMALL, VCPUS, Size
 from tests.records import manage, unmanage
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 HOSTS = 40
 FREE = (0, 0, 0, 0)
@@ -254,9 +254,9 @@ def test_a_cast_claims_as_a_call_does(cloud: Moving, uuid: str) -> None:
 
 def _newton(uuid: str, request_id: str, tried: list[str], ignored: list[str]) -> dict[str, Any]:
     """Return what a conductor of Newton sends after some builds have failed."""
-    message: dict[str, Any] = wire.sample("call_newton_select_destinations_4.3")["message"]
+    message: dict[str, Any] = wire_samples.sample("call_newton_select_destinations_4.3")["message"]
     data = message["args"]["spec_obj"]["nova_object.data"]
-    retry = wire.primitive("obj_request_spec_retry_limits")["nova_object.data"]["retry"]
+    retry = wire_samples.primitive("obj_request_spec_retry_limits")["nova_object.data"]["retry"]
     (node,) = retry["nova_object.data"]["hosts"]["nova_object.data"]["objects"]
     retry["nova_object.data"]["num_attempts"] = len(tried) + 1
     retry["nova_object.data"]["hosts"]["nova_object.data"]["objects"] = [
@@ -268,7 +268,7 @@ def _newton(uuid: str, request_id: str, tried: list[str], ignored: list[str]) ->
 
 def _liberty(uuid: str, request_id: str, tried: list[str], ignored: list[str]) -> dict[str, Any]:
     """Return the dictionaries of the same from before Newton."""
-    sample = wire.sample("call_select_destinations_4.0_raw_build_request_spec")
+    sample = wire_samples.sample("call_select_destinations_4.0_raw_build_request_spec")
     message: dict[str, Any] = sample["message"]
     arguments = message["args"]
     properties = arguments["request_spec"]["instance_properties"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.nova_client import SECRETS, NovaClient, NovaFailure, a_whole_spec
 from tests.fixtures.nova_cloud import CAPS, CELL, NovaCloud, hosts_of, uuids
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 NOVA_ZONES = {"plain": 32, "numa": 4, "pci": 4, "loose": 5}
 NOT_ENOUGH = "There are not enough hosts available."
@@ -199,9 +199,9 @@ def test_aggregates_that_the_api_tells_of(nova_cloud: NovaCloud, nova: NovaClien
     assert nova_cloud.refuses(nova, uuids(1), spec)
     for host in (first, second):
         found = [aggregate | {"hosts": [host]}]
-        nova_cloud.tell(nova, "update_aggregates", "Told of 1 aggregates", aggregates=found)
+        nova_cloud.tell(nova, "update_aggregates", "update_aggregates: 1", aggregates=found)
         assert nova_cloud.boot(nova, uuids(1), **spec) == [host]
-    ended = f"Told of the end of aggregate {uuid}"
+    ended = f"Received delete_aggregate: {uuid}"
     nova_cloud.tell(nova, "delete_aggregate", ended, aggregate=aggregate)
     assert nova_cloud.refuses(nova, uuids(1), spec)
 
@@ -210,11 +210,11 @@ def test_instances_that_hosts_tell_of(nova_cloud: NovaCloud, nova: NovaClient) -
     zone, (told, other, uuid) = nova_cloud.zone(), uuids(3)
     host, *_ = zone.hosts
     spec = {"group": {"uuid": str(uuid4()), "members": [told]}, "destination": {"host": host}}
-    here, secret = f"Host {host} told", {"uuid": told, "user_data": SECRETS["user data"]}
+    here, secret = f"_info of {host}: ", {"uuid": told, "user_data": SECRETS["user data"]}
     casts: list[tuple[str, str, dict[str, Any]]] = [
-        ("update_instance_info", f"{here} of 1 instances", {"instances": [secret]}),
-        ("delete_instance_info", f"{here} of the end of instance", {"instance_uuid": told}),
-        ("sync_instance_info", f"{here} that it has 2", {"instance_uuids": [told, other]}),
+        ("update_instance_info", f"{here}1 instances", {"instances": [secret]}),
+        ("delete_instance_info", f"{here}instance ", {"instance_uuid": told}),
+        ("sync_instance_info", f"{here}2 instances", {"instance_uuids": [told, other]}),
     ]
     for cast, expected, words in casts:
         nova_cloud.tell(nova, cast, expected, host_name=host, **words)
@@ -263,7 +263,7 @@ def test_an_object_that_is_too_new_would_be_taken_to_the_conductor(
     nova_cloud: NovaCloud, newest_nova: NovaClient
 ) -> None:
     """The accounts of all tests rely on it."""
-    known = wire.primitive("obj_selection")
+    known = wire_samples.primitive("obj_selection")
     assert newest_nova.ask("receive", primitive=known, timeout=1)["version"] == "1.1"
     with pytest.raises(NovaFailure) as caught:
         newest_nova.ask("receive", primitive=known | {"nova_object.version": "1.2"}, timeout=1)

@@ -10,18 +10,19 @@ import sqlalchemy as sa
 
 from inventory import services
 from inventory.engine import Database
+from inventory.objects.instance_group import InstanceGroup
 from inventory.tables import services as table
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost, ServiceUnavailable
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 PATIENT = 30.0
 
@@ -81,7 +82,7 @@ def test_a_database_without_tables_stops_the_start(
             start().wait_ready(lambda: False, PATIENT)
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
     deployment: Deployment,
     database: Database,
@@ -148,7 +149,7 @@ def test_what_hosts_tell_of_instances_holds_up_no_request_while_the_database_han
     try:
         with AmqpCaller(rabbitmq.transport_url) as caller:
             for _ in range(4):
-                caller.send(wire.sample("cast_delete_instance_info")["message"])
+                caller.send(wire_samples.sample("cast_delete_instance_info")["message"])
         with pytest.raises(ServiceUnavailable, match="database does not answer"):
             _place(client, timeout=10)
     finally:
@@ -157,7 +158,7 @@ def test_what_hosts_tell_of_instances_holds_up_no_request_while_the_database_han
     assert scheduler.status is None
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_a_broker_that_restarts_is_found_again(
     deployment: Deployment,
     database: Database,

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.deployment import Deployment, a_fleet
 
@@ -33,7 +34,7 @@ def _single_file(directory: Path) -> None:
     shutil.copy(EXAMPLE / "dump_filter.py", directory / "path")
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 @pytest.mark.parametrize(
     ("install", "name"),
     [(_installed_package, "DumpFilter"), (_single_file, "dump_filter.DumpFilter")],

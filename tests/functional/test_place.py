@@ -9,9 +9,10 @@ import pytest
 
 from inventory import compute_nodes
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.process import wait_until
@@ -21,7 +22,7 @@ AUDITED = 60.0
 GUEST_VCPUS, GUEST_MEMORY_MB = 2, 96
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_a_real_guest_counts_and_three_instances_are_placed_beside_it(
     deployment: Deployment,
     database: Database,

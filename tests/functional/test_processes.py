@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import ProcessError
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
-BACKENDS = ["eventlet", "threading"]
 PROGRAMS = ["berthmaster", "berthmaster-agent", "berthmaster-scheduler"]
 
 
@@ -32,7 +32,7 @@ def test_every_program_explains_itself(program: str, flag: str) -> None:
     assert "Warning" not in done.stderr
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@each_backend
 def test_sighup_takes_over_changed_filters_without_a_restart(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -49,7 +49,7 @@ def test_sighup_takes_over_changed_filters_without_a_restart(
     assert client.select_destinations(RequestContext(), spec, ["b"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@each_backend
 def test_sighup_with_a_mistake_keeps_the_old_configuration(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -57,11 +57,11 @@ def test_sighup_with_a_mistake_keeps_the_old_configuration(
     scheduler = deployment.scheduler(backend, name="mistaken")
     deployment.write_config("mistaken", {"filter_scheduler": {"enabled_filters": "NoSuchFilter"}})
     scheduler.send(signal.SIGHUP)
-    wait_for_log(scheduler, "Configuration not taken over, the old one stays")
+    wait_for_log(scheduler, "Reload rejected, keeping the current configuration")
     assert client.select_destinations(RequestContext(), a_request(vcpus=1), ["a"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@each_backend
 def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
     deployment: Deployment, tmp_path: Path, backend: str
 ) -> None:
@@ -78,7 +78,7 @@ def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
             told.append(manager.recv(4096).decode())
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@each_backend
 def test_sigusr2_prints_a_report_without_secrets(deployment: Deployment, backend: str) -> None:
     scheduler = deployment.scheduler(backend)
     scheduler.send(signal.SIGUSR2)

@@ -16,10 +16,11 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes
 from inventory.engine import Database
-from scheduler.rpc import changes
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost, ServiceUnavailable
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire import push_messages
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost, ServiceUnavailable
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.databases import execute
 from tests.fixtures.daemons.process import Process, wait_until
@@ -40,7 +41,6 @@ OPTIONS = {
     # With claims a decision on an outdated view is made once more on a fresh one.
     "claims": {"enabled": False},
 }
-BACKENDS = pytest.mark.parametrize("backend", ["eventlet", "threading"])
 
 
 class Cloud:
@@ -103,7 +103,7 @@ def cloud(deployment: Deployment, database: Database, client: SchedulerClient) -
     return Cloud(deployment, database, client)
 
 
-@BACKENDS
+@each_backend
 def test_what_an_agent_writes_counts_within_a_second(cloud: Cloud, backend: str) -> None:
     cloud.start(backend)
     written = cloud.reserve(FREE)
@@ -126,7 +126,7 @@ def test_every_scheduler_hears_of_it(cloud: Cloud) -> None:
     assert wait_until(cloud.places, 1.0)
 
 
-@BACKENDS
+@each_backend
 def test_a_broker_that_restarts_is_found_again(
     cloud: Cloud, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_broker_that_restarts_is_found_again(
     assert "Traceback" not in cloud.log(cloud.agent)
 
 
-@BACKENDS
+@each_backend
 def test_an_agent_without_a_broker_audits_and_says_so_once(
     cloud: Cloud, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -153,7 +153,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
     try:
         cloud.agent = cloud.deployment.agent(backend, cloud.options(FULL), name=HOST)
         assert wait_until(lambda: cloud.rows, PATIENCE)
-        unable = "Schedulers cannot be told of changes at once"
+        unable = "Pushing changes to schedulers failed"
         wait_for_log(cloud.agent, unable)
         for _ in range(3):
             generation = cloud.rows[0].generation
@@ -166,7 +166,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
         rabbitmq.start()
     # Whatever is written next shows that it works again.
     execute(cloud.database, "UPDATE compute_nodes SET vcpus = 1, generation = generation + 1")
-    wait_for_log(cloud.agent, "Schedulers are told of changes at once again")
+    wait_for_log(cloud.agent, "Pushing changes to schedulers recovered")
     assert cloud.agent.stop(20) == 0
     assert "Traceback" not in cloud.log(cloud.agent)
 
@@ -174,7 +174,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
 ROOMY = [f"host{number}" for number in range(6)]
 
 
-@BACKENDS
+@each_backend
 def test_what_one_scheduler_claims_the_other_knows_within_a_second(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -206,7 +206,7 @@ def test_what_one_scheduler_claims_the_other_knows_within_a_second(
 @pytest.fixture
 def exchange(deployment: Deployment) -> Iterator[kombu.Producer]:
     with kombu.Connection(deployment.transport_url.replace("rabbit://", "amqp://")) as connection:
-        fanout = kombu.Exchange(f"{changes.TOPIC}_fanout", type="fanout")
+        fanout = kombu.Exchange(f"{push_messages.TOPIC}_fanout", type="fanout")
         yield kombu.Producer(connection.channel(), fanout, auto_declare=False)
 
 
@@ -219,7 +219,7 @@ def exchange(deployment: Deployment) -> Iterator[kombu.Producer]:
             "'x' pushed: nodes: 7 is not a list",
         ),
         ("nodes_changed", {"claims": []}, "Refused malformed changes that null pushed"),
-        ("nodes_changed", {}, "null pushed no claims; what it changed is left to be read"),
+        ("nodes_changed", {}, "null pushed no claims; its changes are read from the database"),
         ("nodes_eaten", {}, "Refused a call: Endpoint does not support RPC method nodes_eaten"),
     ],
 )
@@ -228,8 +228,8 @@ def test_what_cannot_be_read_is_one_line_of_the_log(
 ) -> None:
     cloud.start("threading")
     (scheduler,) = cloud.schedulers
-    message = {"method": method, "args": arguments, "namespace": changes.NAMESPACE}
-    message |= {"version": changes.VERSION, "_unique_id": uuid4().hex}
+    message = {"method": method, "args": arguments, "namespace": push_messages.NAMESPACE}
+    message |= {"version": push_messages.VERSION, "_unique_id": uuid4().hex}
     exchange.publish(
         json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps(message)}),
         content_type="application/json",

@@ -12,8 +12,9 @@ import pytest
 from oslo_config import cfg
 
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
@@ -25,7 +26,7 @@ ROOM_FOR_ALL = {
     "memory_mb": 10**9,
     "free_ram_mb": 10**9,
     "local_gb": 10**6,
-    "free_disk_gb": 10**6,
+    "free_disk_mb": 10**9,
     "disk_available_least": 10**6,
 }
 
@@ -71,7 +72,7 @@ class Load:
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@each_backend
 def test_no_request_is_lost_when_schedulers_are_restarted_in_turn(
     deployment: Deployment, database: Database, backend: str
 ) -> None:

@@ -40,7 +40,7 @@ def cloud(
         directory = tmp_path_factory.mktemp("storm")
         url = mariadb.create_database(directory.name)
         deployment = Deployment(directory, guard, rabbitmq.transport_url, url)
-        deployment.sync()
+        deployment.make_tables()
         found = Cloud(deployment, rabbitmq, mariadb, Fleet(HOSTS, SLOTS))
         found.start(SCHEDULERS)
         yield found

@@ -13,16 +13,16 @@ import pytest
 
 from inventory import aggregates, compute_nodes, instances, revisions
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
 from tests.builders import INSTANCE, a_group, a_request
 from tests.databases import an_instance, execute
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 HOSTS = ["compute1", "compute2", "compute3"]
 NAME = "told"
@@ -50,7 +50,7 @@ class Teller:
 
     def send(self, name: str, **changes: Any) -> None:
         """Send a captured cast with some arguments changed."""
-        message = wire.sample(name)["message"]
+        message = wire_samples.sample(name)["message"]
         message |= {"_unique_id": uuid4().hex, "args": message["args"] | changes}
         body = {"oslo.version": "2.0", "oslo.message": json.dumps(message)}
         self._producer.publish(
@@ -99,7 +99,7 @@ def teller(deployment: Deployment, database: Database, scheduler: Process) -> It
     database.write(lambda c: revisions.advance(c, revisions.AGGREGATES))
     with connected(deployment, scheduler) as found:
         for host in (*HOSTS, "compute9"):
-            found.tell(SYNC, f"{host} told that it has 0", host_name=host, instance_uuids=[])
+            found.tell(SYNC, f"sync_instance_info of {host}: 0", host_name=host, instance_uuids=[])
         yield found
 
 
@@ -128,15 +128,15 @@ def test_instances_that_hosts_tell_of(
 ) -> None:
     group = a_group("anti-affinity", members=[INSTANCE])
     assert place(client, "compute1", instance_group=group) == "compute1"
-    teller.tell(f"cast_{release}update_instance_info", "compute1 told of 1 instances")
+    teller.tell(f"cast_{release}update_instance_info", "info of compute1: 1 instances")
     assert place(client, "compute1", instance_group=group) is None
     assert place(client, "compute1", "compute2", instance_group=group) == "compute2"
-    teller.tell(f"cast_{release}delete_instance_info", f"the end of instance {INSTANCE}")
+    teller.tell(f"cast_{release}delete_instance_info", f"of compute1: instance {INSTANCE}")
     assert place(client, "compute1", instance_group=group) == "compute1"
-    count = len(wire.arguments(f"cast_{release}sync_instance_info")["instance_uuids"])
-    teller.tell(f"cast_{release}sync_instance_info", f"compute1 told that it has {count}")
+    count = len(wire_samples.arguments(f"cast_{release}sync_instance_info")["instance_uuids"])
+    teller.tell(f"cast_{release}sync_instance_info", f"sync_instance_info of compute1: {count}")
     assert place(client, "compute1", instance_group=group) is None
-    teller.tell("cast_sync_instance_info", "told that it has 0 instances", instance_uuids=[])
+    teller.tell("cast_sync_instance_info", "info of compute1: 0 instances", instance_uuids=[])
     assert place(client, "compute1", instance_group=group) == "compute1"
 
 
@@ -145,10 +145,10 @@ def test_aggregates_that_the_api_tells_of(
     teller: Teller, client: SchedulerClient, release: str
 ) -> None:
     assert place(client, *HOSTS, availability_zone="az1") is None
-    teller.tell(f"cast_{release}update_aggregates", "Told of 1 aggregates")
+    teller.tell(f"cast_{release}update_aggregates", "update_aggregates: 1")
     assert place(client, *HOSTS, availability_zone="az1") in ("compute1", "compute2")
     assert place(client, *HOSTS, availability_zone="nova") == "compute3"
-    teller.tell(f"cast_{release}delete_aggregate", "Told of the end of aggregate")
+    teller.tell(f"cast_{release}delete_aggregate", "Received delete_aggregate:")
     assert place(client, *HOSTS, availability_zone="az1") is None
 
 
@@ -179,21 +179,21 @@ def disagree_and_agree(teller: Teller, client: SchedulerClient, database: Databa
     before = teller.log().count(line)
     # The agent sees it: it stays.
     for _ in range(3):
-        teller.tell(SYNC, "compute1 told that it has 0", instance_uuids=[])
+        teller.tell(SYNC, "sync_instance_info of compute1: 0", instance_uuids=[])
         assert not elsewhere(client, "compute1")
     assert teller.log().count(line) == before + 1
     unnoticed(database, INSTANCE)
     assert not elsewhere(client, "compute1")
-    teller.tell(SYNC, "compute1 told that it has 1", instance_uuids=[other])
+    teller.tell(SYNC, "sync_instance_info of compute1: 1", instance_uuids=[other])
     # Nothing else would find it within minutes.
     assert wait_until(lambda: elsewhere(client, "compute1"), 20)
     again = "compute1 and the database agree about its instances again"
     teller.tell(SYNC, again, instance_uuids=[other])
     unnoticed(database, other)
     # What the host alone knows of stays until it lists it no longer.
-    teller.tell(SYNC, "compute1 told that it has 1", instance_uuids=[INSTANCE])
+    teller.tell(SYNC, "sync_instance_info of compute1: 1", instance_uuids=[INSTANCE])
     assert not elsewhere(client, "compute1")
-    teller.tell(SYNC, "compute1 told that it has 0", instance_uuids=[])
+    teller.tell(SYNC, "sync_instance_info of compute1: 0", instance_uuids=[])
     assert elsewhere(client, "compute1")
 
 
@@ -207,18 +207,13 @@ def test_a_host_that_lists_other_instances_is_read_again(
 def test_what_unknown_hosts_tell_counts_when_they_are_known(
     teller: Teller, client: SchedulerClient, database: Database, release: str
 ) -> None:
-    told = {
-        "update_instance_info": "told of 1 instances",
-        "delete_instance_info": "told of the end of",
-        "sync_instance_info": "told that it has",
-    }
-    for verb, expected in told.items():
+    for verb in ("update_instance_info", "delete_instance_info", "sync_instance_info"):
         host = f"{release}compute9"
-        teller.tell(f"cast_{release}{verb}", f"{host} {expected}", host_name=host)
+        teller.tell(f"cast_{release}{verb}", f"Received {verb} of {host}: ", host_name=host)
     a_fleet(database, [host])
     assert not elsewhere(client, host)
     assert elsewhere(client, "compute1")
-    teller.tell(SYNC, f"{host} told that it has 0", host_name=host, instance_uuids=[])
+    teller.tell(SYNC, f"sync_instance_info of {host}: 0", host_name=host, instance_uuids=[])
     assert elsewhere(client, host)
     database.write(lambda c: compute_nodes.delete(c, host, [host]))
     assert "Traceback" not in teller.log()
@@ -231,12 +226,12 @@ def test_an_aggregate_of_the_database_is_as_it_was_told_until_the_database_chang
     database.write(lambda c: aggregates.create(c, "ours", ["compute3"], zone))
     uuid = database.read(aggregates.everything)[0].uuid
     assert place(client, *HOSTS, availability_zone="z") == "compute3"
-    (told,) = wire.arguments("cast_update_aggregates")["aggregates"]
+    (told,) = wire_samples.arguments("cast_update_aggregates")["aggregates"]
     told["nova_object.data"]["uuid"] = uuid
-    teller.tell("cast_update_aggregates", "Told of 1 aggregates", aggregates=[told])
+    teller.tell("cast_update_aggregates", "update_aggregates: 1", aggregates=[told])
     assert place(client, *HOSTS, availability_zone="z") is None
     assert place(client, "compute1", availability_zone="az1") == "compute1"
-    teller.tell("cast_delete_aggregate", f"the end of aggregate {uuid}", aggregate=told)
+    teller.tell("cast_delete_aggregate", f"delete_aggregate: {uuid}", aggregate=told)
     assert place(client, *HOSTS, availability_zone="az1") is None
     assert place(client, "compute3", availability_zone="z") is None
     execute(database, "INSERT INTO aggregate_hosts SELECT id, 'compute2' FROM aggregates")
@@ -253,6 +248,6 @@ def test_what_cannot_be_read_is_one_line_of_the_log(
     refused = "Refused a malformed update_aggregates of req-"
     teller.tell("cast_update_aggregates", refused, aggregates=[{"name": "a"}])
     assert ": aggregates[0].uuid: is missing" in teller.log()
-    teller.tell("cast_update_instance_info", "unknown told of 1 instances", host_name="unknown")
+    teller.tell("cast_update_instance_info", "info of unknown: 1 instances", host_name="unknown")
     assert "Traceback" not in teller.log()
     assert place(client, "compute1") == "compute1"

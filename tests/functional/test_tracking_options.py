@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from inventory import aggregates
 from inventory.engine import Database
-from scheduler.rpc.client import SchedulerClient
+from scheduler.client.scheduler_client import SchedulerClient
 from tests.builders import INSTANCE, a_group
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, Options, a_fleet
@@ -29,7 +29,7 @@ def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
     scheduler = deployment.scheduler("threading", OPTIONS, name=NAME)
     with connected(deployment, scheduler) as teller:
         group = a_group("anti-affinity", members=[INSTANCE])
-        teller.tell("cast_update_instance_info", "compute1 told of 1 instances")
+        teller.tell("cast_update_instance_info", "info of compute1: 1 instances")
         assert place(client, "compute1", instance_group=group) is None
         off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
         deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
@@ -37,9 +37,9 @@ def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
         assert wait_until(lambda: place(client, "compute1", instance_group=group), 20)
         teller.send("cast_update_instance_info")
         # Sent later, and so as a rule taken in later.
-        teller.tell("cast_update_aggregates", "Told of 1 aggregates")
+        teller.tell("cast_update_aggregates", "update_aggregates: 1")
         assert place(client, "compute1", instance_group=group) == "compute1"
-        assert teller.log().count("compute1 told of 1 instances") == 1
+        assert teller.log().count("info of compute1: 1 instances") == 1
 
 
 def test_what_was_told_outlives_complete_readings_with_claims(
@@ -49,8 +49,8 @@ def test_what_was_told_outlives_complete_readings_with_claims(
     changed: Options = {"claims": {"enabled": True}, "scheduler": {"view_reload_interval": 1}}
     scheduler = deployment.scheduler("threading", {**OPTIONS, **changed})
     with connected(deployment, scheduler) as teller:
-        teller.tell("cast_update_aggregates", "Told of 1 aggregates")
-        teller.tell("cast_update_instance_info", "compute1 told of 1 instances")
+        teller.tell("cast_update_aggregates", "update_aggregates: 1")
+        teller.tell("cast_update_instance_info", "info of compute1: 1 instances")
 
         def readings() -> int:
             place(client, "compute3")

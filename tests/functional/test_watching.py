@@ -11,9 +11,10 @@ from functools import partial
 
 import pytest
 
-from scheduler.rpc.client import SchedulerClient
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from tests.backends import BACKENDS
 from tests.builders import INSTANCE, a_request
 from tests.fixtures.daemons.daemon import Daemon
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -26,7 +27,7 @@ from tests.fixtures.status_page import StatusPage
 PATIENT = 60.0
 QUICK = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
 LISTENING = re.compile(r"Metrics and health at http://127\.0\.0\.1:(\d+)/metrics")
-WORKER = re.compile(r"(\d+) INFO conf\.status_server ")
+WORKER = re.compile(r"(\d+) INFO conf\.daemon\.status_server ")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Watched:
         return all(wait_until(partial(page.lacks, part), PATIENT) for page in self.pages)
 
 
-@pytest.fixture(params=["eventlet", "threading"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -11,11 +11,12 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 
+from tests.backends import BACKENDS
 from tests.fixtures.captured_fleet import ALL_FILTERS, Replaying, replaying
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.mutations import MESSAGE_ID, REPLY_QUEUE, UNIQUE_ID, hostile_bodies, mutating, paths
-from tests.unit.scheduler.rpc import wire
+from tests.mutations import MESSAGE_ID, MUTATING, REPLY_QUEUE, UNIQUE_ID, hostile_bodies, paths
+from tests.unit.scheduler.wire import wire_samples
 
 OPTIONS = {
     "filter_scheduler": {"enabled_filters": ",".join(ALL_FILTERS)},
@@ -24,15 +25,14 @@ OPTIONS = {
     # Answers for queues that nobody has.
     "oslo_messaging_rabbit": {"kombu_missing_consumer_retry_timeout": 0},
 }
-MUTATING = mutating(75)
-SELECTS, CASTS = wire.names("call_*select_destinations*"), wire.names("cast_*")
-OTHERS = sorted({*wire.names("call_*")} - {*SELECTS})
+SELECTS, CASTS = wire_samples.names("call_*select_destinations*"), wire_samples.names("cast_*")
+OTHERS = sorted({*wire_samples.names("call_*")} - {*SELECTS})
 # Of the log, one of a traceback too.
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ [A-Z]+ [\w.-]+ [^\x00-\x1f\x7f]{,6000}"
 )
 MORE_THREADS = 8
-PING = wire.sample("call_baseapi_ping")["message"]
+PING = wire_samples.sample("call_baseapi_ping")["message"]
 # A context that is deeper may be too deep to be copied.
 COPIED = 200
 FAILURES = {
@@ -45,10 +45,10 @@ FAILURES = {
 
 
 def _messages(names: list[str]) -> list[dict[str, Any]]:
-    return [wire.sample(name)["message"] for name in names]
+    return [wire_samples.sample(name)["message"] for name in names]
 
 
-@pytest.fixture(scope="module", params=["eventlet", "threading"])
+@pytest.fixture(scope="module", params=BACKENDS)
 def served(
     request: pytest.FixtureRequest,
     rabbitmq: RabbitMQ,

@@ -14,9 +14,9 @@ from tests.fixtures.captured_fleet import Replaying, replaying
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
-ERRORS = [name.replace("reply_", "call_", 1) for name in wire.names("reply_error_*")]
+ERRORS = [name.replace("reply_", "call_", 1) for name in wire_samples.names("reply_error_*")]
 PING_DISABLED = "call_oslo_rpc_server_ping_disabled"
 # Methods that were invented for the capture, and those of another service.
 NOT_OURS = {
@@ -29,11 +29,11 @@ BASE_API = ["call_baseapi_ping", "call_baseapi_get_backdoor_port"]
 REFUSED = sorted({*ERRORS, PING_DISABLED} - {*NOT_OURS})
 # What the log says when a cast has been taken in.
 TOLD = {
-    "update_aggregates": "Told of 1 aggregates",
-    "delete_aggregate": "Told of the end of aggregate 00000000-0000-0000-2222-000000000001",
-    "update_instance_info": "Host compute1 told of {instance_info} instances",
-    "delete_instance_info": "Host compute1 told of the end of instance 00000000-0000-0000-1111-",
-    "sync_instance_info": "Host compute1 told that it has {instance_uuids} instances",
+    "update_aggregates": "Received update_aggregates: 1 aggregates",
+    "delete_aggregate": "Received delete_aggregate: 00000000-0000-0000-2222-000000000001",
+    "update_instance_info": "Received update_instance_info of compute1: {instance_info} instances",
+    "delete_instance_info": "Received delete_instance_info of compute1: instance 00000000-0000-",
+    "sync_instance_info": "Received sync_instance_info of compute1: {instance_uuids} instances",
 }
 PLAIN = "call_select_destinations_4.5_objects_no_alternates"
 PATIENCE = 30.0
@@ -54,8 +54,8 @@ def caller(served: Replaying) -> AmqpCaller:
 
 
 def _answer(caller: AmqpCaller, name: str) -> Received:
-    (reply,) = caller.received(caller.replay(wire.sample(name)))
-    captured = wire.sample(name.replace("call_", "reply_", 1))
+    (reply,) = caller.received(caller.replay(wire_samples.sample(name)))
+    captured = wire_samples.sample(name.replace("call_", "reply_", 1))
     assert reply.amqp == captured["amqp"] | {"routing_key": caller.reply_queue}
     return reply
 
@@ -69,14 +69,14 @@ def _failure(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_captured_call_is_replayed_by_some_test() -> None:
-    selects = wire.names("call_*select_destinations*")
-    assert {*selects, *REFUSED, *NOT_OURS, *BASE_API} == {*wire.names("call_*")}
+    selects = wire_samples.names("call_*select_destinations*")
+    assert {*selects, *REFUSED, *NOT_OURS, *BASE_API} == {*wire_samples.names("call_*")}
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_error_of_the_protocol_is_as_it_was(served: Replaying, name: str) -> None:
     reply = _answer(served.caller, name)
-    captured = wire.sample(name.replace("call_", "reply_", 1))["message"]
+    captured = wire_samples.sample(name.replace("call_", "reply_", 1))["message"]
     assert reply.message.keys() == captured.keys()
     assert _failure(reply.message) == _failure(captured)
     assert "Traceback" not in _log(served)
@@ -84,7 +84,7 @@ def test_an_error_of_the_protocol_is_as_it_was(served: Replaying, name: str) -> 
 
 @pytest.mark.parametrize("name", NOT_OURS)
 def test_what_is_not_served_is_refused_as_oslo_messaging_does(served: Replaying, name: str) -> None:
-    failure = served.caller.call(wire.sample(name)["message"])["failure"]
+    failure = served.caller.call(wire_samples.sample(name)["message"])["failure"]
     kind, text = NOT_OURS[name]
     assert (failure["class"], failure["module"]) == (kind, "oslo_messaging.rpc.dispatcher")
     assert text in failure["message"]
@@ -94,7 +94,7 @@ def test_what_is_not_served_is_refused_as_oslo_messaging_does(served: Replaying,
 
 @pytest.mark.parametrize("name", BASE_API)
 def test_base_api(caller: AmqpCaller, name: str) -> None:
-    captured = wire.sample(name.replace("call_", "reply_", 1))["message"]
+    captured = wire_samples.sample(name.replace("call_", "reply_", 1))["message"]
     message = _answer(caller, name).message
     if "backdoor" in name:
         # There is none here.
@@ -104,7 +104,7 @@ def test_base_api(caller: AmqpCaller, name: str) -> None:
 
 
 def test_the_broker_has_what_clients_declare(served: Replaying) -> None:
-    topology = wire.sample("broker_topology")
+    topology = wire_samples.sample("broker_topology")
     kinds = ("durable", "auto_delete")
     url = served.deployment.transport_url.replace("rabbit://", "amqp://")
     with kombu.Connection(url) as connection:
@@ -125,14 +125,14 @@ def test_versions_that_no_client_sends_have_the_form_of_the_first(
     caller: AmqpCaller, version: str
 ) -> None:
     reply = caller.call(
-        wire.sample("call_select_destinations_4.0")["message"] | {"version": version}
+        wire_samples.sample("call_select_destinations_4.0")["message"] | {"version": version}
     )
     assert reply["failure"] is None
     assert [each.keys() for each in reply["result"]] == 2 * [{"host", "nodename", "limits"}]
 
 
 def test_a_message_without_a_version_counts_as_1_0(caller: AmqpCaller) -> None:
-    message = wire.sample(PLAIN)["message"]
+    message = wire_samples.sample(PLAIN)["message"]
     del message["version"]
     failure = caller.call(message)["failure"]
     assert failure["class"] == "UnsupportedVersion"
@@ -146,18 +146,20 @@ def test_a_context_may_say_more(caller: AmqpCaller) -> None:
         "_context_tracestate": "",
         "_context_of_a_later_release": [{}],
     }
-    assert caller.call(wire.sample(PLAIN)["message"] | more)["failure"] is None
+    assert caller.call(wire_samples.sample(PLAIN)["message"] | more)["failure"] is None
 
 
 @pytest.mark.parametrize("method", ["_refuse_unknown", "__init__", "_selector", "target"])
 def test_what_is_not_for_callers_cannot_be_called(caller: AmqpCaller, method: str) -> None:
-    failure = caller.call(wire.sample(PLAIN)["message"] | {"method": method, "args": {}})["failure"]
+    failure = caller.call(wire_samples.sample(PLAIN)["message"] | {"method": method, "args": {}})[
+        "failure"
+    ]
     assert failure["class"] == "NoSuchMethod"
 
 
-@pytest.mark.parametrize("name", wire.names("cast_*"))
+@pytest.mark.parametrize("name", wire_samples.names("cast_*"))
 def test_a_captured_cast_is_taken(served: Replaying, name: str) -> None:
-    sample = wire.sample(name)
+    sample = wire_samples.sample(name)
     method, arguments = sample["message"]["method"], sample["message"]["args"]
     expected = TOLD[method].format(**{key: _length(each) for key, each in arguments.items()})
     before = len(_log(served))
@@ -170,7 +172,7 @@ def test_a_captured_cast_is_taken(served: Replaying, name: str) -> None:
 def test_a_long_call_gives_signs_of_life_to_callers_that_want_them(
     served: Replaying, mariadb: MariaDB
 ) -> None:
-    caller, message = served.caller, wire.sample(PLAIN)["message"]
+    caller, message = served.caller, wire_samples.sample(PLAIN)["message"]
     silent = {key: each for key, each in message.items() if key != "_timeout"}
     mariadb.pause()
     try:
@@ -183,7 +185,7 @@ def test_a_long_call_gives_signs_of_life_to_callers_that_want_them(
     finally:
         mariadb.resume()
     *signs, last = caller.received(monitored)
-    captured = wire.sample("reply_monitored_slow_method")["messages"]
+    captured = wire_samples.sample("reply_monitored_slow_method")["messages"]
     for ours, theirs in ((signs[0], captured[0]), (signs[1], captured[1]), (last, captured[2])):
         ids = {"_msg_id": monitored, "_unique_id": ours.message["_unique_id"]}
         expected = theirs["message"] | ids

@@ -20,7 +20,7 @@ from tests.fixtures.amqp_caller import AmqpCaller, Received
 from tests.fixtures.captured_fleet import HOSTS, Replaying, replaying, with_cell
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 FILTERS = (
     "ComputeFilter,AvailabilityZoneFilter,RetryFilter,ComputeCapabilitiesFilter,"
@@ -30,8 +30,8 @@ FILTERS = (
 AS_PLACEMENT_CLAIMS = {"claims": {"bounded_resources": "", "alternates": False}}
 OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}} | AS_PLACEMENT_CLAIMS
 LIMITING = "RamFilter,CoreFilter,DiskFilter,NUMATopologyFilter"
-LIMITED = wire.names("call_*limits")
-REFUSED = wire.names("call_*novalidhost")
+LIMITED = wire_samples.names("call_*limits")
+REFUSED = wire_samples.names("call_*novalidhost")
 # It asks for the resources of a port, of which conductors only know where to find them when
 # placement has allocated them. Both ask for a trait of their image.
 EVERYTHING = "call_select_destinations_4.5_full_spec"
@@ -53,7 +53,7 @@ LEFT_OUT = {"nova_object.changes"}
 # By the class that has the fields.
 MEANT = {
     # Claims are made here: there is none that a conductor could make in placement.
-    "Selection": {"allocation_request": None, "allocation_request_version": None},
+    "Selection": {"allocation_request": None, "allocation_request_version": None}
 }
 # By sample, in each Selection.
 MEANT_HERE = {
@@ -71,7 +71,7 @@ FAILED_THEN = {
 }
 
 ANSWERED = sorted(
-    {*wire.names("call_*select_destinations*")}
+    {*wire_samples.names("call_*select_destinations*")}
     - {*REFUSED, *LIMITED, *FAILED_THEN, EVERYTHING, OF_OLD}
 )
 # For two instances, of which the second has no name.
@@ -99,39 +99,39 @@ def cloud(served: Replaying) -> Replaying:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_a_captured_request_is_answered_as_it_was(cloud: Replaying, name: str) -> None:
     cloud.fleet.set_zone(ZONES.get(name, []))
-    reply = _replayed(cloud.caller, wire.sample(name))
+    reply = _replayed(cloud.caller, wire_samples.sample(name))
     assert reply["failure"] is None
     assert reply["result"] == _expected(name)
-    cloud.fleet.check(wire.arguments(name), reply["result"])
+    cloud.fleet.check(wire_samples.arguments(name), reply["result"])
 
 
 @pytest.mark.parametrize("name", UNNAMED)
 def test_a_request_for_instances_without_a_name_may_be_repeated(
     cloud: Replaying, name: str
 ) -> None:
-    replies = [_replayed(cloud.caller, wire.sample(name)) for _ in range(3)]
+    replies = [_replayed(cloud.caller, wire_samples.sample(name)) for _ in range(3)]
     assert [each["failure"] for each in replies] == [None] * 3
     assert [each["result"] for each in replies] == [_expected(name)] * 3
-    cloud.fleet.check(wire.arguments(name), replies[0]["result"])
+    cloud.fleet.check(wire_samples.arguments(name), replies[0]["result"])
     assert len(cloud.fleet.claims()) == 2
 
 
 @pytest.mark.parametrize("name", sorted(FAILED_THEN))
 def test_a_request_on_which_the_real_server_failed_is_answered(cloud: Replaying, name: str) -> None:
     cloud.fleet.set_zone(ZONES.get(name, []))
-    reply = _replayed(cloud.caller, wire.sample(name))
+    reply = _replayed(cloud.caller, wire_samples.sample(name))
     host = FAILED_THEN[name]
     assert reply["failure"] is None
     assert reply["result"] == [{"host": host, "nodename": host, "limits": {}}]
-    cloud.fleet.check(wire.arguments(name), reply["result"])
+    cloud.fleet.check(wire_samples.arguments(name), reply["result"])
 
 
 def test_limits_are_those_that_were_captured(cloud: Replaying) -> None:
     with _limiting(cloud):
         for name, cells in product(LIMITED, (False, True)):
-            sample = wire.sample(name)
+            sample = wire_samples.sample(name)
             if cells:
-                guest = wire.primitive("obj_request_spec_numa_pci")["nova_object.data"]
+                guest = wire_samples.primitive("obj_request_spec_numa_pci")["nova_object.data"]
                 _change(sample, numa_topology=guest["numa_topology"])
             sample["amqp"]["routing_key"] = "scheduler.limiting"
             reply = _replayed(cloud.caller, sample)
@@ -143,8 +143,8 @@ def test_limits_are_those_that_were_captured(cloud: Replaying) -> None:
 def test_a_request_for_everything_is_refused_for_what_only_placement_has(cloud: Replaying) -> None:
     cloud.fleet.set_zone(ZONES[EVERYTHING])
     reason = "Resources of ports or accelerators are requested, which only placement can allocate."
-    assert _reason(cloud, wire.sample(EVERYTHING)) == reason
-    sample = wire.sample(EVERYTHING)
+    assert _reason(cloud, wire_samples.sample(EVERYTHING)) == reason
+    sample = wire_samples.sample(EVERYTHING)
     _change(sample, requested_resources=[])
     assert _reason(cloud, sample) == TRAIT
     # All the rest of it can be served.
@@ -155,21 +155,21 @@ def test_a_request_for_everything_is_refused_for_what_only_placement_has(cloud: 
     reply = _replayed(cloud.caller, sample)
     assert reply["failure"] is None
     assert reply["result"] == _expected(EVERYTHING)
-    cloud.fleet.check(wire.arguments(EVERYTHING), reply["result"])
+    cloud.fleet.check(wire_samples.arguments(EVERYTHING), reply["result"])
 
 
 def test_an_old_request_for_everything_is_refused_for_the_trait_of_its_image(
     cloud: Replaying,
 ) -> None:
-    assert _reason(cloud, wire.sample(OF_OLD)) == TRAIT
+    assert _reason(cloud, wire_samples.sample(OF_OLD)) == TRAIT
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_no_valid_host_is_that_of_nova(cloud: Replaying, name: str) -> None:
     with _disabled(cloud.database):
-        reply = _replayed(cloud.caller, wire.sample(name))
+        reply = _replayed(cloud.caller, wire_samples.sample(name))
     assert reply["result"] is None
-    captured = wire.sample(name.replace("call_", "reply_", 1))["message"]
+    captured = wire_samples.sample(name.replace("call_", "reply_", 1))["message"]
     ours, theirs = (json.loads(each["failure"]) for each in (reply, captured))
     assert ours.keys() == theirs.keys()
     assert {**ours, "tb": []} == {**theirs, "tb": []}
@@ -186,7 +186,7 @@ def _replayed(caller: AmqpCaller, sample: dict[str, Any]) -> dict[str, Any]:
 
 def _check_envelope(reply: Received, message_id: str | None) -> None:
     """Check that a reply is wrapped as the captured ones are."""
-    captured = wire.sample("reply_select_destinations_4.3")
+    captured = wire_samples.sample("reply_select_destinations_4.3")
     assert reply.envelope.keys() == captured["body"].keys()
     assert reply.envelope["oslo.version"] == captured["body"]["oslo.version"]
     assert reply.message.keys() == captured["message"].keys()
@@ -200,7 +200,7 @@ def _check_envelope(reply: Received, message_id: str | None) -> None:
 
 def _expected(name: str) -> Any:
     """Return the captured result with what is meant to differ from it."""
-    result = wire.sample(name.replace("call_", "reply_", 1))["message"]["result"]
+    result = wire_samples.sample(name.replace("call_", "reply_", 1))["message"]["result"]
     found = _as_meant(result)
     for selections in found:
         for each in selections if isinstance(selections, list) else ():

@@ -11,21 +11,29 @@ from typing import Any
 
 from inventory import aggregates, instances, services, tables
 from inventory.engine import Database
-from scheduler.objects import documents
-from scheduler.objects.destination import CellMapping, Destination
-from scheduler.objects.image_meta import ImageMeta, ImageMetaProps
-from scheduler.objects.instance_group import InstanceGroup
-from scheduler.objects.network import NetworkMetadata
-from scheduler.objects.numa import (
+from inventory.objects import node_json
+from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
     NUMACell,
     NUMAPagesTopology,
     NUMATopology,
 )
-from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests, PciDevicePool
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.retries import SchedulerRetries, TriedHost
+from inventory.objects.pci_and_network import (
+    InstancePCIRequest,
+    InstancePCIRequests,
+    NetworkMetadata,
+    PciDevicePool,
+)
+from scheduler.objects.flavor_and_image import ImageMeta, ImageMetaProps
+from scheduler.objects.request_spec import (
+    CellMapping,
+    Destination,
+    RequestSpec,
+    SchedulerRetries,
+    TriedHost,
+)
 from tests.builders import a_flavor
 from tests.databases import a_node, a_uuid, an_instance, save, serve
 
@@ -56,10 +64,10 @@ def _build_host(database: Database, host: str, words: dict[str, Any]) -> None:
         for name in ("stats", "metrics", "cpu_info", "supported_instances")
         if name in words
     }
-    words["pci_stats"] = documents.pci_pools_to_json([_pool(**pool) for pool in pools])
+    words["pci_stats"] = node_json.pci_pools_to_json([_pool(**pool) for pool in pools])
     if cells is not None:
         topology = NUMATopology([_host_cell(**{"id": i, **cell}) for i, cell in enumerate(cells)])
-        words["numa_topology"] = documents.numa_topology_to_json(topology)
+        words["numa_topology"] = node_json.numa_topology_to_json(topology)
     if unknown := words.keys() - set(tables.compute_nodes.columns.keys()):
         raise KeyError(f"host {host}: {unknown}")
     if {"memory_mb"} <= words.keys() and "free_ram_mb" not in words:

@@ -14,20 +14,19 @@ import pytest
 import yaml
 
 from inventory.engine import Database
-from scheduler.decision.outcome import Decision, Refusal
-from scheduler.destinations import Destinations
-from scheduler.host_view import HostView
+from scheduler.decision.types import Decision, Refusal
+from scheduler.host_cache.cache import HostCache
 from scheduler.objects.selection import Selection
 from scheduler.plugins import load_driver
-from scheduler.rpc.codec import (
+from scheduler.select_destinations import Destinations
+from scheduler.wire.arguments import (
     SelectArguments,
-    decode_destinations,
     decode_select_arguments,
-    encode_destinations,
     encode_select_arguments,
 )
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import NoValidHost
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from scheduler.wire.replies import decode_destinations, encode_destinations
 from tests.databases import a_conf, a_uuid
 from tests.scenarios.building import Words, build_fleet, build_spec
 
@@ -56,7 +55,7 @@ def serving(database: Database, scenario: Words) -> Destinations:
         for name, value in options.items():
             conf.set_override(name, value, group=None if group == "DEFAULT" else group)
     cell = scenario.get("cell")
-    view = HostView(database, cell_uuid=a_uuid(cell) if cell else None)
+    view = HostCache(database, cell_uuid=a_uuid(cell) if cell else None)
     return Destinations(database, view, load_driver(conf))
 
 

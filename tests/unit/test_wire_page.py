@@ -6,40 +6,41 @@ from typing import Any
 
 import pytest
 
-from scheduler.objects.documents import GUEST_CELL, GUEST_TOPOLOGY, NETWORK_METADATA
-from scheduler.objects.kinds import Malformed
-from scheduler.objects.shape import Shape
-from scheduler.rpc.codec import casts, decode_select_arguments, resources, shapes
-from scheduler.rpc.codec.image_properties import KINDS
-from scheduler.rpc.codec.replies import SELECTION
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.failures import InvalidInput
+from inventory.objects.field_types import Malformed
+from inventory.objects.node_json import GUEST_CELL, GUEST_TOPOLOGY, NETWORK_METADATA
+from inventory.objects.object_schema import ObjectSchema
+from scheduler.wire import request_schema, tracking
+from scheduler.wire.arguments import decode_select_arguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import InvalidInput
+from scheduler.wire.image_properties import KINDS
+from scheduler.wire.replies import SELECTION
 from tests import wire_page
-from tests.unit.scheduler.rpc import wire
+from tests.unit.scheduler.wire import wire_samples
 
 SECTIONS = wire_page.read()
 # A class, and what reads it.
-SHAPES: dict[str, Shape[Any]] = {
-    "RequestSpec": shapes.REQUEST_SPEC,
-    "Destination": shapes.DESTINATION,
-    "CellMapping": shapes.CELL,
-    "SchedulerRetries": shapes.RETRIES,
-    "ComputeNode": shapes.TRIED_HOST,
-    "SchedulerLimits": shapes.LIMITS,
-    "InstanceGroup": shapes.GROUP,
-    "Flavor": shapes.FLAVOR,
-    "ImageMeta": shapes.IMAGE,
+SHAPES: dict[str, ObjectSchema[Any]] = {
+    "RequestSpec": request_schema.REQUEST_SPEC,
+    "Destination": request_schema.DESTINATION,
+    "CellMapping": request_schema.CELL,
+    "SchedulerRetries": request_schema.RETRIES,
+    "ComputeNode": request_schema.TRIED_HOST,
+    "SchedulerLimits": request_schema.LIMITS,
+    "InstanceGroup": request_schema.GROUP,
+    "Flavor": request_schema.FLAVOR,
+    "ImageMeta": request_schema.IMAGE,
     "InstanceNUMATopology": GUEST_TOPOLOGY,
     "InstanceNUMACell": GUEST_CELL,
-    "InstancePCIRequests": resources.PCI_REQUESTS,
-    "InstancePCIRequest": resources.PCI_REQUEST,
+    "InstancePCIRequests": request_schema.PCI_REQUESTS,
+    "InstancePCIRequest": request_schema.PCI_REQUEST,
     "NetworkMetadata": NETWORK_METADATA,
-    "NetworkRequest": resources.NETWORK_REQUEST,
-    "SecurityGroup": resources.SECURITY_GROUP,
-    "RequestGroup": resources.REQUEST_GROUP,
-    "RequestLevelParams": resources.LEVEL_PARAMS,
-    "Aggregate": casts.AGGREGATE,
-    "Instance": casts.INSTANCE,
+    "NetworkRequest": request_schema.NETWORK_REQUEST,
+    "SecurityGroup": request_schema.SECURITY_GROUP,
+    "RequestGroup": request_schema.REQUEST_GROUP,
+    "RequestLevelParams": request_schema.LEVEL_PARAMS,
+    "Aggregate": tracking.AGGREGATE,
+    "Instance": tracking.INSTANCE,
 }
 # A list has one field; the limits of cells are read where they stand.
 OTHERS = {
@@ -56,7 +57,7 @@ OTHERS = {
 FLAVOR = {"vcpus": 1, "memory_mb": 2, "root_gb": 3}
 
 
-def is_read(shape: Shape[Any], name: str) -> bool:
+def is_read(shape: ObjectSchema[Any], name: str) -> bool:
     """Tell whether a shape looks at a field: what no field can be is refused then."""
     try:
         shape.read({name: object()})
@@ -86,10 +87,10 @@ def test_what_is_read_is_on_the_page(name):
 def test_what_is_read_of_the_limits_of_cells():
     fields = SECTIONS["NUMATopologyLimits"].said_to_be(wire_page.READ)
     good = {"cpu_allocation_ratio": 1.0, "ram_allocation_ratio": 1.0}
-    shapes.LIMITS.read({"numa_topology": good})
+    request_schema.LIMITS.read({"numa_topology": good})
     for name in fields:
         with pytest.raises(Malformed, match=f"numa_topology.{name}: "):
-            shapes.LIMITS.read({"numa_topology": good | {name: object()}})
+            request_schema.LIMITS.read({"numa_topology": good | {name: object()}})
 
 
 def test_every_image_property_is_used():
@@ -98,7 +99,9 @@ def test_every_image_property_is_used():
 
 
 def test_what_is_sent_is_on_the_page():
-    sent = wire.sample("reply_select_destinations_4.5_objects_limits")["message"]["result"][0][0]
+    sent = wire_samples.sample("reply_select_destinations_4.5_objects_limits")["message"]["result"][
+        0
+    ][0]
     assert SECTIONS["Selection"].fields.keys() == sent["nova_object.data"].keys()
     assert SELECTION._readers.keys() == SECTIONS["Selection"].fields.keys()
 
@@ -113,10 +116,10 @@ def test_an_entry_of_the_context_is_kept_as_is_said(name):
     assert (context != RequestContext()) == (CONTEXTS.fields[name] in wire_page.READ)
 
 
-@pytest.mark.parametrize("call", wire.names("call_*select_destinations*"))
+@pytest.mark.parametrize("call", wire_samples.names("call_*select_destinations*"))
 def test_every_entry_of_a_context_is_on_the_page(call):
     # It is no entry, but stands beside them; the page has it in the text below.
-    assert wire.context(call).keys() - {"client_timeout"} <= CONTEXTS.fields.keys()
+    assert wire_samples.context(call).keys() - {"client_timeout"} <= CONTEXTS.fields.keys()
 
 
 def refusal(place: str, name: str) -> str:
@@ -155,10 +158,11 @@ def test_a_key_of_the_dictionaries_is_read_as_is_said(place, name):
 
 
 @pytest.mark.parametrize(
-    "call", [each for each in wire.names("call_*select_destinations_4.0*") if "raw" not in each]
+    "call",
+    [each for each in wire_samples.names("call_*select_destinations_4.0*") if "raw" not in each],
 )
 def test_every_key_of_derived_dictionaries_is_on_the_page(call):
-    arguments = wire.arguments(call)
+    arguments = wire_samples.arguments(call)
     for place in ("request_spec", "filter_properties"):
         assert arguments[place].keys() <= SECTIONS[place].fields.keys()
     properties = arguments["request_spec"]["instance_properties"]

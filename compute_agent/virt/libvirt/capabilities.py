@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the capabilities of a libvirt host say about its CPU, its cells and its kinds of guests."""
+"""Parse the capabilities of a libvirt host: its CPU, its cells and its kinds of guests."""
 
 import json
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from compute_agent.virt.driver import DriverAnswerUnusable
-from compute_agent.virt.libvirt.quantities import KIB, MIB, members, number, size
-from scheduler.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
+from compute_agent.virt.libvirt.units import KIB, MIB, document, members, number, size
+from inventory.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
 
 QUESTION = "getCapabilities"
 # As many as a column of numa_topology may hold: 8 TiB of the smallest in one cell.
-MOST_PAGES = 2**31 - 1
+MAX_PAGES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What is made of the capabilities.
+    """The CPU, cells and kinds of guests of a host.
 
     cpu is the XML element of the host's CPU, to be expanded by libvirt; None where it names no
     model, since libvirt refuses that.
@@ -56,19 +56,22 @@ class Capabilities:
         """
         info = dict(self.cpu_info)
         if expanded is not None:
-            features = _features(_parse(expanded, "baselineCPU"))
+            features = _features(document(expanded, "baselineCPU"))
             info["features"] = sorted({*features} or {*info["features"]})
         return json.dumps(info)
 
 
 def parse(xml: str) -> Capabilities:
-    """Return what getCapabilities() says; raises DriverAnswerUnusable."""
-    root = _parse(xml, QUESTION)
+    """Return the parsed answer of getCapabilities(); raises DriverAnswerUnusable."""
+    root = document(xml, QUESTION)
     cpu = root.find("host/cpu")
     if cpu is None:
         raise DriverAnswerUnusable(QUESTION, "there is no host/cpu in it")
     info: dict[str, Any] = {name: cpu.findtext(name) for name in ("arch", "model", "vendor")}
-    info["topology"] = _topology(cpu, len(root.findall("host/topology/cells/cell")))
+    topology = cpu.find("topology")
+    attributes = {} if topology is None else topology.attrib
+    numbers = {name: number(attributes.get(name)) for name in ("sockets", "cores", "threads")}
+    info["topology"] = {"cells": len(root.findall("host/topology/cells/cell")) or 1, **numbers}
     limit = cpu.find("maxphysaddr")
     if limit is not None:
         info["maxphysaddr"] = {"mode": limit.get("mode"), "bits": number(limit.get("bits"))}
@@ -83,15 +86,8 @@ def parse(xml: str) -> Capabilities:
     )
 
 
-def _topology(cpu: ElementTree.Element, cells: int) -> dict[str, int | None]:
-    found = cpu.find("topology")
-    attributes = found.attrib if found is not None else {}
-    numbers = {name: number(attributes.get(name)) for name in ("sockets", "cores", "threads")}
-    return {"cells": cells or 1, **numbers}
-
-
 def _cells(root: ElementTree.Element) -> Iterator[Cell]:
-    """Yield the cells; what has no number in them cannot be spoken of and is left out."""
+    """Yield the cells; those without a number are left out."""
     for cell in root.findall("host/topology/cells/cell"):
         memory, identity = cell.find("memory"), number(cell.get("id"))
         if identity is not None:
@@ -106,7 +102,7 @@ def _cells(root: ElementTree.Element) -> Iterator[Cell]:
 def _pages(cell: ElementTree.Element) -> Iterator[tuple[int, int]]:
     for each in cell.findall("pages"):
         size_kib = size(each.get("size"), each.get("unit")) // KIB
-        count = number(each.text, at_most=MOST_PAGES)
+        count = number(each.text, at_most=MAX_PAGES)
         if size_kib and count is not None:
             yield size_kib, count
 
@@ -115,7 +111,7 @@ def _cpus(cell: ElementTree.Element) -> Iterator[Cpu]:
     for each in cell.findall("cpus/cpu"):
         identity = number(each.get("id"))
         if identity is not None:
-            # Of one that is offline libvirt tells neither.
+            # libvirt reports neither of a CPU that is offline.
             socket, siblings = number(each.get("socket_id")), members(each.get("siblings"))
             yield Cpu(identity, socket, frozenset(siblings | {identity}))
 
@@ -138,10 +134,3 @@ def _supported(root: ElementTree.Element) -> tuple[tuple[str, str, str], ...]:
 
 def _features(cpu: ElementTree.Element) -> list[str]:
     return [name for feature in cpu.findall("feature") if (name := feature.get("name"))]
-
-
-def _parse(xml: str, question: str) -> ElementTree.Element:
-    try:
-        return ElementTree.fromstring(xml)
-    except ElementTree.ParseError as error:
-        raise DriverAnswerUnusable(question, str(error)) from error

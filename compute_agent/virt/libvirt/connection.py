@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection to libvirt that cannot hang the agent.
 
-libvirt is C code: a call into it gives nobody a chance to say stop, and under eventlet it holds up
+libvirt is C code: a call into it cannot be interrupted, and under eventlet it holds up
 all green threads. So every call, opening the connection included, runs in a thread of the kernel,
 and the caller waits for its answer no longer than a deadline.
 """
@@ -10,7 +10,6 @@ and the caller waits for its answer no longer than a deadline.
 import importlib
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,12 +19,14 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from compute_agent.virt.driver import DriverHung, DriverMisconfigured, DriverUnavailable
-from compute_agent.virt.libvirt.session import Link, Listener, Patience, Session
+from compute_agent.virt.libvirt.events import Events
+from compute_agent.virt.libvirt.session import Link, Session, Timeouts, native_threading
+from conf.daemon.state_logger import one_line
 
 T = TypeVar("T")
 
-# A call that has hung for so many times its deadline may never end.
-HOPELESS = 10
+# A call that has hung for so many times its deadline is given up.
+GIVE_UP_AFTER = 10
 
 
 def library() -> ModuleType:
@@ -42,20 +43,11 @@ def library() -> ModuleType:
     return libvirt
 
 
-def native_threading() -> ModuleType:
-    """Return the threading module whose threads are the kernel's, under eventlet too."""
-    patcher = sys.modules.get("eventlet.patcher")
-    if patcher is not None and patcher.is_monkey_patched("thread"):
-        native: ModuleType = patcher.original("threading")
-        return native
-    return threading
-
-
-class Lane:
+class SerialWorker:
     """Runs one call at a time in a native thread.
 
-    While a call hangs, the next ones fail at once, so that no more than one thread is stuck. Only
-    who gives up a call that hangs, or leaves it, can have more of them.
+    While a call hangs, the next ones fail at once, so that no more than one thread is stuck, but
+    for calls that were given up or abandoned.
     The work must keep off locks and logs: under eventlet those belong to green threads.
     """
 
@@ -64,7 +56,7 @@ class Lane:
         self._timeout = timeout
         self._turn = threading.Lock()
         self._call: _Call[Any] | None = None
-        self._left: list[_Call[Any]] = []
+        self._abandoned: list[_Call[Any]] = []
         self._closed = False
 
     def run(self, work: Callable[[], T], timeout: float | None = None) -> T:
@@ -82,30 +74,32 @@ class Lane:
             return call.result()
 
     def give_up(self) -> bool:
-        """Leave a call that has hung for so long that it may never end; tell whether one has.
+        """Abandon a call that has hung for too long; return whether there was one.
 
         Its thread stays, so each of them makes the next one wait twice as long: there are few of
         them even after a year.
         """
-        self._left = [call for call in self._left if not call.finished]
-        hopeless = HOPELESS * 2 ** len(self._left)
+        self._abandoned = [call for call in self._abandoned if not call.finished]
+        give_up_after = GIVE_UP_AFTER * 2 ** len(self._abandoned)
         call = self._call
-        if call is None or call.finished or call.age < hopeless * call.timeout:
+        if call is None or call.finished:
             return False
-        self.leave()
+        if time.monotonic() - call.began < give_up_after * call.timeout:
+            return False
+        self.abandon()
         return True
 
-    def leave(self) -> None:
-        """Let another call be made although the last one hangs."""
-        self._left = [call for call in self._left if not call.finished]
+    def abandon(self) -> None:
+        """Allow another call although the last one hangs."""
+        self._abandoned = [call for call in self._abandoned if not call.finished]
         if self._call is not None:
-            self._left.append(self._call)
+            self._abandoned.append(self._call)
             self._call = None
 
     def close(self, last: Callable[[], object] | None = None) -> None:
-        """Let the call that is being waited for, and every later one, fail at once.
+        """Fail the running call and all later ones at once.
 
-        Unless a call hangs, last is called in a thread of its own; nobody waits for that.
+        Unless a call hangs, last is called in a thread of its own, without waiting for it.
         """
         self._closed = True
         call = self._call
@@ -116,7 +110,7 @@ class Lane:
 
     def _refuse(self) -> None:
         if self._closed:
-            raise DriverUnavailable(f"the agent is leaving {self._subject}")
+            raise DriverUnavailable(f"{self._subject} is closed: the agent is stopping")
         if self._call is not None and not self._call.finished:
             raise DriverHung(self._subject, self._call.timeout)
 
@@ -128,17 +122,13 @@ class _Call(Generic[T]):
         self.timeout = timeout
         self.finished = False
         self._work = work
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self._value: T
         self._error: BaseException | None = None
-        # The end of the call is the end of this pipe: a socket can be waited for with a deadline
-        # by green threads and by native ones, and either kind can be told of it by the other.
+        # A socket is closed at the end of the call: green threads and native ones can wait for it
+        # with a deadline, and either kind can wake the other.
         self._ours, theirs = socket.socketpair()
         self._theirs = theirs.detach()
-
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self._began
 
     def start(self) -> None:
         try:
@@ -150,7 +140,7 @@ class _Call(Generic[T]):
             raise DriverUnavailable(f"a call cannot be made: {error}") from error
 
     def cancel(self) -> None:
-        """Let the wait be over without a start."""
+        """End the wait without a start."""
         os.close(self._theirs)
 
     def wait(self) -> None:
@@ -195,55 +185,46 @@ def _start(work: Callable[[], object]) -> None:
 class Connection:
     """A read-only connection that is opened when it is needed, and again when it was lost."""
 
-    def __init__(
-        self, libvirt: ModuleType, uri: str, patience: Patience, listener: Listener
-    ) -> None:
+    def __init__(self, libvirt: ModuleType, uri: str, timeouts: Timeouts, events: Events) -> None:
         self._libvirt = libvirt
         self._uri = uri
-        self._patience = patience
-        self._listener = listener
-        self._lane = Lane(f"libvirt at {uri}", patience.answer)
+        self._timeouts = timeouts
+        self._events = events
+        self._worker = SerialWorker(f"libvirt at {uri}", timeouts.answer)
+        self._new_session = partial(Session, libvirt, uri, timeouts, events.attach)
         self._session = self._new_session()
 
     @property
     def opening(self) -> object:
-        """Something else for every new connection: facts of an older one have to be asked anew."""
+        """Identify the connection: what was read through an older one is to be read again."""
         return self._session.opening
 
-    def call(self, work: Callable[[Link], T]) -> T:
+    def call(self, work: Callable[[Link], T], slow: bool = False) -> T:
         """Return work(connection), run in a native thread.
 
-        Raises DriverUnavailable for every error of libvirt that work lets through. Whether the
-        connection survived it is asked of the connection: error codes do not tell reliably.
+        A slow call is one for which libvirt may have to run other programs. Raises
+        DriverUnavailable for every error of libvirt that work lets through. Whether the connection
+        survived is asked of the connection: error codes are not reliable.
         """
-        return self._run(work, self._patience.answer)
-
-    def call_dear(self, work: Callable[[Link], T]) -> T:
-        """Do the same with a question for which libvirt may have to run other programs."""
-        return self._run(work, self._patience.dear_answer)
-
-    def close(self) -> None:
-        """Let the running call and all later ones fail at once.
-
-        The connection is closed in the background, for that asks the daemon, which may hang.
-        """
-        self._lane.close(self._session.drop)
-
-    def _run(self, work: Callable[[Link], T], timeout: float) -> T:
-        self._listener.start()
-        if self._lane.give_up():
-            self._session.left = True
+        self._events.start()
+        if self._worker.give_up():
+            self._session.abandoned = True
             self._session = self._new_session()
+        timeout = self._timeouts.slow_answer if slow else self._timeouts.answer
         try:
-            return self._lane.run(partial(self._session.use, work), timeout)
+            return self._worker.run(partial(self._session.use, work), timeout)
         except self._libvirt.libvirtError as error:
             raise DriverUnavailable(self._explain(error)) from error
 
-    def _new_session(self) -> Session:
-        return Session(self._libvirt, self._uri, self._patience, self._listener)
+    def close(self) -> None:
+        """Fail the running call and all later ones at once.
 
-    def _explain(self, error: Any) -> str:
-        text = " ".join(str(error).split())
+        The connection is closed in the background, for that asks the daemon, which may hang.
+        """
+        self._worker.close(self._session.drop)
+
+    def _explain(self, error: Exception) -> str:
+        text = one_line(error)
         if self._session.is_open:
             return f"libvirt at {self._uri} failed: {text}"
         return f"no connection to libvirt at {self._uri}: {text}; does its daemon run?"

@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How much the disks of guests may still grow.
+"""How large the disks of guests are, and how much they may still grow.
 
-Thin images promise more than they take of the file system, and a file system on which they all
-fill up has to have room for the rest. This runs in a native thread: it takes no locks, writes no
-logs and waits for nothing but the file system.
+Thin images are larger than what they use of the file system. Growth runs in a native thread: it
+takes no locks, writes no logs and waits for nothing but the file system.
 """
 
 import math
@@ -15,19 +14,23 @@ import posix
 import stat
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
+from compute_agent.virt.driver import DriverHung
+from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.domain_xml import Disk
+from compute_agent.virt.libvirt.session import Link, skipping_gone
 
 GIB = 1024**3
 # What st_blocks counts, whatever the block size of the file system.
 BLOCK = 512
-# For so many seconds the virtual size of an image is taken for what it was. A resize is rare, while
-# the times of a file tell nothing: they change with every write of its guest.
+# A virtual size is cached for so many seconds. A resize is rare, and the times of a file do not
+# show it: they change with every write of its guest.
 REMEMBERED = 300.0
-# The least that the column, an INT, has room for.
-LEAST = -(2**31)
 MAGIC = b"QFI\xfb"
 VERSIONS = {"qcow": (1,), "qcow2": (2, 3)}
 # Magic, version and virtual size, which all versions have in the same places.
@@ -63,7 +66,7 @@ class Growth:
         # What the last look that came to an end has found, and why it left out a disk, by path.
         self.images: Mapping[str, Image] = {}
         self.skipped: Mapping[str, str] = {}
-        # The disk that was looked at last, which is the one that hangs if one does.
+        # The disk that was measured last: the one that hangs, if one does.
         self.at = ""
         self._clock = clock
         self._status = status
@@ -71,8 +74,7 @@ class Growth:
     def look(self, disks: Iterable[Disk], device: int) -> None:
         """Measure those of these disks that are on a device, by st_dev.
 
-        What is elsewhere takes nothing of it. Disks that are gone or that cannot be measured are
-        left out.
+        Disks that are gone or cannot be measured are left out.
         """
         images: dict[str, Image] = {}
         skipped: dict[str, str] = {}
@@ -89,7 +91,7 @@ class Growth:
         """Return an image, why it cannot be measured, or None if it is elsewhere."""
         try:
             status = self._status(disk.path)
-            # Opening anything else might wait for somebody, or rewind a tape.
+            # Opening anything else might block, or rewind a tape.
             if not stat.S_ISREG(status.st_mode):
                 return "no regular file"
             return self._measured(disk, status) if status.st_dev == device else None
@@ -113,7 +115,7 @@ class Growth:
 
 
 def _virtual_size(disk: Disk) -> int:
-    """Return the size in bytes that the header of an image tells; raises OSError or ValueError."""
+    """Return the size in bytes in the header of an image; raises OSError or ValueError."""
     if disk.format not in VERSIONS:
         raise ValueError(f"the size of {disk.format or 'unnamed'} images is not known here")
     descriptor = posix.open(disk.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -141,9 +143,68 @@ def growth(images: Iterable[Image]) -> int:
 def available_least(free: int, growth: int) -> int:
     """Return disk_available_least in GiB, from bytes: what is free less what disks may still take.
 
-    It is cut off toward zero as in Nova. Less than zero is a promise that cannot be kept if all
-    disks fill up; one absurd image must not make a figure that the database refuses.
+    It is cut off toward zero as in Nova, and negative where full disks would not fit.
     """
     left = free - growth
     whole = abs(left) // GIB
-    return max(whole if left >= 0 else -whole, LEAST)
+    return whole if left >= 0 else -whole
+
+
+class DiskSizes:
+    """Caches the sizes that libvirt reports, for images that the agent may not open.
+
+    Of a running guest libvirt asks its QEMU, and one that is stuck never answers. So this has a
+    thread of its own, and the audit goes on without its answer.
+    """
+
+    def __init__(
+        self,
+        libvirt: ModuleType,
+        connection: Connection,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._libvirt = libvirt
+        self._connection = connection
+        self._worker = SerialWorker("the disks of guests", timeout)
+        self._clock = clock
+        # Bytes, None where libvirt does not know either, and when it was asked.
+        self._known: dict[str, tuple[int | None, float]] = {}
+
+    def of(self, paths: Collection[str], owners: Mapping[str, bytes]) -> dict[str, int]:
+        """Return the sizes in bytes that are known; owners has the uuid of the guest of each disk.
+
+        Raises DriverUnavailable, but not for a guest that is stuck.
+        """
+        now = self._clock()
+        # Lists, for a thread that hung may be adding to it.
+        self._known = {path: each for path, each in list(self._known.items()) if path in paths}
+        due = {
+            path: owners[path]
+            for path in paths
+            if path not in self._known or now - self._known[path][1] >= REMEMBERED
+        }
+        if due:
+            domains = self._connection.call(lambda link: self._domains(link, due))
+            with suppress(DriverHung):
+                self._worker.run(lambda: self._ask(domains, now))
+        return {path: size for path, (size, _) in list(self._known.items()) if size is not None}
+
+    def close(self) -> None:
+        """Fail the running call and all later ones at once."""
+        self._worker.close()
+
+    def _domains(self, link: Link, owners: Mapping[str, bytes]) -> dict[str, Any]:
+        found = {}
+        for path, uuid in owners.items():
+            with skipping_gone(self._libvirt):
+                found[path] = link.lookupByUUID(uuid)
+        return found
+
+    def _ask(self, domains: Mapping[str, Any], now: float) -> None:
+        known = self._known
+        for path, domain in domains.items():
+            try:
+                known[path] = domain.blockInfo(path)[0], now
+            except self._libvirt.libvirtError:
+                known[path] = None, now

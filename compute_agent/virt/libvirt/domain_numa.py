@@ -1,35 +1,34 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""On which cells and CPUs of the host a libvirt domain is.
+"""How much memory of the host a libvirt domain may take, and on which cells and CPUs it is.
 
 Only a domain that names cells of the host, or gives CPUs of the guest one CPU of the host each,
 takes part in them; others may be anywhere. parse() of domain_xml gives a guest its topology by
 read(), as far as the domain tells; once the host's cells are known, placed() completes it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from xml.etree.ElementTree import Element
 
-from compute_agent.virt.libvirt.domain_memory import plugged_in
 from compute_agent.virt.libvirt.nova_metadata import NovaMetadata
-from compute_agent.virt.libvirt.quantities import KIB, MOST_CPUS, mebibytes, members, number, size
-from inventory.numa.pages import LARGE
+from compute_agent.virt.libvirt.units import KIB, MAX_CPUS, mebibytes, members, number, size
+from inventory.numa.cells import LARGE
 from inventory.numa.pinning import ISOLATE, REQUIRE
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
 
-# The id of a cell of which the domain alone does not say where on the host it is.
+# The id of a cell that the domain alone does not place on the host.
 UNPLACED = -1
 THREAD_POLICIES = {"prefer", REQUIRE, ISOLATE}
+# Memory in a file or on a device of the host, though libvirt adds it to the guest's memory.
+PERSISTENT = {"nvdimm", "virtio-pmem"}
 
 
-@dataclass(frozen=True, slots=True)
-class _GuestCell:
-    """A cell as the guest sees it: what the domain says before it says where that is."""
-
-    number: int
-    cpus: set[int]
-    memory_mb: int
+def memory_mb(domain: Element) -> int:
+    """Return the most that a domain may have, in MiB, with the memory that was plugged in."""
+    persistent = sum(amount for model, _, amount in _memory_devices(domain) if model in PERSISTENT)
+    return mebibytes(max(0, _size(domain.find("memory")) - persistent))
 
 
 def read(
@@ -50,13 +49,13 @@ def read(
     threads = nova.wish("cpu_thread_policy")
     cells = [
         InstanceNUMACell(
-            id=homes.get(each.number, homes.get(None, UNPLACED)),
-            memory=each.memory_mb,
-            cpuset=each.cpus & online - pins.keys(),
-            pcpuset=each.cpus & pins.keys(),
-            cpu_pinning={cpu: pins[cpu] for cpu in each.cpus & pins.keys()} or None,
+            id=homes.get(each.id, homes.get(None, UNPLACED)),
+            memory=each.memory,
+            cpuset=each.cpuset & online - pins.keys(),
+            pcpuset=each.cpuset & pins.keys(),
+            cpu_pinning={cpu: pins[cpu] for cpu in each.cpuset & pins.keys()} or None,
             cpu_thread_policy=threads if threads in THREAD_POLICIES else None,
-            pagesize=_pagesize(domain, each.number),
+            pagesize=_pagesize(domain, each.id),
         )
         for each in _guest_cells(domain, online | pins.keys(), memory_mb)
     ]
@@ -68,7 +67,7 @@ def read(
 def placed(
     numa: InstanceNUMATopology | None, host: NUMATopology | None
 ) -> InstanceNUMATopology | None:
-    """Return what read() told of a guest, on the cells of its host; None where that is nowhere.
+    """Return the topology that read() returned on the cells of the host, None if on no cell.
 
     Pinned CPUs count on the cells where they are; what floats and the memory on the cell that the
     domain names, or else where most of its pinned CPUs are. Neither of the arguments is changed.
@@ -90,7 +89,7 @@ def _pins(tune: Element, nova: NovaMetadata) -> dict[int, int]:
     return {
         cpu: on.pop()
         for pin in tune.findall("vcpupin")
-        if (cpu := number(pin.get("vcpu"), at_most=MOST_CPUS)) is not None
+        if (cpu := number(pin.get("vcpu"), at_most=MAX_CPUS)) is not None
         and len(on := members(pin.get("cpuset"))) == 1
     }
 
@@ -98,8 +97,8 @@ def _pins(tune: Element, nova: NovaMetadata) -> dict[int, int]:
 def _emulator_cpus(tune: Element, nova: NovaMetadata) -> set[int]:
     """Return the host CPUs that the emulator threads may have for themselves.
 
-    Where Nova does not tell, a single one is taken for it. That may be one which the emulator
-    threads of all guests share, but such a CPU is none for pinning; placed() knows which are.
+    Without a policy of Nova a single CPU counts as theirs. It may be one that the emulator threads
+    of all guests share, but such a CPU is not for pinning, and placed() leaves it out.
     """
     pin = tune.find("emulatorpin")
     cpus = members(None if pin is None else pin.get("cpuset"))
@@ -120,24 +119,52 @@ def _homes(domain: Element) -> dict[int | None, int]:
 def _online(domain: Element, vcpus: int) -> set[int]:
     """Return the guest CPUs that are plugged in; libvirt lists them where it is not the first."""
     listed = domain.findall("vcpus/vcpu")
-    found = {number(each.get("id"), MOST_CPUS) for each in listed if each.get("enabled") == "yes"}
+    found = {number(each.get("id"), MAX_CPUS) for each in listed if each.get("enabled") == "yes"}
     return {cpu for cpu in found if cpu is not None} or {*range(vcpus)}
 
 
-def _guest_cells(domain: Element, cpus: set[int], memory_mb: int) -> list[_GuestCell]:
-    """Return the guest's cells, with all its CPUs; a guest without cells is one."""
+def _guest_cells(domain: Element, cpus: set[int], memory_mb: int) -> list[InstanceNUMACell]:
+    """Return the cells as the guest numbers them, with all its CPUs; one where it has none."""
     added = plugged_in(domain)
     found = []
     for position, cell in enumerate(domain.findall("cpu/numa/cell")):
         named = number(cell.get("id"))
         own = position if named is None else named
         memory = size(cell.get("memory"), cell.get("unit")) + added[own]
-        found.append(_GuestCell(own, members(cell.get("cpus")), mebibytes(memory)))
+        found.append(InstanceNUMACell(own, mebibytes(memory), members(cell.get("cpus"))))
     if not found:
-        return [_GuestCell(0, cpus, memory_mb)]
+        return [InstanceNUMACell(0, memory_mb, cpus)]
     # As libvirt does with CPUs that are in no cell.
-    found[0].cpus.update(cpus.difference(*(cell.cpus for cell in found)))
+    found[0].cpuset.update(cpus.difference(*(cell.cpuset for cell in found)))
     return found
+
+
+def plugged_in(domain: Element) -> Counter[int]:
+    """Return the bytes that devices add to each cell of the guest."""
+    added: Counter[int] = Counter()
+    for model, cell, amount in _memory_devices(domain):
+        if model not in PERSISTENT:
+            added[cell] += amount
+    return added
+
+
+def _memory_devices(domain: Element) -> list[tuple[str, int, int]]:
+    """Return (model, guest cell, bytes) of each memory device."""
+    devices = domain.find("devices")
+    targets = (
+        []
+        if devices is None
+        else [(each.get("model", ""), each.find("target")) for each in devices.findall("memory")]
+    )
+    return [
+        (model, number(target.findtext("node")) or 0, _size(target.find("size")))
+        for model, target in targets
+        if target is not None
+    ]
+
+
+def _size(element: Element | None) -> int:
+    return 0 if element is None else size(element.text, element.get("unit"))
 
 
 def _pagesize(domain: Element, cell: int) -> int | None:
@@ -178,7 +205,7 @@ def _parts(cell: InstanceNUMACell, hosts: list[NUMACell]) -> Iterator[InstanceNU
 
 
 def _home(cell: InstanceNUMACell, hosts: list[NUMACell]) -> NUMACell | None:
-    """Return the host cell where a guest's cell has its memory, as far as that can be told."""
+    """Return the host cell where a guest's cell has its memory, None if it is unknown."""
     pinned = {*(cell.cpu_pinning or {}).values()}
     for host in hosts:
         if host.id == cell.id or len(hosts) == 1:

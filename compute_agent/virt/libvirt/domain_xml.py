@@ -1,29 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the XML of a libvirt domain says of a guest.
+"""Parse the XML of a libvirt domain into a guest.
 
-One XMLDesc(0) tells all that is needed, and libvirtd answers it from what it has at hand: a guest
-that is stuck cannot hold it up.
+XMLDesc(0) has all that is needed, and libvirtd answers it by itself: a guest that is stuck cannot
+hold it up.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from compute_agent.virt.driver import DriverAnswerUnusable, Guest
-from compute_agent.virt.libvirt import domain_memory, domain_numa, nova_metadata
-from compute_agent.virt.libvirt.nova_metadata import LONGEST_NAME
-from compute_agent.virt.libvirt.quantities import MOST_CPUS, number
+from compute_agent.virt.libvirt import domain_numa, nova_metadata
+from compute_agent.virt.libvirt.nova_metadata import MAX_NAME_LENGTH
+from compute_agent.virt.libvirt.units import MAX_CPUS, document, number
 
 QUESTION = "XMLDesc"
+# The number of Xen's own, which runs the others. No other hypervisor has a guest of this number.
+DOMAIN_0 = 0
 # By libvirt's number of the state: 0 none, 1 running, 2 blocked, 3 paused, 4 shutting down,
 # 5 shut off, 6 crashed, 7 suspended by its power management. Nova stops what has crashed.
 STATES = ("active", "active", "active", "paused", "stopped", "stopped", "stopped", "suspended")
-# libvirt writes none; one may hold entities that grow beyond all bounds.
-_DOCTYPE = re.compile(r"\ufeff?(?>\s+|<\?.*?\?>|<!--.*?-->)*+<!DOCTYPE", re.DOTALL)
 _HEXADECIMAL = re.compile(r"(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
 
 
@@ -51,20 +50,20 @@ def vm_state(state: int) -> str:
 def parse(xml: str, state: int) -> Parsed:
     """Return the guest of a domain in libvirt's state; raises DriverAnswerUnusable.
 
-    Where Nova noted a flavor, that counts, since it is what was promised; but if the domain may
-    take more CPUs or memory than that, because somebody has changed it, so does the guest. CPUs
+    Where Nova noted a flavor, that counts; but if the domain may take more CPUs or memory than the
+    flavor, because it was changed later, so does the guest. CPUs
     are those that are plugged in. Without a flavor disks count nothing here: what they take shows
     in disk_available_least.
     """
-    domain = _parse(xml)
+    domain = document(xml, QUESTION)
     nova = nova_metadata.read(domain.find("metadata"))
-    vcpus, memory_mb = _vcpus(domain), domain_memory.memory_mb(domain)
+    vcpus, memory_mb = _vcpus(domain), domain_numa.memory_mb(domain)
     devices = domain.find("devices")
     devices = Element("devices") if devices is None else devices
     return Parsed(
         guest=Guest(
             uuid=_uuid(domain),
-            name=nova.name or domain.findtext("name", "")[:LONGEST_NAME],
+            name=nova.name or domain.findtext("name", "")[:MAX_NAME_LENGTH],
             vcpus=max(vcpus, nova.vcpus),
             memory_mb=max(memory_mb, nova.memory_mb),
             root_gb=nova.root_gb,
@@ -82,15 +81,6 @@ def parse(xml: str, state: int) -> Parsed:
     )
 
 
-def _parse(xml: str) -> Element:
-    if _DOCTYPE.match(xml):
-        raise DriverAnswerUnusable(QUESTION, "it has a document type, which libvirt never writes")
-    try:
-        return ElementTree.fromstring(xml)
-    except (ElementTree.ParseError, UnicodeError) as error:
-        raise DriverAnswerUnusable(QUESTION, str(error)) from error
-
-
 def _uuid(domain: Element) -> str:
     text = domain.findtext("uuid", "").strip()
     try:
@@ -104,7 +94,7 @@ def _vcpus(domain: Element) -> int:
     found = domain.find("vcpu")
     if found is None:
         return 0
-    return number(found.get("current", found.text), at_most=MOST_CPUS) or 0
+    return number(found.get("current", found.text), at_most=MAX_CPUS) or 0
 
 
 def _disks(devices: Element) -> Iterator[Disk]:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that looks at one libvirt host, its guests and their file system."""
+"""The driver of one libvirt host, its guests and their file system."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -10,26 +10,17 @@ from typing import Any
 
 from oslo_log import log
 
-from compute_agent import host_memory
 from compute_agent.host_memory import HostMemory
-from compute_agent.virt.changes import Changes
-from compute_agent.virt.driver import (
-    CpuCounters,
-    Driver,
-    DriverCannot,
-    Guest,
-    NodeFacts,
-    NodeName,
-)
-from compute_agent.virt.libvirt import image_store, uris
-from compute_agent.virt.libvirt.connection import Connection, Lane, library
+from compute_agent.virt.driver import CpuCounters, Driver, DriverCannot, Guest, NodeFacts, NodeName
+from compute_agent.virt.event_mailbox import EventMailbox
+from compute_agent.virt.libvirt import image_store
+from compute_agent.virt.libvirt.connection import Connection, SerialWorker, library
 from compute_agent.virt.libvirt.devices import Devices
-from compute_agent.virt.libvirt.disk_sizes import DiskSizes
+from compute_agent.virt.libvirt.disks import DiskSizes
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.guests import Guests
-from compute_agent.virt.libvirt.host import Host, HostFacts
-from compute_agent.virt.libvirt.hypervisor import TEST
-from compute_agent.virt.libvirt.session import Link, Patience, asked
+from compute_agent.virt.libvirt.host import TEST, Host
+from compute_agent.virt.libvirt.session import Link, Timeouts, ask, is_local
 from compute_agent.virt.libvirt.storage import Storage
 from conf import libvirt as options
 
@@ -38,36 +29,36 @@ STAT = Path("/proc/stat")
 
 
 class LibvirtDriver(Driver):
-    """Looks at the host that [libvirt] connection_uri leads to."""
+    """Reports the host that [libvirt] connection_uri leads to."""
 
     def __init__(self, conf: Any, libvirt: ModuleType | None = None) -> None:
         super().__init__(conf)
         self._name: str = conf.host
         self._file_backed_mb: int = conf.libvirt.file_backed_memory
         uri = options.uri(conf)
-        self._is_local = uris.is_local(uri, conf.host, str(conf.my_ip))
+        self._is_local = is_local(uri, conf.host, str(conf.my_ip))
         if not self._is_local:
             LOG.warning(
-                "libvirt at %s is taken for that of another machine: disks of its guests do not "
+                "libvirt at %s seems to run on another machine: disks of its guests do not "
                 "count in disk_available_least, and local_gb is that of this machine",
                 uri,
             )
         self._libvirt = libvirt or library()
-        self._bell = _Bell(self.changes)
-        self._events = Events(self._libvirt, self._bell.ring)
-        patience = _patience(conf)
-        self._connection = Connection(self._libvirt, uri, patience, self._events)
+        self._wakeup = _WakeupEvent(self.changes)
+        self._events = Events(self._libvirt, self._wakeup.set)
+        timeouts = _timeouts(conf)
+        self._connection = Connection(self._libvirt, uri, timeouts, self._events)
         self._host = Host(conf, self._libvirt, self._connection, self._is_local)
         self._devices = Devices(self._libvirt, self._connection, self._events)
-        # Of its own: a guest may hang while libvirt answers.
-        self._descriptions = Lane(f"a guest of libvirt at {uri}", patience.answer)
-        self._guests = Guests(self._libvirt, self._connection, self._events, self._descriptions)
+        # A worker of its own: a guest may hang while libvirt answers.
+        self._reader = SerialWorker(f"a guest of libvirt at {uri}", timeouts.answer)
+        self._guests = Guests(self._libvirt, self._connection, self._events, self._reader)
         store = image_store.configured(conf)
         if store is not None:
             LOG.info("local_gb is the size of %s", store.subject)
-        self._storage = store or Storage(Path(conf.instances_path), patience)
-        self._sizes = DiskSizes(self._libvirt, self._connection, patience.answer)
-        self._told = ""
+        self._storage = store or Storage(Path(conf.instances_path), timeouts)
+        self._sizes = DiskSizes(self._libvirt, self._connection, timeouts.answer)
+        self._last_name = ""
         self._booted = _booted() if self._is_local else None
 
     def hosts(self) -> Sequence[str]:
@@ -75,22 +66,27 @@ class LibvirtDriver(Driver):
 
     def nodes(self) -> Sequence[NodeName]:
         name = self._connection.call(lambda link: link.getHostname())
-        known = self._bell.node = self._bell.node or NodeName(host=self._name, node=name)
-        if name not in (known.node, self._told):
+        known = self._wakeup.node = self._wakeup.node or NodeName(host=self._name, node=name)
+        if name not in (known.node, self._last_name):
             # Seen when DNS comes or goes. Two rows for one machine would double its capacity.
-            LOG.warning("The hypervisor now calls itself %s; it stays %s here", name, known.node)
-        self._told = name
+            LOG.warning("The hypervisor is now called %s; the node stays %s", name, known.node)
+        self._last_name = name
         return [known]
 
     def facts(self, node: NodeName) -> NodeFacts:
         host = self._host.look()
         if not self._guests.looked:
             self.guests(node)
-        # An imaginary host, or one that is elsewhere, has none of its files here.
+        # The files of an imaginary host, or of one elsewhere, are not on this machine.
         is_here = self._is_local and host.hypervisor.kind != TEST
         disks = self._guests.disks if is_here else ()
-        local_gb, least = self._storage.look(disks, self._disk_sizes)
-        memory = self._memory(host)
+        local_gb, least = self._storage.look(
+            disks, lambda paths: self._sizes.of(paths, self._guests.owners)
+        )
+        memory = host.memory
+        if self._file_backed_mb:
+            # Files are the memory of guests, which may have so much in all.
+            memory = HostMemory(self._file_backed_mb, self._guests.running_mb)
         return NodeFacts(
             vcpus=host.vcpus,
             memory_mb=memory.total_mb,
@@ -110,7 +106,11 @@ class LibvirtDriver(Driver):
         return self._guests.look(self._host.numa)
 
     def cpu_counters(self, node: NodeName) -> CpuCounters:
-        times, frequency = self._connection.call(self._busy)
+        def read(link: Link) -> tuple[dict[str, int] | None, int]:
+            times = ask(self._libvirt, link, lambda: link.getCPUStats(-1), None)
+            return times, link.getInfo()[3]
+
+        times, frequency = self._connection.call(read)
         if times is None:
             raise DriverCannot("count the time of CPUs")
         kinds = {kind: times.get(kind, 0) for kind in ("user", "kernel", "idle", "iowait")}
@@ -119,41 +119,29 @@ class LibvirtDriver(Driver):
     def close(self) -> None:
         self._events.close()
         self._connection.close()
-        self._descriptions.close()
+        self._reader.close()
         self._storage.close()
         self._sizes.close()
         self.changes.close()
 
-    def _disk_sizes(self, paths: Collection[str]) -> dict[str, int]:
-        return self._sizes.of(paths, self._guests.owners)
 
-    def _memory(self, host: HostFacts) -> HostMemory:
-        if not self._file_backed_mb:
-            return host.memory
-        return host_memory.file_backed_memory(self._file_backed_mb, self._guests.running_kib)
+class _WakeupEvent:
+    """Wakes the agent from threads of libvirt, without a reference to the driver."""
 
-    def _busy(self, link: Link) -> tuple[dict[str, int] | None, int]:
-        times = asked(self._libvirt, link, lambda: link.getCPUStats(-1), None)
-        return times, link.getInfo()[3]
-
-
-class _Bell:
-    """What threads of libvirt ring; it knows nothing of the driver, so that this can go away."""
-
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: EventMailbox) -> None:
         self.node: NodeName | None = None
         self._changes = changes
 
-    def ring(self) -> None:
-        """Have the node looked at, once its name is known."""
+    def set(self) -> None:
+        """Request an audit of the node, once its name is known."""
         if self.node is not None:
             self._changes.note(self.node)
 
 
-def _patience(conf: Any) -> Patience:
-    return Patience(
+def _timeouts(conf: Any) -> Timeouts:
+    return Timeouts(
         answer=conf.libvirt.poll_timeout,
-        dear_answer=conf.libvirt.call_timeout,
+        slow_answer=conf.libvirt.call_timeout,
         keepalive_interval=conf.libvirt.keepalive_interval,
         keepalive_count=conf.libvirt.keepalive_count,
     )

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guests of a libvirt host, for the price of one call where nothing changed.
 
-A bulk call lists them with their states; no stuck guest can hold it up, as long as it asks for
-nothing more. What a guest has is in its description, which is read when there is a reason to, and
-besides now and then, for not all changes make an event: vCPUs that are plugged in do not.
+A bulk call lists guests with their states, which no stuck guest can hold up. The XML description of
+a guest is read when it may have changed, and from time to time, since not all changes make an
+event: vCPUs that are plugged in do not.
 """
 
 import time
@@ -19,29 +19,88 @@ from uuid import UUID
 from oslo_log import log
 
 from compute_agent.host_memory import KIB_PER_MIB
-from compute_agent.virt.driver import DriverHung, DriverUnavailable, Guest
-from compute_agent.virt.libvirt import domain_numa
-from compute_agent.virt.libvirt.connection import Connection, Lane
-from compute_agent.virt.libvirt.descriptions import Reader, Undescribed
-from compute_agent.virt.libvirt.domain_xml import Disk, Parsed
-from compute_agent.virt.libvirt.events import Events, taken
-from compute_agent.virt.libvirt.session import Link
-from scheduler.objects.numa import NUMATopology
+from compute_agent.virt.driver import DriverAnswerUnusable, DriverHung, DriverUnavailable, Guest
+from compute_agent.virt.libvirt import domain_numa, domain_xml
+from compute_agent.virt.libvirt.connection import Connection, SerialWorker
+from compute_agent.virt.libvirt.domain_xml import DOMAIN_0, Disk, Parsed
+from compute_agent.virt.libvirt.events import Events, drain
+from compute_agent.virt.libvirt.session import Link, skipping_gone
+from conf.daemon.state_logger import one_line
+from inventory.objects.numa import NUMATopology
 
 LOG = log.getLogger(__name__)
 # What the bulk call names it.
 STATE = "state.state"
-# Guests whose description is read again in a second though nothing was heard of them: of 1000 each
-# is within an hour, and up to 16 are once a minute.
+# Descriptions that are read again per second without an event: of 1000 guests each within an hour,
+# and up to 16 once a minute.
 REREAD = 1000 / 3600
-# With so many stuck guests in one look something is wrong that is more than theirs.
-MOST_STUCK = 3
+# With more stuck guests in one audit it is libvirt that hangs.
+MAX_STUCK = 3
 
-# The numbers of a state and of the reason for it. libvirt's number of the guest would tell besides
-# that it was started anew. An event does, too, and asking for it makes a look a tenth dearer.
+# The numbers of a state and of the reason for it. libvirt's number of the guest would also show a
+# restart, but so does an event, and reading it makes the call a tenth slower.
 State = Mapping[str, int]
 # By uuid, as libvirt has it: its text costs more to make.
 Listed = dict[bytes, tuple[State, Any]]
+# A guest, None if there is none any more or nothing is known of it; and why its description could
+# not be used. Without one the guest is an outline: it must count, if only its CPUs and memory.
+Description = tuple[Parsed | None, str]
+
+
+class _Reader:
+    """Reads descriptions one after the other, in a native thread; one of them may hang."""
+
+    def __init__(self, libvirt: ModuleType, left: deque[tuple[bytes, int, Any]]) -> None:
+        self.found: dict[bytes, Description] = {}
+        # The guest whose description is being read.
+        self.at: bytes | None = None
+        # Set when no caller waits for it any more.
+        self.abandoned = False
+        self._libvirt = libvirt
+        self._left = left
+
+    def run(self) -> None:
+        try:
+            while self._left and not self.abandoned:
+                self.at, state, domain = self._left.popleft()
+                found = self._describe(state, domain)
+                if not self.abandoned:
+                    self.found[self.at] = found
+        finally:
+            self.at = None
+
+    def _describe(self, state: int, domain: Any) -> Description:
+        if domain.ID() == DOMAIN_0:
+            return None, ""
+        try:
+            xml = domain.XMLDesc(0)
+        except self._libvirt.libvirtError as error:
+            code = error.get_error_code()
+            if code == self._libvirt.VIR_ERR_NO_DOMAIN:
+                return None, ""
+            # A timeout of libvirtd means that the guest is stuck, not the connection.
+            if code != self._libvirt.VIR_ERR_OPERATION_TIMEOUT and domain.connect().isAlive() != 1:
+                raise
+            return self._outline(domain, state), one_line(error)
+        try:
+            return domain_xml.parse(xml, state), ""
+        except DriverAnswerUnusable as error:
+            return self._outline(domain, state), str(error)
+
+    def _outline(self, domain: Any, state: int) -> Parsed | None:
+        """Return what libvirt reports of a guest without a description."""
+        try:
+            _, memory_kib, _, vcpus, _ = domain.info()
+        except self._libvirt.libvirtError:
+            return None
+        guest = Guest(
+            uuid=domain.UUIDString(),
+            name=domain.name(),
+            vcpus=vcpus,
+            memory_mb=-(-memory_kib // KIB_PER_MIB),
+            vm_state=domain_xml.vm_state(state),
+        )
+        return Parsed(guest, ())
 
 
 @dataclass(slots=True)
@@ -52,26 +111,26 @@ class _Known:
 
 
 class Guests:
-    """What is known of the guests of a host, brought up to date by each look."""
+    """Cache the guests of a host; each look() brings it up to date."""
 
     def __init__(
         self,
         libvirt: ModuleType,
         connection: Connection,
         events: Events,
-        lane: Lane,
+        worker: SerialWorker,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._libvirt = libvirt
         self._connection = connection
         self._events = events
-        self._lane = lane
+        self._worker = worker
         self._clock = clock
         # By uuid, those first whose description was read the longest time ago.
         self._known: dict[bytes, _Known] = {}
-        # Of which something was heard that has not been looked at yet.
+        # Guests with events since their descriptions were read.
         self._stale: set[bytes] = set()
-        self._stuck: list[Reader] = []
+        self._stuck: list[_Reader] = []
         self._problems: dict[bytes, str] = {}
         self._opening: object = None
         self._reread_at = clock()
@@ -81,10 +140,10 @@ class Guests:
         """Return all guests, running or not, placed on the cells of their host.
 
         Guests that have not changed are the same objects as before. Those that vanish meanwhile are
-        left out, and so are those of which libvirt tells nothing at all and never did. Raises
+        left out, and so are those of which libvirt has never reported anything. Raises
         DriverUnavailable.
         """
-        self._stale |= taken(self._events.guests)
+        self._stale |= drain(self._events.guests)
         listed = self._connection.call(self._list)
         opening = self._connection.opening
         if opening is not self._opening or not self._events.hears_guests:
@@ -94,9 +153,9 @@ class Guests:
             del self._known[uuid]
         for uuid in self._problems.keys() - listed.keys():
             del self._problems[uuid]
-        wanted = self._wanted(listed)
-        if wanted:
-            self._read(wanted)
+        due = self._to_read(listed)
+        if due:
+            self._read(due)
         self._opening = opening
         self._place(host)
         known = self._known
@@ -104,23 +163,23 @@ class Guests:
 
     @property
     def looked(self) -> bool:
-        """Whether there has been a look."""
+        """Return whether look() has succeeded."""
         return self._opening is not None
 
     @property
-    def running_kib(self) -> list[int]:
-        """What each guest that is not stopped may have of memory, as of the last look."""
+    def running_mb(self) -> int:
+        """Return the memory of the guests that are not stopped, in MiB, as of the last look()."""
         guests = (known.guest for known in self._known.values())
-        return [guest.memory_mb * KIB_PER_MIB for guest in guests if guest.vm_state != "stopped"]
+        return sum(guest.memory_mb for guest in guests if guest.vm_state != "stopped")
 
     @property
     def disks(self) -> list[Disk]:
-        """The disks of all guests, as of the last look."""
+        """Return the disks of all guests, as of the last look()."""
         return [disk for known in self._known.values() for disk in known.parsed.disks]
 
     @property
     def owners(self) -> dict[str, bytes]:
-        """The uuid of a guest of each disk, by path, as of the last look."""
+        """Return the uuid of a guest of each disk, by path, as of the last look()."""
         return {
             disk.path: uuid for uuid, known in self._known.items() for disk in known.parsed.disks
         }
@@ -138,20 +197,16 @@ class Guests:
 
     def _states_one_by_one(self, link: Link) -> Iterator[tuple[Any, State]]:
         for domain in link.listAllDomains(0):
-            try:
+            with skipping_gone(self._libvirt):
                 state, reason = domain.state()
-            except self._libvirt.libvirtError as error:
-                if error.get_error_code() == self._libvirt.VIR_ERR_NO_DOMAIN:
-                    continue
-                raise
-            yield domain, {STATE: state, "state.reason": reason}
+                yield domain, {STATE: state, "state.reason": reason}
 
-    def _wanted(self, listed: Listed) -> Listed:
+    def _to_read(self, listed: Listed) -> Listed:
         """Return the guests whose description is to be read."""
         self._stuck = [reader for reader in self._stuck if reader.at]
         stuck = {reader.at for reader in self._stuck}
         known, stale = self._known, self._stale
-        wanted = {
+        due = {
             uuid: each
             for uuid, each in listed.items()
             if uuid not in known or known[uuid].state != each[0] or uuid in stale
@@ -159,72 +214,69 @@ class Guests:
         share = int((self._clock() - self._reread_at) * REREAD)
         if share:
             self._reread_at = self._clock()
-            wanted |= {uuid: listed[uuid] for uuid in islice(known, share)}
-        return {uuid: each for uuid, each in wanted.items() if uuid not in stuck}
+            due |= {uuid: listed[uuid] for uuid in islice(known, share)}
+        return {uuid: each for uuid, each in due.items() if uuid not in stuck}
 
-    def _read(self, wanted: Listed) -> None:
+    def _read(self, due: Listed) -> None:
         """Read descriptions; a guest that holds up its own keeps what was known of it."""
-        left = deque(
-            (uuid, state.get(STATE, 0), domain) for uuid, (state, domain) in wanted.items()
-        )
+        left = deque((uuid, state.get(STATE, 0), domain) for uuid, (state, domain) in due.items())
         readers = []
         while left:
-            readers.append(Reader(self._libvirt, left))
+            readers.append(_Reader(self._libvirt, left))
             try:
-                self._lane.run(readers[-1].run)
+                self._worker.run(readers[-1].run)
             except DriverHung:
-                self._leave(readers[-1])
-                if len(readers) > MOST_STUCK:
+                self._abandon(readers[-1])
+                if len(readers) > MAX_STUCK:
                     raise
-                # If it is all of libvirt that hangs, this says so.
+                # Raises if all of libvirt hangs.
                 self._connection.call(lambda link: link.getHostname())
             except self._libvirt.libvirtError as error:
                 raise DriverUnavailable(
-                    f"libvirt was lost while it told of guests: {error}"
+                    f"libvirt was lost while guests were read: {error}"
                 ) from error
         for reader in readers:
-            for uuid, parsed in reader.found.items():
-                self._keep(uuid, wanted[uuid][0], parsed)
+            for uuid, description in reader.found.items():
+                self._update(uuid, due[uuid][0], *description)
 
-    def _leave(self, reader: Reader) -> None:
-        reader.left = True
+    def _abandon(self, reader: _Reader) -> None:
+        reader.abandoned = True
         at = reader.at
         if at:
             self._stuck.append(reader)
             self._stale.add(at)
-            self._say(at, "libvirt does not come to an end with its description")
-        self._lane.leave()
+            self._log_problem(at, "libvirt did not return its description in time")
+        self._worker.abandon()
 
-    def _keep(self, uuid: bytes, state: State, found: Parsed | Undescribed | None) -> None:
-        """Take over what a reader found."""
-        problem = found.problem if isinstance(found, Undescribed) else ""
+    def _update(self, uuid: bytes, state: State, parsed: Parsed | None, problem: str) -> None:
+        """Store what a reader found of a guest."""
         if problem:
             self._stale.add(uuid)
         else:
             self._stale.discard(uuid)
         # The newest come last.
         known = self._known.pop(uuid, None)
-        parsed = found.outline if isinstance(found, Undescribed) and known is None else found
-        if isinstance(parsed, Parsed):
+        # An outline says less than what was known before.
+        if parsed is not None and (known is None or not problem):
             if known is None or known.parsed != parsed:
                 known = _Known(state, parsed, _placed(parsed.guest, self._host))
             known.state = state
-        if known is not None and found is not None:
+        if known is not None and (parsed is not None or problem):
             self._known[uuid] = known
-        self._say(uuid, problem)
+        self._log_problem(uuid, problem)
 
-    def _say(self, uuid: bytes, problem: str) -> None:
+    def _log_problem(self, uuid: bytes, problem: str) -> None:
         """Warn of a guest without a usable description, once for each reason."""
         if problem and problem != self._problems.get(uuid):
-            counts = "with what is known of it" if uuid in self._known else "for nothing"
-            LOG.warning("Guest %s counts %s: %s", UUID(bytes=uuid), counts, problem)
+            counts = "counts as last read" if uuid in self._known else "is not counted"
+            LOG.warning("Cannot read guest %s, it %s: %s", UUID(bytes=uuid), counts, problem)
         if problem:
             self._problems[uuid] = problem
         else:
             self._problems.pop(uuid, None)
 
     def _place(self, host: NUMATopology | None) -> None:
-        """Say of all guests where they are, if the host's cells are others than before."""
+        """Place all guests again if the host's cells have changed."""
         if host is self._host:
             return
         self._host = host

@@ -1,28 +1,56 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a libvirt host has of CPUs and memory for guests."""
+"""What a libvirt host has of CPUs, memory and NUMA cells for guests."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from oslo_log import log
 
 from compute_agent import cpu_sets, host_memory
-from compute_agent.host_memory import HostMemory
-from compute_agent.virt.libvirt import cells, hypervisor, memory
+from compute_agent.cpu_sets import CpuSets
+from compute_agent.host_memory import HostMemory, parse_meminfo, xen_memory
+from compute_agent.virt.libvirt import capabilities
+from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
-from compute_agent.virt.libvirt.hypervisor import QEMU, TEST, Hypervisor
-from compute_agent.virt.libvirt.session import Link, asked
-from scheduler.objects.numa import NUMATopology
+from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
+from compute_agent.virt.libvirt.session import Link, ask, skipping_gone
+from inventory.objects.canonical_names import ARCHITECTURES, canonical
+from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from inventory.objects.pci_and_network import NetworkMetadata
 
 LOG = log.getLogger(__name__)
+EXPAND_FEATURES = 1
+# libvirt's imaginary host, which has no kernel and no file system.
+TEST = "TEST"
+XEN = "Xen"
+QEMU = "QEMU"
+MEMINFO = Path("/proc/meminfo")
+# What getMemoryStats() calls the figures that it takes from /proc/meminfo.
+MEMINFO_NAMES = {"total": "MemTotal", "free": "MemFree", "buffers": "Buffers", "cached": "Cached"}
+# Where Nova binds guests to cells: only with QEMU, and whatever the hypervisor.
+_WITH_QEMU = {"i686", "x86_64", "aarch64"}
+_ALWAYS = {"ppc64", "ppc64le"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hypervisor:
+    """The kind of hypervisor, its CPU as JSON and all else of its capabilities."""
+
+    opening: object
+    kind: str
+    version: int
+    cpu_info: str
+    capabilities: Capabilities
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """The host at one moment; numa holds its cells with nothing in use."""
+    """What a host has; numa holds its cells with nothing in use."""
 
     hypervisor: Hypervisor
     vcpus: int
@@ -30,17 +58,8 @@ class HostFacts:
     numa: NUMATopology | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """What may be different at each look; libvirt's own total of the memory is in MiB."""
-
-    libvirt_mb: int
-    memory: HostMemory
-    online: frozenset[int]
-
-
 class Host:
-    """Looks at a host, and asks only once per connection for what is dear."""
+    """Reads a host, and only once per connection what takes long."""
 
     def __init__(
         self, conf: Any, libvirt: ModuleType, connection: Connection, is_local: bool
@@ -60,17 +79,20 @@ class Host:
 
         As long as its CPUs are the same, so is the object that stands for its cells.
         """
-        found = self._once_per_connection()
-        moment = self._connection.call(lambda link: self._moment(link, found.kind))
-        self._compare(moment)
-        before, same_cpus = self._facts, self._online == moment.online
-        if before is not None and before.hypervisor is found and same_cpus:
+        found = self._hypervisor
+        if found is None or found.opening is not self._connection.opening:
+            found = self._hypervisor = read_hypervisor(self._connection, self._libvirt)
+        libvirt_mb, memory, online = self._connection.call(
+            lambda link: self._read(link, found.kind)
+        )
+        self._compare(libvirt_mb, memory.total_mb)
+        before = self._facts
+        if before is not None and before.hypervisor is found and self._online == online:
             vcpus, numa = before.vcpus, before.numa
         else:
-            vcpus = self._cpu_sets.vcpus(moment.online)
-            numa = self._cells(found, moment.online)
-        self._online = moment.online
-        self._facts = HostFacts(found, vcpus, moment.memory, numa)
+            vcpus, numa = self._cpu_sets.vcpus(online), self._cells(found, online)
+        self._online = online
+        self._facts = HostFacts(found, vcpus, memory, numa)
         return self._facts
 
     @property
@@ -78,39 +100,142 @@ class Host:
         """The cells as they were at the last look; without one, this looks."""
         return (self._facts or self.look()).numa
 
-    def _once_per_connection(self) -> Hypervisor:
-        known = self._hypervisor
-        if known is None or known.opening is not self._connection.opening:
-            known = self._hypervisor = hypervisor.read(self._connection, self._libvirt)
-        return known
-
     def _cells(self, found: Hypervisor, online: Set[int]) -> NUMATopology | None:
-        architecture = found.capabilities.cpu_info["arch"]
-        # The imaginary host is there to be tried.
-        if not cells.can_bind(architecture, found.kind in {QEMU, TEST}):
-            return None
-        return cells.host_cells(found.capabilities, online, self._cpu_sets, self._reserved_pages)
+        """Return the cells to which guests can be bound.
 
-    def _moment(self, link: Link, kind: str) -> _Moment:
+        Nova's driver reports none elsewhere, on s390x and with LXC among others, so that its
+        compute service would refuse guests that name some.
+        """
+        architecture = canonical(found.capabilities.cpu_info["arch"] or "", ARCHITECTURES)
+        # The imaginary host is there to be tried.
+        with_qemu = architecture in _WITH_QEMU and found.kind in {QEMU, TEST}
+        if not with_qemu and architecture not in _ALWAYS:
+            return None
+        return host_cells(found.capabilities, online, self._cpu_sets, self._reserved_pages)
+
+    def _read(self, link: Link, kind: str) -> tuple[int, HostMemory, frozenset[int]]:
+        """Return libvirt's own total of the memory in MiB, the memory and the CPUs online."""
         info = link.getInfo()
         online = frozenset(range(info[2]))
         # The CPU map of the imaginary host has nothing to do with the rest of it.
         if kind != TEST:
-            cpu_map = asked(self._libvirt, link, lambda: link.getCPUMap()[1], None)
+            cpu_map = ask(self._libvirt, link, lambda: link.getCPUMap()[1], None)
             if cpu_map is not None:
                 online = frozenset(cpu for cpu, is_online in enumerate(cpu_map) if is_online)
-        found = memory.look(self._libvirt, link, info[1], kind, self._is_local)
-        return _Moment(libvirt_mb=info[1], memory=found, online=online)
+        return info[1], read_memory(self._libvirt, link, info[1], kind, self._is_local), online
 
-    def _compare(self, moment: _Moment) -> None:
-        """Say so when libvirt sees another total, and again only when its figure has moved."""
-        libvirt_mb, total_mb = moment.libvirt_mb, moment.memory.total_mb
-        if not host_memory.disagree(libvirt_mb, total_mb):
-            return
-        if not self._libvirt_mb or host_memory.disagree(libvirt_mb, self._libvirt_mb):
+    def _compare(self, libvirt_mb: int, total_mb: int) -> None:
+        """Log when libvirt reports another total, and again only when its figure has moved."""
+        moved = not self._libvirt_mb or host_memory.disagree(libvirt_mb, self._libvirt_mb)
+        if moved and host_memory.disagree(libvirt_mb, total_mb):
             self._libvirt_mb = libvirt_mb
             LOG.info(
                 "libvirt sees %s MiB of memory, /proc/meminfo %s; the latter counts",
                 libvirt_mb,
                 total_mb,
             )
+
+
+def read_hypervisor(connection: Connection, libvirt: ModuleType) -> Hypervisor:
+    """Read what takes seconds; raises DriverUnavailable or DriverAnswerUnusable."""
+    # Three of these calls may take long, so each has a deadline to itself.
+    kind = connection.call(lambda link: link.getType())
+    opening = connection.opening
+    version = connection.call(lambda link: link.getVersion(), slow=True)
+    answer = connection.call(lambda link: link.getCapabilities(), slow=True)
+    found = capabilities.parse(answer)
+
+    def expand(link: Link) -> Any:
+        return ask(libvirt, link, lambda: link.baselineCPU([found.cpu], EXPAND_FEATURES), None)
+
+    # With all features of its model, which count as part of it.
+    expanded = None if found.cpu is None else connection.call(expand, slow=True)
+    return Hypervisor(
+        opening=opening,
+        kind=kind,
+        version=version,
+        cpu_info=found.cpu_info_json(expanded),
+        capabilities=found,
+    )
+
+
+def read_memory(
+    libvirt: ModuleType, link: Link, libvirt_mb: int, kind: str, is_local: bool
+) -> HostMemory:
+    """Return what the host has; libvirt's own figure counts where no other source exists."""
+    if kind == TEST:
+        return HostMemory(libvirt_mb, None)
+    meminfo = _meminfo(libvirt, link, is_local)
+    if kind == XEN:
+        running = _running(libvirt, link)
+        return xen_memory(meminfo, libvirt_mb, running.pop(DOMAIN_0, 0), running.values())
+    return host_memory.host_memory(meminfo, libvirt_mb)
+
+
+def _meminfo(libvirt: ModuleType, link: Link, is_local: bool) -> dict[str, int]:
+    """Return the meminfo of the machine where libvirt runs."""
+    if is_local:
+        with suppress(OSError):
+            return parse_meminfo(MEMINFO.read_text())
+    stats: dict[str, int] = ask(libvirt, link, lambda: link.getMemoryStats(-1), {})
+    return {MEMINFO_NAMES[name]: kib for name, kib in stats.items() if name in MEMINFO_NAMES}
+
+
+def _running(libvirt: ModuleType, link: Link) -> dict[int, int]:
+    """Return how many KiB each running domain has at the moment, by its number."""
+    found = {}
+    for domain in link.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        with skipping_gone(libvirt):
+            found[domain.ID()] = domain.info()[2]
+    return found
+
+
+def host_cells(
+    found: Capabilities, online: Set[int], sets: CpuSets, reserved: Mapping[tuple[int, int], int]
+) -> NUMATopology | None:
+    """Return the cells, None for a host that reports none; raises CpusNotOnline.
+
+    online holds the CPUs that are; reserved how many pages guests must not have, by cell and size
+    in KiB. Equal hosts have equal cells, in whatever order libvirt lists them. The memory of the
+    cells is what libvirt read last, so its sum may differ from the host's.
+    """
+    if not found.cells:
+        return None
+    floating, pinned = sets.floating(online), sets.pinned(online)
+    return NUMATopology(
+        [
+            _host_cell(each, floating, pinned, reserved)
+            for each in sorted(found.cells, key=lambda cell: cell.id)
+        ]
+    )
+
+
+def _host_cell(
+    cell: Cell, floating: Set[int], pinned: Set[int], reserved: Mapping[tuple[int, int], int]
+) -> NUMACell:
+    cpus = {cpu.id for cpu in cell.cpus}
+    return NUMACell(
+        id=cell.id,
+        memory=cell.memory_mb,
+        cpuset=cpus & floating,
+        pcpuset=cpus & pinned,
+        siblings=_cores(cell, cpus & (floating | pinned)),
+        mempages=[
+            NUMAPagesTopology(size, count, reserved=reserved.get((cell.id, size), 0))
+            for size, count in sorted(cell.pages)
+        ],
+        network_metadata=NetworkMetadata(),
+        socket=_socket(cell),
+    )
+
+
+def _cores(cell: Cell, usable: Set[int]) -> list[set[int]]:
+    """Return what guests may use of each core, each core once."""
+    cores = {cpu.siblings & usable for cpu in cell.cpus}
+    return [set(core) for core in sorted(cores, key=sorted) if core]
+
+
+def _socket(cell: Cell) -> int | None:
+    """Return the socket of a cell, None for one that is spread over several."""
+    sockets = {cpu.socket for cpu in cell.cpus if cpu.socket is not None}
+    return sockets.pop() if len(sockets) == 1 else None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How large the store of images is where they are no files: a volume group, a pool of Ceph."""
+"""The size of an image store that is not a file system: an LVM volume group or a Ceph pool."""
 
 import json
 import os
@@ -21,19 +21,20 @@ from compute_agent.virt.libvirt.disks import GIB
 from compute_agent.virt.libvirt.domain_xml import Disk
 from compute_agent.virt.libvirt.storage import Sizes
 
-# For so many seconds a size is taken for what it was: a cluster should not be asked at each event.
+# A size is cached for so many seconds: a cluster should not be asked at each event.
 REMEMBERED = 60.0
-# How many seconds a program that was killed has for its end.
-END = 1.0
-# How often a program is looked after.
+# Seconds to wait for the end of a program that was killed.
+KILL_TIMEOUT = 1.0
+# Seconds between two checks of a running program.
 PAUSE = 0.05
 
 
 class ImageStore(ABC):
     """Asks a program for the size of a store, with a deadline, as Nova's driver does."""
 
-    # What the store is called in messages, and which package has the program.
+    # What the store is called in messages; the program with its arguments, and its package.
     subject: str
+    command: list[str]
     package: str
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,11 +44,6 @@ class ImageStore(ABC):
         self._known: tuple[int, int] | None = None
         self._asked = 0.0
         self._closed = False
-
-    @property
-    @abstractmethod
-    def command(self) -> list[str]:
-        """The program and its arguments."""
 
     @abstractmethod
     def parse(self, text: str) -> tuple[int, int]:
@@ -67,7 +63,7 @@ class ImageStore(ABC):
         return size // GIB, free // GIB
 
     def close(self) -> None:
-        """Let the look that hangs, and every later one, fail at once."""
+        """Fail the running look() and all later ones at once."""
         self._closed = True
 
     def _ask(self) -> tuple[int, int]:
@@ -85,7 +81,7 @@ class ImageStore(ABC):
             process = self._process = self._start(output, errors)
             if not _ends(process, self._timeout, lambda: self._closed):
                 process.kill()
-                _ends(process, END)
+                _ends(process, KILL_TIMEOUT)
                 self._refuse()
                 raise DriverHung(self.subject, self._timeout)
             if process.returncode:
@@ -94,7 +90,7 @@ class ImageStore(ABC):
 
     def _refuse(self) -> None:
         if self._closed:
-            raise DriverUnavailable(f"the agent is leaving {self.subject}")
+            raise DriverUnavailable(f"{self.subject} is closed: the agent is stopping")
 
     def _start(self, output: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
         null, env = subprocess.DEVNULL, os.environ | {"LC_ALL": "C"}
@@ -113,7 +109,7 @@ class ImageStore(ABC):
 def _ends(
     process: subprocess.Popen[bytes], seconds: float, given_up: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Wait for the end of a program; tell whether it has come in time.
+    """Wait for the end of a program; return whether it came in time.
 
     Popen can do it too, but under eventlet its TimeoutExpired is not the one of subprocess.
     """
@@ -138,13 +134,9 @@ class VolumeGroup(ImageStore):
     def __init__(self, name: str, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.subject = f"volume group {name} ([libvirt] images_volume_group)"
-        self._name = name
-
-    @property
-    def command(self) -> list[str]:
         # Without locks, for which it would have to write, and without the device mapper.
         form = ["--noheadings", "--nosuffix", "--separator", "|", "--units", "b"]
-        return ["vgs", "--readonly", *form, "-o", "vg_size,vg_free", self._name]
+        self.command = ["vgs", "--readonly", *form, "-o", "vg_size,vg_free", name]
 
     def parse(self, text: str) -> tuple[int, int]:
         size, free = text.split("|")
@@ -162,15 +154,10 @@ class CephPool(ImageStore):
     def __init__(self, name: str, user: str | None, ceph_conf: str, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.subject = f"pool {name} of Ceph ([libvirt] images_rbd_pool)"
+        self.command = ["ceph", "df", "--format=json"]
+        self.command += ["--id", user] if user else []
+        self.command += ["--conf", ceph_conf] if ceph_conf else []
         self._name = name
-        self._user = user
-        self._ceph_conf = ceph_conf
-
-    @property
-    def command(self) -> list[str]:
-        user = ["--id", self._user] if self._user else []
-        conf = ["--conf", self._ceph_conf] if self._ceph_conf else []
-        return ["ceph", "df", "--format=json", *user, *conf]
 
     def parse(self, text: str) -> tuple[int, int]:
         found = json.loads(text)

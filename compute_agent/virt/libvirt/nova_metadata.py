@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from compute_agent.virt.libvirt.quantities import MOST_CPUS, number
+from compute_agent.virt.libvirt.units import LARGEST, MAX_CPUS, number
 
 # Since 22.0, and before.
 NAMESPACES = (
@@ -14,12 +14,12 @@ NAMESPACES = (
     "http://openstack.org/xmlns/libvirt/nova/1.0",
 )
 # What Nova allows and the database has room for.
-LONGEST_NAME = 255
+MAX_NAME_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
 class NovaMetadata:
-    """The flavor in CPUs, MiB and GiB, and the rest; None, 0 or nothing where Nova noted nothing.
+    """The flavor in CPUs, MiB and GiB, and the rest; None, 0 or empty where Nova noted nothing.
 
     The flavor's number is never among it, its extra specs and the image are in newer releases.
     image_properties is None where no image is named.
@@ -48,65 +48,42 @@ class NovaMetadata:
 
 
 def read(metadata: Element | None) -> NovaMetadata:
-    """Return what a domain's element metadata says, whatever there is of it."""
-    if metadata is not None:
-        for namespace in NAMESPACES:
-            instance = metadata.find(f"{{{namespace}}}instance")
-            if instance is not None:
-                return _read(_Reader(namespace, instance))
+    """Return what Nova noted in the element metadata of a domain."""
+    for namespace in NAMESPACES:
+        names = {"": namespace}
+        instance = None if metadata is None else metadata.find("instance", names)
+        if instance is not None:
+            return _read(instance, names)
     return NovaMetadata()
 
 
-class _Reader:
-    """Finds the children of an element by their plain names."""
+def _read(instance: Element, names: dict[str, str]) -> NovaMetadata:
+    def amount(path: str, at_most: int = LARGEST) -> int:
+        return number(instance.findtext(path, namespaces=names), at_most) or 0
 
-    def __init__(self, namespace: str, element: Element) -> None:
-        self._namespace = namespace
-        self._element = element
+    def attribute(path: str, name: str) -> str | None:
+        found = instance.find(path, names)
+        return None if found is None else found.get(name)
 
-    def child(self, name: str) -> "_Reader":
-        """Return the first child of this name, an empty one where there is none."""
-        found = self._element.find(f"{{{self._namespace}}}{name}")
-        return _Reader(self._namespace, Element(name) if found is None else found)
-
-    def has(self, name: str) -> bool:
-        return self._element.find(f"{{{self._namespace}}}{name}") is not None
-
-    def text(self, name: str) -> str | None:
-        return self._element.findtext(f"{{{self._namespace}}}{name}")
-
-    def number(self, name: str) -> int:
-        return number(self.text(name)) or 0
-
-    def named(self, name: str) -> dict[str, str]:
-        """Return the texts of all children of this name by their attribute name."""
-        found = self._element.findall(f"{{{self._namespace}}}{name}")
+    def named(path: str) -> dict[str, str]:
+        found = instance.findall(path, names)
         return {key: each.text or "" for each in found if (key := each.get("name"))}
 
-    def attribute(self, name: str) -> str | None:
-        return self._element.get(name)
-
-
-def _read(instance: _Reader) -> NovaMetadata:
-    flavor = instance.child("flavor")
-    image = instance.child("image")
-    # Nova names an image here, and nothing for an instance that boots from a volume.
-    local_root = instance.child("root").attribute("type") == "image"
+    has_image = instance.find("image", names) is not None
     return NovaMetadata(
-        name=_name(instance.text("name")),
-        project_id=_name(instance.child("owner").child("project").attribute("uuid")),
-        flavor_name=_name(flavor.attribute("name")),
-        vcpus=number(flavor.text("vcpus"), at_most=MOST_CPUS) or 0,
-        memory_mb=flavor.number("memory"),
-        root_gb=flavor.number("disk") if local_root else 0,
-        ephemeral_gb=flavor.number("ephemeral"),
-        swap_mb=flavor.number("swap"),
-        extra_specs=flavor.child("extraSpecs").named("extraSpec"),
-        image_properties=(
-            image.child("properties").named("property") if instance.has("image") else None
-        ),
+        name=_name(instance.findtext("name", namespaces=names)),
+        project_id=_name(attribute("owner/project", "uuid")),
+        flavor_name=_name(attribute("flavor", "name")),
+        vcpus=amount("flavor/vcpus", at_most=MAX_CPUS),
+        memory_mb=amount("flavor/memory"),
+        # Nova names an image here, and nothing for an instance that boots from a volume.
+        root_gb=amount("flavor/disk") if attribute("root", "type") == "image" else 0,
+        ephemeral_gb=amount("flavor/ephemeral"),
+        swap_mb=amount("flavor/swap"),
+        extra_specs=named("flavor/extraSpecs/extraSpec"),
+        image_properties=named("image/properties/property") if has_image else None,
     )
 
 
 def _name(text: str | None) -> str | None:
-    return text if text and len(text) <= LONGEST_NAME else None
+    return text if text and len(text) <= MAX_NAME_LENGTH else None

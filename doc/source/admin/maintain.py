@@ -13,17 +13,17 @@ init_backend(BackendType.THREADING)
 from oslo_config import cfg  # noqa: E402
 
 from conf import loading  # noqa: E402
-from scheduler.rpc.context import RequestContext  # noqa: E402
-from scheduler.rpc.failures import SchedulerFailure  # noqa: E402
-from scheduler.rpc.host_client import HostClient  # noqa: E402
+from scheduler.client.agent_client import AgentClient  # noqa: E402
+from scheduler.wire.context import RequestContext  # noqa: E402
+from scheduler.wire.errors import SchedulerFailure  # noqa: E402
 
 agent, host, *options = sys.argv[1:]
 loading.read(cfg.CONF, "berthmaster", options, "1")
-client = HostClient(cfg.CONF)
+client = AgentClient(cfg.CONF)
 caller = RequestContext(f"req-{uuid4()}", user_name="night-shift", is_admin=True)
-order = {"host": host, "mode": True, "reason": "firmware"}
+arguments = {"host": host, "mode": True, "reason": "firmware"}
 try:
-    switches = client.call(caller, agent, "host_maintenance_mode", timeout=10.0, **order)
+    switches = client.call(caller, agent, "host_maintenance_mode", timeout=10.0, **arguments)
 except SchedulerFailure as error:
     sys.exit(str(error))
 finally:

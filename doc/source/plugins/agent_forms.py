@@ -8,14 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compute_agent.monitors import Metric, Monitor
-from compute_agent.virt.driver import (
-    Driver,
-    DriverUnavailable,
-    Guest,
-    NodeFacts,
-    NodeName,
-    Size,
-)
+from compute_agent.virt.driver import Driver, DriverUnavailable, Guest, NodeFacts, NodeName, Size
 
 
 class LoadMonitor(Monitor):
@@ -27,7 +20,7 @@ class LoadMonitor(Monitor):
 
 
 class ApplianceDriver(Driver):
-    """Looks at a machine that tells of itself and of its guests in a JSON file."""
+    """Reads a machine and its guests from a JSON file."""
 
     def __init__(self, conf):
         super().__init__(conf)

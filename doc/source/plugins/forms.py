@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.decision import pipeline
-from scheduler.decision.outcome import Lack
+from scheduler.decision.types import ResourceShortfall
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
 from scheduler.weighers import BaseHostWeigher
@@ -42,7 +42,7 @@ class TenthFree(BaseHostFilter):
         return self.missing(host_state, spec_obj) <= 0
 
     def lack(self, host_state, spec_obj):
-        return Lack("memory_mb", self.missing(host_state, spec_obj))
+        return ResourceShortfall("memory_mb", self.missing(host_state, spec_obj))
 
     def missing(self, host_state, spec_obj):
         kept = -(-host_state.total_usable_ram_mb // 10)

@@ -4,11 +4,11 @@
 
 from forms import InOrder, RoomyHosts, TenthFree
 
-from scheduler.decision.host_state import HostState
-from scheduler.decision.host_table import HostTable
-from scheduler.decision.outcome import Lack
 from scheduler.decision.pipeline import Plan, Request
-from scheduler.objects.flavor import Flavor
+from scheduler.decision.types import ResourceShortfall
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 
 
@@ -29,7 +29,7 @@ def test_says_how_much_memory_is_missing_for_a_tenth_to_stay_free():
 
     too_much = RequestSpec(Flavor(1, 3700, 10))
     assert not TenthFree().host_passes(host, too_much)
-    assert TenthFree().lack(host, too_much) == Lack("memory_mb", 14)
+    assert TenthFree().lack(host, too_much) == ResourceShortfall("memory_mb", 14)
 
 
 def test_fills_hosts_in_their_order():

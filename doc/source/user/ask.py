@@ -13,11 +13,11 @@ init_backend(BackendType.THREADING)
 from oslo_config import cfg  # noqa: E402
 
 from conf import loading  # noqa: E402
-from scheduler.objects.flavor import Flavor  # noqa: E402
+from scheduler.client.scheduler_client import SchedulerClient  # noqa: E402
+from scheduler.objects.flavor_and_image import Flavor  # noqa: E402
 from scheduler.objects.request_spec import RequestSpec  # noqa: E402
-from scheduler.rpc.client import SchedulerClient  # noqa: E402
-from scheduler.rpc.context import RequestContext  # noqa: E402
-from scheduler.rpc.failures import NoValidHost  # noqa: E402
+from scheduler.wire.context import RequestContext  # noqa: E402
+from scheduler.wire.errors import NoValidHost  # noqa: E402
 
 loading.read(cfg.CONF, "berthmaster", sys.argv[1:], "1")
 client = SchedulerClient(cfg.CONF)

@@ -14,14 +14,14 @@ init_backend(BackendType.THREADING)
 from oslo_config import cfg  # noqa: E402
 
 from conf import loading  # noqa: E402
-from scheduler.objects.flavor import Flavor  # noqa: E402
+from scheduler.client.backoff import RetryPolicy  # noqa: E402
+from scheduler.client.conductor import BuildFailed, Conductor  # noqa: E402
+from scheduler.client.scheduler_client import SchedulerClient  # noqa: E402
+from scheduler.objects.flavor_and_image import Flavor  # noqa: E402
 from scheduler.objects.request_spec import RequestSpec  # noqa: E402
 from scheduler.objects.selection import Selection  # noqa: E402
-from scheduler.rpc.client import SchedulerClient  # noqa: E402
-from scheduler.rpc.conductor import BuildFailed, Conductor  # noqa: E402
-from scheduler.rpc.context import RequestContext  # noqa: E402
-from scheduler.rpc.failures import SchedulerFailure  # noqa: E402
-from scheduler.rpc.retries import RetryPolicy  # noqa: E402
+from scheduler.wire.context import RequestContext  # noqa: E402
+from scheduler.wire.errors import SchedulerFailure  # noqa: E402
 
 uuid = str(uuid4())
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from oslo_config import cfg
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.driver import Guest, NodeFacts, NodeName, PciDevice
 from compute_agent.virt.fake import FakeDriver
 from inventory.engine import Database
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from tests.contract.database.claims_model import Host, Ledger, Taken, memory_of_cell
 from tests.fixtures import agent
 

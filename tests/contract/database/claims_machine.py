@@ -8,6 +8,7 @@ Each step is done in the database and foretold by the ledger, which is kept in p
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -15,13 +16,19 @@ import sqlalchemy as sa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from inventory import claimed_groups, claims, compute_nodes, tables
-from inventory.claimed_groups import GroupRule
-from inventory.claimed_nodes import NodeDocuments
-from inventory.claims import ClaimLost, PartlyAnswered
+from inventory import compute_nodes, tables
+from inventory.claims import claims, group_locks
+from inventory.claims.claims import PartlyAnswered
+from inventory.claims.types import (
+    Claim,
+    ClaimLost,
+    ClaimRequest,
+    ClaimResult,
+    GroupRule,
+    NodeDocuments,
+)
 from inventory.engine import Database
-from inventory.orders import Claim, Claimed, Order
-from scheduler.objects import documents
+from inventory.objects import node_json
 from tests.contract.database import claims_fleet
 from tests.contract.database.claims_fleet import GB, HOSTS, Agents, guest_cells, limits
 from tests.contract.database.claims_model import (
@@ -118,7 +125,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.orders = 0
         self.agents.begin(self.database)
         for group in GROUPS:
-            claimed_groups.ensure(self.database, group)
+            group_locks.ensure(self.database, group)
         for host in HOSTS:
             self.agents.audit(host)
             self.ledger.audited(host)
@@ -233,9 +240,9 @@ class ClaimsMachine(RuleBasedStateMachine):
         """It starts where it was claimed for, or where there was an alternate."""
         each = self.waiting()[which % len(self.waiting())]
         running = self.ledger.running[each.host]
-        if each.in_place and each.uuid in running:
-            running[each.uuid] = Guest(each.taken)
-        elif each.uuid not in running:
+        if each.in_place or each.uuid not in running:
+            # One that is resized in place has other devices than before.
+            running.pop(each.uuid, None)
             addresses = claims_fleet.free_addresses(self.ledger, each.host, each.taken)
             running[each.uuid] = Guest(each.taken, addresses)
         self._show(each.host)
@@ -276,13 +283,21 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     @rule(host=host_names)
     def audit(self, host) -> None:
-        table = tables.allocations
-        # The steps of a test follow each other faster than a clock can tell.
-        old = sa.update(table).values(created_at=sa.text(f"'{LONG_AGO}'"))
-        self.database.write(lambda c: c.execute(old))
+        self._days_pass()
         self.agents.exists(host, True)
         self.agents.audit(host)
         self.ledger.audited(host)
+
+    def _days_pass(self) -> None:
+        """Age all claims: the steps of a test follow each other faster than a clock can tell."""
+        table = tables.allocations
+
+        def work(connection: sa.Connection) -> None:
+            for row in connection.execute(sa.select(table.c.id, table.c.created_at)).all():
+                older = {"created_at": row.created_at - timedelta(days=1)}
+                connection.execute(sa.update(table).where(table.c.id == row.id).values(older))
+
+        self.database.write(work)
 
     @rule(host=host_names)
     def an_agent_is_restarted(self, host) -> None:
@@ -313,7 +328,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         for host, row in rows.items():
             expected = self.ledger.figures(host)
             assert {name: getattr(row, name) for name in expected} == expected, host
-            cells = documents.numa_topology_from_json(row.numa_topology)
+            cells = node_json.numa_topology_from_json(row.numa_topology)
             assert {
                 cell.id: (
                     cell.cpu_usage,
@@ -323,7 +338,7 @@ class ClaimsMachine(RuleBasedStateMachine):
                 )
                 for cell in (cells.cells if cells else ())
             } == self.ledger.cells(host), host
-            pools = documents.pci_pools_from_json(row.pci_stats)
+            pools = node_json.pci_pools_from_json(row.pci_stats)
             assert {each.product_id: each.count for each in pools} == self.ledger.devices(host)
 
     def claims_are_those_of_the_ledger(self, rows: Sequence[Any]) -> None:
@@ -372,6 +387,7 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     def submit(self, request: Request) -> None:
         """Claim, and compare what comes of it with what the ledger says."""
+        self._days_pass()
         before = self._state()
         try:
             expected = self._foretold(request)
@@ -415,7 +431,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             each.uuid for each in request.wanted
         }
 
-    def _enter(self, request: Request, kept: Sequence[Wanted], done: Claimed) -> None:
+    def _enter(self, request: Request, kept: Sequence[Wanted], done: ClaimResult) -> None:
         mine = {each.uuid for each in request.wanted}
         old = [e for e in self.ledger.claims if e.uuid in mine and e.state != CONFIRMED]
         assert set(done.left) == {self.ids[each.host] for each in old}
@@ -523,10 +539,10 @@ class ClaimsMachine(RuleBasedStateMachine):
             for name in used
         )
 
-    def _order(self, request: Request) -> Order:
+    def _order(self, request: Request) -> ClaimRequest:
         members = FAMILIES.get(request.group or "", ())
         texts = {host: dict(each) for host, each in request.texts}
-        return Order(
+        return ClaimRequest(
             request_id=request.name,
             digest=request.digest,
             claims=[self._claim(request, each) for each in request.wanted],
@@ -554,8 +570,8 @@ class ClaimsMachine(RuleBasedStateMachine):
             limits=limits(each.host) if request.limited else {},
             answer=None if each.alternate else self._answer(request, each),
             in_place=each.in_place,
-            numa=documents.guest_topology_to_json(cells) if cells else None,
-            pci=documents.pci_pools_to_json(pools) if pools else None,
+            numa=node_json.guest_topology_to_json(cells) if cells else None,
+            pci=node_json.pci_pools_to_json(pools) if pools else None,
             alternate=each.alternate,
         )
 
@@ -603,7 +619,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         """Return the documents of a node as a scheduler writes them that has just read its row."""
         here = [each.taken for each in wanted if each.host == host]
         texts: dict[str, str | None] = {}
-        cells = documents.numa_topology_from_json(row.numa_topology)
+        cells = node_json.numa_topology_from_json(row.numa_topology)
         if cells and any(each.floating or each.pinned for each in here):
             by_id = {cell.id: cell for cell in cells.cells}
             for taken in here:
@@ -614,19 +630,19 @@ class ClaimsMachine(RuleBasedStateMachine):
                 for cell, _ in (*taken.floating, *taken.pinned):
                     by_id[cell].memory_usage += memory_of_cell(taken)
                     by_id[cell].mempages[0].used += memory_of_cell(taken) * 1024 // 4
-            texts["numa_topology"] = documents.numa_topology_to_json(cells)
+            texts["numa_topology"] = node_json.numa_topology_to_json(cells)
         if any(each.devices for each in here):
-            left = {each.product_id: each for each in documents.pci_pools_from_json(row.pci_stats)}
+            left = {each.product_id: each for each in node_json.pci_pools_from_json(row.pci_stats)}
             for product, number in (pair for each in here for pair in each.devices):
                 left[product] = replace(left[product], count=left[product].count - number)
             pools = [each for each in left.values() if each.count]
-            texts["pci_stats"] = documents.pci_pools_to_json(pools)
+            texts["pci_stats"] = node_json.pci_pools_to_json(pools)
         return texts
 
     @staticmethod
     def _pool(product: str, number: int) -> Any:
         pool = {"product_id": product, "vendor_id": "8086", "count": number, "numa_node": None}
-        return documents.PciDevicePool(**pool, tags={"dev_type": "type-PCI"})
+        return node_json.PciDevicePool(**pool, tags={"dev_type": "type-PCI"})
 
     def _has_a_guest_of_its_own_kind(self, uuid: str) -> bool:
         """Tell whether a guest has cells or devices that no audit has seen yet.

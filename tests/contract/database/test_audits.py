@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.driver import NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances

@@ -4,6 +4,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -12,12 +13,11 @@ from tests.contract.database.claims_fleet import Agents
 from tests.contract.database.claims_machine import ClaimsMachine
 
 HISTORIES = settings(
-    max_examples=20,
-    stateful_step_count=50,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
+@pytest.mark.hypothesis
 def test_usage_is_always_the_sum_of_what_is_there(database: Database, tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     # The last connection to an SQLite file tidies up when it goes, which takes its time.

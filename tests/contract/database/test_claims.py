@@ -1,16 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of inventory.claims: one transaction after the other."""
+"""Tests of inventory.claims.claims: one transaction after the other."""
 
 import pytest
 import sqlalchemy as sa
 
-from inventory import allocations, claims, compute_nodes
-from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import ClaimLost, GroupUnlisted
-from inventory.orders import Claim, Order
+from inventory import compute_nodes
+from inventory.claims import claims, existing
+from inventory.claims.claims import GroupUnlisted
+from inventory.claims.group_locks import ensure
+from inventory.claims.numa_pci_usage import PCI
+from inventory.claims.types import Claim, ClaimLost, ClaimRequest, GroupRule, NodeDocuments
+from inventory.objects import node_json
 from inventory.tables import allocations as table
 from tests.databases import a_node, a_uuid, save
+from tests.devices import a_pool, devices
 
 U1, U2, U3 = (a_uuid(f"instance {number}") for number in (1, 2, 3))
 ROOM = {"vcpu": 16.0, "memory_mb": 65536.0, "disk_gb": 1000.0}
@@ -40,7 +44,9 @@ def a_claim(uuid=U1, node=1, **changes):
 
 
 def an_order(*wanted, **changes):
-    return Order(**{"request_id": "req-1", "digest": "d", "claims": wanted, "lease": 900} | changes)
+    return ClaimRequest(
+        **{"request_id": "req-1", "digest": "d", "claims": wanted, "lease": 900} | changes
+    )
 
 
 def claim(database, *wanted, **changes):
@@ -146,6 +152,18 @@ def test_what_is_released_is_free_again(cloud):
     assert cloud.write(lambda c: claims.release(c, [U1])) == set()
 
 
+def test_the_devices_of_a_released_claim_are_free_again(cloud):
+    three, two, one = (node_json.pci_pools_to_json(devices(a_pool(count))) for count in (3, 2, 1))
+    save(cloud, a_node("h1", id=1, pci_stats=three))
+    node = cloud.read(compute_nodes.all_live)[0]
+    documents = {1: NodeDocuments(node.generation, {PCI: one})}
+    claim(cloud, a_claim(pci=two), documents=documents)
+    assert cloud.read(compute_nodes.all_live)[0].pci_stats == one
+    cloud.write(lambda c: claims.release(c, [U1]))
+    (pool,) = node_json.pci_pools_from_json(cloud.read(compute_nodes.all_live)[0].pci_stats)
+    assert pool.count == 3
+
+
 def test_an_alternate_is_claimed_where_it_fits_and_given_up_where_it_does_not(cloud):
     claim(
         cloud,
@@ -182,7 +200,7 @@ def test_members_of_a_group_are_kept_apart_by_those_who_claim(cloud):
 
 
 def test_a_group_of_which_nobody_has_heard_is_named(cloud):
-    with pytest.raises(GroupUnlisted, match="nobody has claimed for server group group yet"):
+    with pytest.raises(GroupUnlisted, match="server group group has no row to lock yet"):
         claim(cloud, a_claim(), group=members())
 
 
@@ -197,9 +215,9 @@ def test_what_an_audit_sees_confirms_a_claim_and_ends_it(cloud):
     claim(cloud, a_claim(U1), a_claim(U2), a_claim(U3, in_place=True))
 
     def audit(connection, *seen):
-        found, now = allocations.on_nodes(connection, [1])
-        settlement = allocations.settled(found, dict.fromkeys(seen, (2, 4096)), now)
-        allocations.settle(connection, settlement)
+        found, now = existing.on_nodes(connection, [1])
+        settlement = existing.reconcile(found, dict.fromkeys(seen, (2, 4096)), now)
+        existing.apply_reconciliation(connection, settlement)
         return [row.instance_uuid for row in settlement.pending]
 
     assert cloud.write(lambda c: audit(c, U1, U3)) == [U2, U3]
@@ -217,7 +235,7 @@ def test_what_an_audit_sees_confirms_a_claim_and_ends_it(cloud):
 def test_what_waits_for_too_long_ends(cloud):
     claim(cloud, a_claim(U1, 1), lease=-1)
     claim(cloud, a_claim(U2, 2), request_id="req-2")
-    assert cloud.read(lambda c: allocations.overdue(c, [1, 2])) == {1}
-    found, now = cloud.read(lambda c: allocations.on_nodes(c, [1]))
-    settlement = allocations.settled(found, {}, now)
+    assert cloud.read(lambda c: existing.overdue(c, [1, 2])) == {1}
+    found, now = cloud.read(lambda c: existing.on_nodes(c, [1]))
+    settlement = existing.reconcile(found, {}, now)
     assert (settlement.ended, settlement.pending) == ([found[0].id], [])

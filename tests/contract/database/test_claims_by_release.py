@@ -4,19 +4,16 @@
 
 import pytest
 
-from inventory import claims, compute_nodes
-from inventory.claims import ClaimLost
+from inventory import compute_nodes
+from inventory.claims import claims
+from inventory.claims.types import ClaimLost
 from tests.contract.database.test_claims_together import a_claim, an_order, claiming
 from tests.databases import a_node, a_uuid, execute, save
 
 U1, U2 = a_uuid("one"), a_uuid("two")
 LARGEST = 2**30
 # No float of four bytes is any of these.
-RATIOS = {
-    "cpu_allocation_ratio": 16.3,
-    "ram_allocation_ratio": 1.1,
-    "disk_allocation_ratio": 0.7,
-}
+RATIOS = {"cpu_allocation_ratio": 16.3, "ram_allocation_ratio": 1.1, "disk_allocation_ratio": 0.7}
 TOTALS = {"vcpus": 16, "memory_mb": 65536, "local_gb": 1000}
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of inventory.claims: what stood when a transaction read it has changed, or is newer."""
+"""Tests of inventory.claims.claims: what a transaction has read was changed meanwhile."""
 
 from contextlib import contextmanager
 from random import Random
@@ -8,10 +8,10 @@ from random import Random
 import pytest
 import sqlalchemy as sa
 
-from inventory import allocations, claims
-from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import ClaimLost, Outdated, PartlyAnswered
-from inventory.orders import Identity
+from inventory.claims import claims, existing
+from inventory.claims.claims import Outdated, PartlyAnswered
+from inventory.claims.group_locks import ensure
+from inventory.claims.types import ClaimLost, GroupRule, Identity
 from inventory.tables import allocations as table
 from inventory.tables import instances
 from tests.claimed import let_pass
@@ -77,7 +77,7 @@ LATE = {
     "claim on the same node": lambda c: claims.claim(c, an_order("req-3", a_claim(U1, 3))),
     "repeat": lambda c: claims.claim(c, an_order("req-1", a_claim(U1, 3))),
     "release": lambda c: claims.release(c, [U1]),
-    "make way": lambda c: claims.make_way(c, identity("req-3", U1), 900),
+    "make way": lambda c: claims.release_stale(c, identity("req-3", U1), 900),
 }
 MEANWHILE = {
     "claimed over": (lambda c: claims.claim(c, an_order("req-2", a_claim(U1, 2))), {2: "pending"}),
@@ -136,7 +136,7 @@ def test_a_request_that_is_late_changes_nothing_of_a_later_attempt(cloud, state)
         claiming(late)(cloud)
     assert error.value.uuid == U1
     with pytest.raises(Outdated):
-        cloud.write(lambda c: claims.make_way(c, late.identity, 900))
+        cloud.write(lambda c: claims.release_stale(c, late.identity, 900))
     assert same(cloud) == before
 
 
@@ -156,7 +156,7 @@ def test_without_an_id_no_request_is_the_same(cloud):
     assert (again.repeated, list(again.answers)) == (False, [f"{U1} on 2"])
     cloud.write(lambda c: audit(c, 2, [U1]))
     assert not claiming(an_order(None, a_claim(U1, 3)))(cloud).repeated
-    assert cloud.write(lambda c: claims.make_way(c, identity(None, U1), 900)).left == {3}
+    assert cloud.write(lambda c: claims.release_stale(c, identity(None, U1), 900)).left == {3}
 
 
 def test_those_that_are_answered_are_named(cloud):
@@ -167,7 +167,7 @@ def test_those_that_are_answered_are_named(cloud):
     whole = an_order("req-1", *(a_claim(uuid, 2) for uuid in (U3, U2, U1)))
     for late in (
         lambda c: claims.claim(c, whole),
-        lambda c: claims.make_way(c, whole.identity, 900),
+        lambda c: claims.release_stale(c, whole.identity, 900),
     ):
         with pytest.raises(PartlyAnswered) as error:
             cloud.write(late)
@@ -184,9 +184,9 @@ def test_an_answer_that_is_given_again_begins_its_lease_anew(cloud, by):
     if by == "claim":
         assert claiming(order)(cloud).repeated
     else:
-        assert cloud.write(lambda c: claims.make_way(c, order.identity, 900)).repeated
+        assert cloud.write(lambda c: claims.release_stale(c, order.identity, 900)).repeated
     let_pass(cloud, 2)
-    assert cloud.read(lambda c: allocations.overdue(c, NODES)) == set()
+    assert cloud.read(lambda c: existing.overdue(c, NODES)) == set()
     assert [(row.state, row.expires_at is None) for row in same(cloud)] == [
         ("confirmed", True),
         ("pending", False),
@@ -198,10 +198,10 @@ def test_a_resize_of_what_no_agent_has_seen_yet_waits_for_its_new_size(cloud):
     claiming(an_order("resize", a_claim(U1, 1, memory_mb=8192)))(cloud)
     claiming(an_order("other", a_claim(U2, 1)))(cloud)
     claiming(an_order("move", a_claim(U2, 2)))(cloud)
-    found, now = cloud.read(lambda c: allocations.on_nodes(c, NODES))
+    found, now = cloud.read(lambda c: existing.on_nodes(c, NODES))
     assert {row.instance_uuid: row.in_place for row in found} == {U1: True, U2: False}
     for memory_mb, confirmed in ((4096, 0), (8192, 1)):
-        settlement = allocations.settled(found, {U1: (4, memory_mb)}, now)
+        settlement = existing.reconcile(found, {U1: (4, memory_mb)}, now)
         assert len(settlement.confirmed) == confirmed
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of inventory.claims when the server, the network or strangers interfere. MariaDB only."""
+"""Tests of claims when the server, the network or strangers interfere. MariaDB only."""
 
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -9,11 +9,12 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.fake import FakeDriver
-from inventory import allocations, claims, compute_nodes
-from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import ClaimLost
+from inventory import compute_nodes
+from inventory.claims import claims, existing
+from inventory.claims.group_locks import ensure
+from inventory.claims.types import ClaimLost, GroupRule
 from inventory.engine import TransactionLost
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
@@ -130,7 +131,7 @@ def test_a_cluster_that_takes_back_everything_is_not_available(cloud, monkeypatc
         raise pymysql.err.OperationalError(1213, CONFLICTS[0])
 
     done = fail_commits(cloud, monkeypatch, refuse, times=10_000)
-    monkeypatch.setattr("inventory.engine._PATIENCE", 0.5)
+    monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
     with pytest.raises(TransactionLost, match="others wrote the same rows"):
         claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
     assert len(done) >= 2
@@ -208,9 +209,9 @@ def test_a_claim_is_not_replaced_while_an_audit_confirms_it(url, cloud):
         stack = beside(url, claiming(again))
         found = stack.__enter__()
         wait_for_a_lock(cloud)
-        rows, now = allocations.on_nodes(connection, [1])
-        settlement = allocations.settled(rows, {U1: (4, 4096)}, now)
-        allocations.settle(connection, settlement)
+        rows, now = existing.on_nodes(connection, [1])
+        settlement = existing.reconcile(rows, {U1: (4, 4096)}, now)
+        existing.apply_reconciliation(connection, settlement)
         return stack, found
 
     stack, found = cloud.write(work)
@@ -278,7 +279,7 @@ def test_a_server_that_refuses_stale_snapshots_is_no_hindrance(mariadb, url, clo
         ]
         auditor = [lambda own: auditing(own, ())] * 2
         found = together(url, *map(until_claimed, orders), *auditor)
-        assert [type(each).__name__ for each in found] == ["Claimed"] * 4 + ["NoneType"] * 2
+        assert [type(each).__name__ for each in found] == ["ClaimResult"] * 4 + ["NoneType"] * 2
         assert_sums_are_right(cloud)
     finally:
         mariadb.execute("SET GLOBAL innodb_snapshot_isolation = OFF")

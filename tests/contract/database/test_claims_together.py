@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of inventory.claims: many at once, each in a thread with connections of its own."""
+"""Tests of inventory.claims.claims: many at once, each in a thread with connections of its own."""
 
 from collections import Counter
 from threading import Barrier, Thread
@@ -8,10 +8,10 @@ from threading import Barrier, Thread
 import pytest
 import sqlalchemy as sa
 
-from inventory import allocations, claims, compute_nodes
-from inventory.claimed_groups import GroupRule, ensure
-from inventory.claims import ClaimLost
-from inventory.orders import CONFIRMED, Claim, Order
+from inventory import compute_nodes
+from inventory.claims import claims, existing
+from inventory.claims.group_locks import ensure
+from inventory.claims.types import CONFIRMED, Claim, ClaimLost, ClaimRequest, GroupRule
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from tests.databases import a_uuid, open_at
@@ -36,7 +36,9 @@ def a_claim(uuid, node, **changes):
 
 
 def an_order(request, *wanted, **changes):
-    return Order(**{"request_id": request, "digest": "d", "claims": wanted, "lease": 900} | changes)
+    return ClaimRequest(
+        **{"request_id": request, "digest": "d", "claims": wanted, "lease": 900} | changes
+    )
 
 
 def together(url, *works):
@@ -91,9 +93,9 @@ def auditing(database, seen):
 
 def audit(connection, node, seen):
     compute_nodes.lock(connection, [node])
-    rows, now = allocations.on_nodes(connection, [node])
-    settlement = allocations.settled(rows, dict.fromkeys(seen, (VCPUS, 4096)), now)
-    allocations.settle(connection, settlement)
+    rows, now = existing.on_nodes(connection, [node])
+    settlement = existing.reconcile(rows, dict.fromkeys(seen, (VCPUS, 4096)), now)
+    existing.apply_reconciliation(connection, settlement)
     there = len(settlement.confirmed) + sum(row.state == CONFIRMED for row in rows)
     there -= sum(row.state == CONFIRMED and row.id in settlement.ended for row in rows)
     counted = there + len(settlement.pending)
@@ -135,7 +137,7 @@ def deadlocks(database):
 def test_the_last_slots_go_to_as_many_as_fit(url, cloud):
     orders = [an_order(f"req-{n}", a_claim(a_uuid(f"i{n}"), 1)) for n in range(7)]
     found = together(url, *(claiming(order) for order in orders))
-    assert sorted(type(each).__name__ for each in found) == ["ClaimLost"] * 3 + ["Claimed"] * 4
+    assert sorted(type(each).__name__ for each in found) == ["ClaimLost"] * 3 + ["ClaimResult"] * 4
     assert all(each.nodes == {1} for each in found if isinstance(each, ClaimLost))
     assert_sums_are_right(cloud)
 
@@ -149,7 +151,7 @@ def test_requests_for_several_are_served_whole_or_not_at_all(url, cloud):
         orders.append(an_order(f"req-{n}", *wanted))
     before = deadlocks(cloud)
     found = together(url, *(claiming(order) for order in orders))
-    assert sorted(type(each).__name__ for each in found) == ["ClaimLost"] * 4 + ["Claimed"] * 2
+    assert sorted(type(each).__name__ for each in found) == ["ClaimLost"] * 4 + ["ClaimResult"] * 2
     assert_sums_are_right(cloud)
     assert deadlocks(cloud) == before
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes
-from inventory.chunks import CHUNK
+from inventory.rows import CHUNK
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_now
 from tests.databases import a_node, a_uuid, save
@@ -169,13 +169,13 @@ def test_written_since_tells_what_to_read_again(database):
 def test_claiming_finds_the_uuid_and_the_host(database):
     save(database, a_node("h1", "n1"), a_node("h1", "n2"), a_node("h2", "n3"))
     database.write(lambda c: compute_nodes.delete(c, "h2", ["n3"]))
-    found = database.read(lambda c: compute_nodes.claiming(c, "h1", a_uuid("h2 n3")))
+    found = database.read(lambda c: compute_nodes.of_host_or_uuid(c, "h1", a_uuid("h2 n3")))
     assert {row.hypervisor_hostname for row in found} == {"n1", "n2", "n3"}
-    assert database.read(lambda c: compute_nodes.claiming(c, "h9", None)) == []
+    assert database.read(lambda c: compute_nodes.of_host_or_uuid(c, "h9", None)) == []
 
 
 def marks(database, *hosts):
-    return database.read(lambda c: compute_nodes.marks(c, hosts))
+    return database.read(lambda c: compute_nodes.row_versions(c, hosts))
 
 
 def test_marks_tell_the_state_of_rows(database):
@@ -208,7 +208,7 @@ def test_marks_of_very_many_hosts(database):
 
 
 def differing(database, *nodes):
-    return [node["host"] for node in database.read(lambda c: compute_nodes.differing(c, nodes))]
+    return [node["host"] for node in database.read(lambda c: compute_nodes.changed(c, nodes))]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import decisions
-from inventory.chunks import CHUNK
-from inventory.decision_tables import decision_inputs, decision_instances
-from inventory.decision_tables import decisions as table
-from inventory.decisions import PIECE, Decided, Frames
+from inventory.decisions import PIECE, DecisionRow, SnapshotBatch
+from inventory.rows import CHUNK
+from inventory.tables import decision_inputs, decision_instances
+from inventory.tables import decisions as table
 from tests.databases import a_uuid, open_at
 
 WEEK = 7 * 24 * 3600
@@ -33,12 +33,12 @@ def a_decision(frame, film="p1-1", ago=0.0, **changes):
         "instance_uuids": [a_uuid(f"{film} {frame}")],
         "hosts": ["h1"],
     }
-    return Decided(film, frame, time.monotonic() - ago, **ordinary | changes)
+    return DecisionRow(film, frame, time.monotonic() - ago, **ordinary | changes)
 
 
 def keep(database, *decided, frames=None):
     """Add decisions, and with each the frame that it was made on unless others are given."""
-    some = frames or [Frames(each.film, each.frame, b"frame") for each in decided]
+    some = frames or [SnapshotBatch(each.film, each.frame, b"frame") for each in decided]
     database.write(lambda c: decisions.add(c, decided, some))
 
 
@@ -164,7 +164,7 @@ def test_what_is_too_long_is_cut(database):
 
 def test_what_was_added_already_is_not_added_again(database):
     decided = [a_decision(3), a_decision(5)]
-    frames = [Frames("p1-1", 2, b"2 to 5"), Frames("p1-2", 0, b"0")]
+    frames = [SnapshotBatch("p1-1", 2, b"2 to 5"), SnapshotBatch("p1-2", 0, b"0")]
     for _ in range(2):
         keep(database, *decided, frames=frames)
     assert len(database.read(decisions.listed)) == 2
@@ -173,19 +173,19 @@ def test_what_was_added_already_is_not_added_again(database):
 
 
 def test_frames_may_come_without_decisions(database):
-    keep(database, frames=[Frames("p1-1", 0, b"0")])
+    keep(database, frames=[SnapshotBatch("p1-1", 0, b"0")])
     assert database.read(decisions.listed) == []
-    assert database.read(lambda c: decisions.frames(c, "p1-1", 0)) == [b"0"]
+    assert database.read(lambda c: decisions.snapshots(c, "p1-1", 0)) == [b"0"]
 
 
 def test_frames_come_back_whole_and_no_later_ones(database):
     large = os.urandom(3 * PIECE + 7)
     for first, data in ((9, b"9"), (0, large), (4, b"4 and 7"), (5, b"5 and 6")):
-        keep(database, frames=[Frames("p1-1", first, data)])
-    keep(database, frames=[Frames("p1-2", 0, b"of another film")])
-    found = database.read(lambda c: decisions.frames(c, "p1-1", 7))
+        keep(database, frames=[SnapshotBatch("p1-1", first, data)])
+    keep(database, frames=[SnapshotBatch("p1-2", 0, b"of another film")])
+    found = database.read(lambda c: decisions.snapshots(c, "p1-1", 7))
     assert sorted(found) == sorted([large, b"4 and 7", b"5 and 6"])
-    assert database.read(lambda c: decisions.frames(c, "p2-1", 7)) == []
+    assert database.read(lambda c: decisions.snapshots(c, "p2-1", 7)) == []
 
 
 def test_a_request_of_thousands_of_instances(database):
@@ -215,18 +215,21 @@ def test_of_many_decisions_the_newest_stay(database):
 
 def test_a_film_goes_when_no_decision_needs_it(database):
     keep(database, a_decision(0, "old-1", ago=WEEK + 60), a_decision(0, "p1-1"))
-    keep(database, frames=[Frames("old-1", first, os.urandom(PIECE + 1)) for first in range(1, 9)])
+    keep(
+        database,
+        frames=[SnapshotBatch("old-1", first, os.urandom(PIECE + 1)) for first in range(1, 9)],
+    )
     pruned(database)
     # Somebody may be about to add a decision that needs what was added just now.
     assert films(database) == {"old-1", "p1-1"}
-    aged(database, decisions.timedelta(seconds=decisions.SETTLED + 1))
+    aged(database, decisions.timedelta(seconds=decisions.UNUSED_AGE + 1))
     pruned(database)
     assert films(database) == {"p1-1"}
 
 
 def test_a_long_film_goes_in_steps(database):
-    keep(database, frames=[Frames("p1-1", first, b"x") for first in range(250)])
-    aged(database, decisions.timedelta(seconds=decisions.SETTLED + 1))
+    keep(database, frames=[SnapshotBatch("p1-1", first, b"x") for first in range(250)])
+    aged(database, decisions.timedelta(seconds=decisions.UNUSED_AGE + 1))
     assert pruned(database) == 3
     assert films(database) == set()
 

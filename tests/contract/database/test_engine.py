@@ -83,9 +83,7 @@ def test_several_writers_at_once_lose_nothing(url, database):
     def count_up():
         own = open_at(url)
         for _ in range(TIMES):
-            own.write(
-                lambda c: c.execute(sa.update(table).values(vcpus=table.c.vcpus + 1)),
-            )
+            own.write(lambda c: c.execute(sa.update(table).values(vcpus=table.c.vcpus + 1)))
         own.close()
 
     assert in_threads(*[count_up] * WRITERS) == []
@@ -232,7 +230,7 @@ def test_a_write_that_does_not_certify_is_tried_again_for_long(mariadb_database,
 
 @pytest.mark.daemons
 def test_who_always_loses_against_others_is_told_so(mariadb_database, monkeypatch):
-    monkeypatch.setattr("inventory.engine._PATIENCE", 0.5)
+    monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
     with pytest.raises(TransactionLost, match=r"too busy: others wrote the same rows at each of"):
         mariadb_database.write(signalled(1213, 10_000))
 

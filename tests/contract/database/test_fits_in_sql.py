@@ -12,7 +12,7 @@ AMOUNTS = st.integers(0, 2**31 - 1)
 RATIOS = st.sampled_from([0.1, 0.9, 1.0, 1.1, 1.15, 1.5, 4.0, 16.0]) | st.floats(0, 100)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(AMOUNTS, RATIOS, AMOUNTS, st.integers(-2, 2), st.booleans())
 def test_the_database_judges_as_filters_do(database, total, ratio, used, beside, in_gb):
     most = limit(float(total), ratio)

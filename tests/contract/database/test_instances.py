@@ -260,7 +260,7 @@ _SEEN = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), max_size=4)
 _STEPS = st.lists(st.tuples(st.sampled_from(["h1", "h2"]), _SEEN), max_size=6)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_STEPS)
 def test_rows_are_always_those_that_were_seen_last(database, steps):
     empty(database)

@@ -6,30 +6,24 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception
 
-from inventory import (
-    aggregate_orders,
-    aggregates,
-    operations,
-    server_group_orders,
-    services,
-    tables,
-)
-from inventory.aggregate_orders import Change
-from inventory.idempotency import write_once
-from inventory.refusals import InUse
-from inventory.zone_changes import Zones
+from inventory import aggregates, services, tables
+from inventory.errors import InUse
+from inventory.operations import aggregate_operations, server_group_operations, service_operations
+from inventory.operations.aggregate_operations import Change, ZoneRules
 from tests.databases import serve
 
-ZONES = Zones("nova")
+ZONES = ZoneRules("nova")
 ORDERS = {
-    "create an aggregate": lambda c: aggregate_orders.create(c, "new", {}),
-    "delete an aggregate": lambda c: aggregate_orders.delete(c, ["old"]),
-    "add a host": lambda c: aggregate_orders.add_host(c, "old", "h1", ZONES),
-    "remove a host": lambda c: aggregate_orders.remove_host(c, "full", "h1", ZONES),
-    "unset a property": lambda c: aggregate_orders.change(c, "full", Change(without=["k"]), ZONES),
-    "create a group": lambda c: server_group_orders.create(c, "new", "affinity"),
-    "delete a group": lambda c: server_group_orders.delete(c, ["web"]),
-    "delete a service": lambda c: operations.delete(c, "h2", 60),
+    "create an aggregate": lambda c: aggregate_operations.create(c, "new", {}),
+    "delete an aggregate": lambda c: aggregate_operations.delete(c, ["old"]),
+    "add a host": lambda c: aggregate_operations.add_host(c, "old", "h1", ZONES),
+    "remove a host": lambda c: aggregate_operations.remove_host(c, "full", "h1", ZONES),
+    "unset a property": lambda c: aggregate_operations.change(
+        c, "full", Change(without=["k"]), ZONES
+    ),
+    "create a group": lambda c: server_group_operations.create(c, "new", "affinity"),
+    "delete a group": lambda c: server_group_operations.delete(c, ["web"]),
+    "delete a service": lambda c: service_operations.delete(c, "h2", 60),
 }
 
 
@@ -39,9 +33,9 @@ def inventory(database):
     never = sa.update(tables.services).values(last_seen_up=None, created_at=None)
     database.write(lambda c: c.execute(never))
     for name in ("old", "full"):
-        database.write(lambda c, n=name: aggregate_orders.create(c, n, {"k": "v"}))
-    database.write(lambda c: aggregate_orders.add_host(c, "full", "h1", ZONES))
-    database.write(lambda c: server_group_orders.create(c, "web", "affinity"))
+        database.write(lambda c, n=name: aggregate_operations.create(c, n, {"k": "v"}))
+    database.write(lambda c: aggregate_operations.add_host(c, "full", "h1", ZONES))
+    database.write(lambda c: server_group_operations.create(c, "web", "affinity"))
     return database
 
 
@@ -65,30 +59,30 @@ def lose_answers(inventory):
 @pytest.mark.parametrize("fates", [[True], [False], [False, True]])
 def test_an_order_knows_its_own_work_again(inventory, lose_answers, order, fates):
     lose_answers(fates)
-    assert write_once(inventory, order)
+    assert inventory.write_once(order)
     with pytest.raises(Exception, match=r"there|in use|already|not in|no property"):
-        write_once(inventory, order)
+        inventory.write_once(order)
 
 
 def test_an_order_does_not_take_another_s_work_for_its_own(inventory, lose_answers):
-    write_once(inventory, lambda c: aggregate_orders.create(c, "new", {}))
+    inventory.write_once(lambda c: aggregate_operations.create(c, "new", {}))
     lose_answers([True])
     with pytest.raises(InUse):
-        write_once(inventory, lambda c: aggregate_orders.create(c, "new", {}))
+        inventory.write_once(lambda c: aggregate_operations.create(c, "new", {}))
     assert len(inventory.read(aggregates.everything)) == 3
 
 
 def test_what_an_order_returns_is_that_of_the_attempt_that_counts(inventory, lose_answers):
     lose_answers([False, False])
-    done = write_once(inventory, lambda c: aggregate_orders.create(c, "new", {}))
+    done = inventory.write_once(lambda c: aggregate_operations.create(c, "new", {}))
     shown = inventory.read(lambda c: aggregates.show(c, "new"))
     assert (done["id"], done["uuid"]) == (shown["id"], shown["uuid"])
 
 
 def test_keys_of_yesterday_are_deleted(inventory):
     keys = sa.select(tables.idempotency_keys)
-    write_once(inventory, services.all_live)
+    inventory.write_once(services.all_live)
     old = sa.update(tables.idempotency_keys).values(created_at=sa.text("'2020-01-01 00:00:00'"))
     inventory.write(lambda c: c.execute(old))
-    write_once(inventory, services.all_live)
+    inventory.write_once(services.all_live)
     assert len(inventory.read(lambda c: c.execute(keys).all())) == 1

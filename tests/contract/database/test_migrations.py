@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from oslo_db.exception import DBError
 
-from inventory import instances, migrations, moves, services, tables
+from inventory import instance_migrations, instances, migrations, services, tables
 from inventory.migrations import SchemaError
 from tests.databases import a_node, open_at, save
 from tests.records import migrate
@@ -39,10 +39,10 @@ def table_names(database):
 
 
 def test_sync_creates_everything_once(fresh):
-    assert migrations.revision(fresh) is None
+    assert fresh.read(migrations.revision) is None
     before, after = migrations.sync(fresh)
     assert before is None
-    assert migrations.revision(fresh) == after
+    assert fresh.read(migrations.revision) == after == migrations.HEAD
     migrations.check(fresh)
     save(fresh, a_node())
     assert migrations.sync(fresh) == (after, after)
@@ -85,7 +85,7 @@ def test_sync_upgrades_a_database_of_the_first_release(first_release):
     with pytest.raises(SchemaError, match="is at 0001, this release needs"):
         migrations.check(first_release)
     before, after = migrations.sync(first_release)
-    assert (before, migrations.revision(first_release)) == ("0001", after)
+    assert (before, first_release.read(migrations.revision)) == ("0001", after)
     migrations.check(first_release)
     (row,) = first_release.read(instances.all_live)
     assert (row.uuid, row.host, row.memory_mb) == ("u1", "h1", 1024)
@@ -96,7 +96,7 @@ def test_sync_upgrades_a_database_of_the_first_release(first_release):
 def test_an_upgrade_that_was_interrupted_goes_on(first_release):
     execute(first_release, "ALTER TABLE instances ADD COLUMN flavor_id INTEGER")
     before, after = migrations.sync(first_release)
-    assert (before, migrations.revision(first_release)) == ("0001", after)
+    assert (before, first_release.read(migrations.revision)) == ("0001", after)
     assert first_release.read(instances.all_live)[0].flavor_name is None
 
 
@@ -134,7 +134,7 @@ def test_rows_of_the_second_release_keep_what_they_say(second_release):
 
 
 def under_way(connection):
-    return moves.under_way(connection, ["h1"])
+    return instance_migrations.under_way(connection, ["h1"])
 
 
 class Killed(Exception):
@@ -175,7 +175,7 @@ def test_three_processes_that_sync_at_once(new_database):
     assert [status for _, status in results] == [0, 0, 0], results
     found = sorted(output.strip() for (output, _), _ in results)
     database = open_at(url)
-    head = migrations.revision(database)
+    head = database.read(migrations.revision)
     database.close()
     assert found == sorted([f"(None, '{head}')", *[f"('{head}', '{head}')"] * 2])
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of inventory.engine and scheduler.host_view when the server goes away. MariaDB only."""
+"""Tests of inventory.engine and scheduler.host_cache when the server goes away. MariaDB only."""
 
 import time
 
@@ -8,16 +8,15 @@ import pytest
 
 from inventory import migrations
 from inventory.engine import DatabaseUnavailable
-from scheduler.host_view import HostView
+from scheduler.host_cache.cache import HostCache
 from tests.databases import a_node, open_at, save, serve
-from tests.fixtures.daemons.mariadb import PASSWORD, MariaDB
+from tests.fixtures.daemons.mariadb import PASSWORD
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, mariadb):
-    """Return a server of our own: the shared one may be in use by other tests."""
-    with MariaDB(tmp_path_factory.mktemp("lost")) as server:
-        yield server
+def server(mariadb):
+    """Return the server, which is there again at the end of each test."""
+    return mariadb
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def hosts(view):
 
 
 def test_a_restarted_server_is_found_again(server, database):
-    view = HostView(database)
+    view = HostCache(database)
     assert hosts(view) == ["h1"]
     server.restart()
     # The pool still holds a connection to the old process.
@@ -47,7 +46,7 @@ def test_a_restarted_server_is_found_again(server, database):
 
 def test_timeouts_in_the_url_are_the_operator_s(server, database):
     own = open_at(server.url("lost") + "&connect_timeout=7&read_timeout=8")
-    assert migrations.revision(own) is not None
+    assert own.read(migrations.revision) is not None
     assert own.engine.url.query["connect_timeout"] == "7"
     assert own.engine.url.query["read_timeout"] == "8"
     assert own.engine.url.query["write_timeout"] == "30"
@@ -62,7 +61,7 @@ def test_a_wrong_account_or_database_is_said_in_one_line(server):
 
 
 def test_without_a_server_callers_get_a_clear_error_and_later_an_answer(server, database):
-    view = HostView(database, timeout=0.5)
+    view = HostCache(database, timeout=0.5)
     assert hosts(view) == ["h1"]
     server.stop()
     try:
@@ -74,12 +73,12 @@ def test_without_a_server_callers_get_a_clear_error_and_later_an_answer(server, 
             open_at(server.url("lost"))
     finally:
         server.start()
-    view = HostView(database, timeout=30)
+    view = HostCache(database, timeout=30)
     assert hosts(view) == ["h1"]
 
 
 def test_a_server_that_hangs_costs_a_caller_no_more_than_its_timeout(server, database):
-    view = HostView(database, timeout=0.5)
+    view = HostCache(database, timeout=0.5)
     assert hosts(view) == ["h1"]
     server.pause()
     try:
@@ -89,4 +88,4 @@ def test_a_server_that_hangs_costs_a_caller_no_more_than_its_timeout(server, dat
         assert time.monotonic() - began < 5
     finally:
         server.resume()
-    assert hosts(HostView(database, timeout=30)) == ["h1"]
+    assert hosts(HostCache(database, timeout=30)) == ["h1"]

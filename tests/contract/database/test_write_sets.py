@@ -12,29 +12,21 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from compute_agent import storing
-from compute_agent.account import Findings, Settings
-from compute_agent.storing import Batch
+from compute_agent.audit import store
+from compute_agent.audit.row_builder import PollResult, Settings
+from compute_agent.audit.store import Batch
 from compute_agent.virt.driver import NodeName, Size
-from inventory import (
-    aggregate_orders,
-    claimed_groups,
-    claims,
-    compute_nodes,
-    operations,
-    server_group_orders,
-    tables,
-)
-from inventory.aggregate_orders import Change
-from inventory.claimed_groups import GroupRule
-from inventory.orders import Claim, Order
-from inventory.zone_changes import Zones
+from inventory import compute_nodes, tables
+from inventory.claims import claims, group_locks
+from inventory.claims.types import Claim, ClaimRequest, GroupRule
+from inventory.operations import aggregate_operations, server_group_operations, service_operations
+from inventory.operations.aggregate_operations import Change, ZoneRules
 from tests.claimed import let_pass
 from tests.databases import a_node, a_uuid, an_instance, serve
 from tests.fixtures.agent import a_guest, some_facts
 from tests.guides import page, table_rows
 
-ZONES = Zones("nova", with_instances=True)
+ZONES = ZoneRules("nova", with_instances=True)
 HOUR = timedelta(hours=1)
 TABLE = table_rows(page("contributor/transactions"), "excludes")
 PENDING = a_guest(1).uuid
@@ -55,7 +47,7 @@ KEYS = {
 def findings(*guests, node="h1", host="h1"):
     settings = Settings("192.0.2.1", Size())
     name = NodeName(host, node)
-    return Findings(name, a_uuid(f"{host} {node}"), 7, settings, some_facts(), list(guests))
+    return PollResult(name, a_uuid(f"{host} {node}"), 7, settings, some_facts(), list(guests))
 
 
 def audit(*guests, **place):
@@ -63,9 +55,9 @@ def audit(*guests, **place):
 
     def work(connection):
         found = findings(*guests, **place)
-        marks = compute_nodes.marks(connection, [found.name.host])
+        marks = compute_nodes.row_versions(connection, [found.name.host])
         known = {NodeName(*each): mark for each, mark in marks.items()}
-        storing.store(connection, Batch([found], known, time.monotonic(), HOUR))
+        store.store(connection, Batch([found], known, time.monotonic(), HOUR))
 
     return work
 
@@ -76,13 +68,13 @@ def claim(uuid, host="h1", request="req-new", **changes):
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, [host])
         wanted = Claim(uuid, row.id, host, host, 1, 1024, 0, answer="there")
-        claims.claim(connection, Order(request, "any", [wanted], 900, **changes))
+        claims.claim(connection, ClaimRequest(request, "any", [wanted], 900, **changes))
 
     return work
 
 
 def of_group(connection):
-    (row,) = server_group_orders.listed(connection)
+    (row,) = server_group_operations.listed(connection)
     return GroupRule(row["id"], [], most=9)
 
 
@@ -102,7 +94,7 @@ def prune(connection):
 
 
 def order(**change):
-    return lambda c: aggregate_orders.change(c, "north", Change(**change), ZONES)
+    return lambda c: aggregate_operations.change(c, "north", Change(**change), ZONES)
 
 
 TRANSACTIONS = {
@@ -119,16 +111,16 @@ TRANSACTIONS = {
     "confirmation": audit(a_guest(1)),
     "expiry": expiry,
     "node": lambda c: compute_nodes.save(c, [a_node("h1", "second")]),
-    "node deletion": lambda c: storing.delete(c, [NodeName("h1", "h1")]),
-    "aggregate order": lambda c: aggregate_orders.add_host(c, "north", "h1", ZONES),
-    "project order": lambda c: aggregate_orders.change(
+    "node deletion": lambda c: store.delete(c, [NodeName("h1", "h1")]),
+    "aggregate order": lambda c: aggregate_operations.add_host(c, "north", "h1", ZONES),
+    "project order": lambda c: aggregate_operations.change(
         c, "other", Change(properties={"filter_tenant_id": "p1"}), ZONES
     ),
-    "service order": lambda c: operations.disable(c, "h1"),
-    "service deletion": lambda c: operations.delete(c, "h1", 60),
-    "group order": lambda c: server_group_orders.add_instances(c, "web", ["seen"], force=True),
-    "other group order": lambda c: server_group_orders.create(c, "db", "affinity"),
-    "group deletion": lambda c: server_group_orders.delete(c, ["web"]),
+    "service order": lambda c: service_operations.disable(c, "h1"),
+    "service deletion": lambda c: service_operations.delete(c, "h1", 60),
+    "group order": lambda c: server_group_operations.add_instances(c, "web", ["seen"], force=True),
+    "other group order": lambda c: server_group_operations.create(c, "db", "affinity"),
+    "group deletion": lambda c: server_group_operations.delete(c, ["web"]),
     "group prune": prune,
 }
 
@@ -141,10 +133,10 @@ def inventory(database):
         database.write(audit(host=host, node=host))
     for name in ("north", "other"):
         zone = {"availability_zone": "north"} if name == "north" else {}
-        database.write(lambda c, n=name, z=zone: aggregate_orders.create(c, n, z))
-    database.write(lambda c: aggregate_orders.add_host(c, "other", "h2", ZONES))
-    made = database.write(lambda c: server_group_orders.create(c, "web", "anti-affinity"))
-    claimed_groups.ensure(database, made["id"])
+        database.write(lambda c, n=name, z=zone: aggregate_operations.create(c, n, z))
+    database.write(lambda c: aggregate_operations.add_host(c, "other", "h2", ZONES))
+    made = database.write(lambda c: server_group_operations.create(c, "web", "anti-affinity"))
+    group_locks.ensure(database, made["id"])
     database.write(claim(PENDING, request="req-1"))
     # An instance that no claim has brought, on a host without a node.
     seen = an_instance("seen", host="h9", node="h9", created_at=tables.utc_now())

@@ -6,10 +6,10 @@ import json
 
 from hypothesis import strategies as st
 
-from scheduler.objects.aggregate import Aggregate
+from inventory.objects.aggregate import Aggregate
+from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from inventory.objects.pci_and_network import NetworkMetadata
 from scheduler.objects.instance import Instance
-from scheduler.objects.network import NetworkMetadata
-from scheduler.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from tests.builders import a_flavor
 from tests.devices import a_pool, devices
 from tests.hosts import a_host

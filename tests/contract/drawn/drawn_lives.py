@@ -4,10 +4,9 @@
 
 from hypothesis import strategies as st
 
-from scheduler.decision.columns import OBJECTS
-from scheduler.decision.film import COLUMNS
-from scheduler.decision.host_state import HostState
-from scheduler.decision.journal import MOST
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.result_cache import MAX_WRITES
+from scheduler.hosts.snapshots import COLUMNS
 from tests.builders import a_request
 from tests.contract.drawn.drawn_hosts import INSTANCES, hosts
 from tests.contract.drawn.drawn_requests import requests
@@ -16,6 +15,8 @@ from tests.hosts import a_host, a_table
 from tests.numa_drawn import guests, rooms
 
 WRITTEN = sorted(set(COLUMNS) - {"host", "nodename", "node_id", "last_seen"})
+# What is stored by the text that it was parsed of; two texts may have one value.
+PARSED = ("supported_instances", "metrics", "stats", "numa_topology", "pci_stats", "aggregates")
 MOMENTS = st.floats(0, 1e9)
 
 
@@ -35,7 +36,7 @@ class Life:
         for event in self.data.draw(st.lists(events, max_size=4)):
             if len(self.table):
                 event()
-        self.table.set_moment(self.data.draw(MOMENTS))
+        self.table.set_time(self.data.draw(MOMENTS))
 
     def consume(self):
         self.number += 1
@@ -44,9 +45,11 @@ class Life:
 
     def set(self):
         name = self.data.draw(st.sampled_from(WRITTEN))
-        key = self.data.draw(st.none() | st.just("one key"))
         value = self.other.table.get(self.other.row, name)
-        self.table.set(self.row(), name, value, key if name in OBJECTS else None)
+        if name in PARSED and self.data.draw(st.booleans()):
+            self.table.share([self.row()], name, ["one key"], lambda _: value)
+        else:
+            self.table.set(self.row(), name, value)
 
     def write(self):
         rows = [self.row(), self.row()]
@@ -64,7 +67,7 @@ class Life:
         self.table.remove(self.row())
 
     def house(self):
-        self.table.residents.replace(self.row(), self.data.draw(INSTANCES))
+        self.table.instances.replace(self.row(), self.data.draw(INSTANCES))
 
     def see(self):
         self.table.set(self.row(), "last_seen", self.data.draw(st.none() | MOMENTS))
@@ -72,7 +75,7 @@ class Life:
     def flood(self):
         """So much is written that nobody knows any more where."""
         self.table.fill("free_ram_mb", self.table.free_ram_mb + self.table.present)
-        self.table.residents.journal.note_each([self.row()] * 2 * MOST)
+        self.table.instances.changes.note([self.row()] * 2 * MAX_WRITES)
 
     def pack(self):
         self.table.numa_packing = not self.table.numa_packing
@@ -83,7 +86,7 @@ class Life:
         row = self.row()
         HostState.of(copy, row).consume_from_request(self.specs[0].for_instance("unseen"))
         copy.set(row, "free_disk_mb", -77)
-        copy.residents.replace(row, {})
+        copy.instances.replace(row, {})
         HostState.of(copy, row).something = object()
 
 
@@ -124,5 +127,5 @@ def lives(draw):
     # With few rows all are looked at again when one has changed.
     for number in range(2 * len(kept)):
         become(table, table.add(f"as{number}", "n"), kept[number % len(kept)])
-    table.set_moment(draw(MOMENTS))
+    table.set_time(draw(MOMENTS))
     return Life(draw(st.data()), table, other, specs)

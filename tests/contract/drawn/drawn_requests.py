@@ -6,10 +6,9 @@ import json
 
 from hypothesis import strategies as st
 
-from scheduler.objects.destination import CellMapping, Destination
-from scheduler.objects.network import NetworkMetadata
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from scheduler.objects.retries import SchedulerRetries, TriedHost
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.pci_and_network import NetworkMetadata
+from scheduler.objects.request_spec import CellMapping, Destination, SchedulerRetries, TriedHost
 from tests.builders import a_flavor, a_group, a_request, an_image
 from tests.contract.drawn.drawn_hosts import (
     CELLS,

@@ -16,7 +16,7 @@ from benchmarks.endtoend import calls, fleet, measures, stages
 from benchmarks.endtoend.callers import Load
 from benchmarks.figures import ECHO, OURS, Figure, ratios
 from inventory.tables import compute_nodes
-from scheduler.rpc.codec import decode_select_arguments
+from scheduler.wire.arguments import decode_select_arguments
 
 SECONDS = st.lists(st.floats(0.0001, 10), min_size=2, max_size=60)
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.history import Answer, Place, Request, Size
 from benchmarks.storm import cluster, faults, figures, wishes
 from benchmarks.storm.figures import Figures, Logs
-from scheduler.rpc.codec import decode_select_arguments
+from scheduler.wire.arguments import decode_select_arguments
 
 HOSTS = [f"host-{number}" for number in range(20)]
 
@@ -78,9 +78,7 @@ def test_requests_for_zones_are_those_that_may_go_anywhere() -> None:
 
 
 @pytest.mark.parametrize("kinds", [faults.KINDS, cluster.KINDS])
-def test_the_same_seed_breaks_the_same_and_everything_once_in_a_while(
-    kinds: Sequence[str],
-) -> None:
+def test_the_same_seed_breaks_the_same_and_everything_once_in_a_while(kinds: Sequence[str]) -> None:
     def planned(seed: int) -> list[faults.Fault]:
         return list(islice(faults.plan(seed, 4, kinds), 2 * len(kinds)))
 

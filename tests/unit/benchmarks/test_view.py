@@ -7,7 +7,7 @@ import pytest
 from benchmarks import inventory_rows, view
 from benchmarks.figures import FLOOR, OURS, Figure, find
 from benchmarks.fleet import a_fleet
-from scheduler.host_view import HostView
+from scheduler.host_cache.cache import HostCache
 from tests.databases import migrated
 
 SIZE = 12
@@ -27,7 +27,7 @@ def database(tmp_path):
 
 def test_what_is_stored_is_the_fleet(database):
     fleet = a_fleet(SIZE)
-    with HostView(database).current() as hosts:
+    with HostCache(database).current() as hosts:
         for row in fleet.rows():
             found = hosts.row_of(fleet.get(row, "host"), fleet.get(row, "nodename"))
             for name in SAME.split():
@@ -36,7 +36,7 @@ def test_what_is_stored_is_the_fleet(database):
             assert names == [fleet.get(row, "aggregates")[0].name]
             assert (hosts.get(found, "numa_topology") is None) == (row % 4 != 0)
             traits = [
-                {each.flavor_name for each in table.residents.on(at).values()}
+                {each.flavor_name for each in table.instances.on(at).values()}
                 for table, at in ((fleet, row), (hosts, found))
             ]
             assert traits[0] == traits[1]
@@ -46,17 +46,20 @@ def test_what_is_stored_is_the_fleet(database):
 
 @pytest.mark.parametrize(("every", "changed"), [(1, SIZE), (5, 2)])
 def test_an_audit_changes_so_many_nodes(database, every, changed):
-    kept = HostView(database)
+    kept = HostCache(database)
     with kept.current() as hosts:
         before = hosts.free_ram_mb.copy()
     inventory_rows.audit(database, every)
     with kept.current() as hosts:
         assert (hosts.free_ram_mb != before).sum() == changed
     inventory_rows.settle(database)
-    assert database.read(lambda c: view.changes.since(c, kept._last, WANTED)).nodes == []
+    assert (
+        database.read(lambda c: view.refresh_queries.read_changes(c, kept._last, WANTED)).nodes
+        == []
+    )
 
 
-WANTED = view.changes.Wanted({}, heartbeats=False)
+WANTED = view.refresh_queries.DeltaQuery({}, heartbeats=False)
 
 
 def test_every_turn_is_told(database):

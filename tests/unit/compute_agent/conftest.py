@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.fake import FakeDriver
 from inventory.engine import Database
 from tests.fixtures import agent

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute_agent import device_spec
+from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.device_spec import DeviceSpec, DeviceSpecError
-from compute_agent.pci_devices import DeviceSpecs
-from compute_agent.resource_tracker import ResourceTracker
 from compute_agent.virt.driver import PciDevice
 from compute_agent.virt.fake import FakeDriver
 from inventory.engine import Database
@@ -235,7 +234,7 @@ def test_all_names_of_the_option_are_read(tmp_path: Path, section: str, name: st
     value = '{"address": {"bus": "^0a$"}, "physical_network": "physnet1"}'
     conf = agent.options(tmp_path, **{section: {name: value}})
     assert conf.pci.device_spec == [value]
-    assert DeviceSpecs.parse(conf.pci.device_spec) == DeviceSpecs.parse([value]) != DeviceSpecs()
+    assert device_spec.parse(conf.pci.device_spec) == device_spec.parse([value]) != ()
 
 
 def test_it_may_be_given_several_times_and_over_several_lines(tmp_path: Path) -> None:
@@ -246,7 +245,7 @@ def test_it_may_be_given_several_times_and_over_several_lines(tmp_path: Path) ->
 
 
 def test_nothing_is_given_away_by_default(tmp_path: Path) -> None:
-    assert DeviceSpecs.parse(agent.options(tmp_path).pci.device_spec) == DeviceSpecs()
+    assert device_spec.parse(agent.options(tmp_path).pci.device_spec) == ()
 
 
 JSON = st.recursive(

@@ -1,53 +1,35 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What comes in over RPC is checked, and what goes out is known to callers."""
+"""What an agent answers and does for operators, and what it refuses."""
 
 import json
 import logging
-from contextlib import suppress
+import time
+from pathlib import Path
 from typing import Any
 
-import oslo_messaging
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from oslo_config import cfg
 
 from compute_agent.endpoint import HostEndpoint
-from compute_agent.host_operations import HostOperations
-from compute_agent.virt.driver import Driver, DriverUnavailable
+from compute_agent.virt.driver import Driver
 from compute_agent.virt.fake import FakeDriver
-from inventory.engine import Database, DatabaseUnavailable
-from inventory.refusals import InUse, NotReported
-from scheduler.rpc import failures
-from tests.databases import a_node, save, serve
-
-CONTEXT = {"request_id": "req-1", "user_name": "root"}
-METHODS = (
-    "ping",
-    "host_list",
-    "host_describe",
-    "set_host_enabled",
-    "host_maintenance_mode",
-    "host_power_action",
-    "get_host_uptime",
-    "service_list",
-    "service_enable",
-    "service_disable",
-    "service_force_down",
-    "service_delete",
-    "hypervisor_list",
-    "hypervisor_show",
-    "hypervisor_stats",
-    "hypervisor_servers",
-)
+from inventory import instances, services
+from inventory.engine import Database
+from scheduler.wire import errors
+from tests.databases import a_node, an_instance, save, serve
+from tests.fixtures import agent
+from tests.unit.compute_agent.rpc_calls import METHODS, call
 
 
 @pytest.fixture
-def endpoint(conf: cfg.ConfigOpts, database: Database) -> HostEndpoint:
+def endpoint(conf: cfg.ConfigOpts, database: Database, driver: FakeDriver) -> HostEndpoint:
+    """The endpoint of the agent alpha, which has reported, as has beta's."""
     serve(database, "alpha", "beta")
-    save(database, a_node("alpha", stats='{"booted": "1790000000"}'), a_node("beta"))
-    return HostEndpoint(HostOperations(conf, database, FakeDriver(conf)))
+    booted = json.dumps({"booted": str(int(time.time()) - 90)})
+    save(database, a_node("alpha", stats=booted), a_node("beta"))
+    database.write(lambda c: instances.replace(c, "alpha", "alpha", [an_instance("u1")]))
+    return HostEndpoint(conf, database, driver)
 
 
 class PowerlessDriver(FakeDriver):
@@ -56,25 +38,8 @@ class PowerlessDriver(FakeDriver):
     act_on_power = Driver.act_on_power
 
 
-def call(endpoint: HostEndpoint, method: str, context: Any = CONTEXT, /, **arguments: Any) -> Any:
-    """Call as oslo.messaging does; raise what would reach the caller."""
-    try:
-        return getattr(endpoint, method)(context, **arguments)
-    except oslo_messaging.ExpectedException as error:
-        raise error.exc_info[1] from None
-
-
-class Failing:
-    """Operations that all fail in one way."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __getattr__(self, name: str) -> Any:
-        def fail(*arguments: Any) -> None:
-            raise self._error
-
-        return fail
+def allow(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("allow_host_power_actions", True, group="compute_agent")
 
 
 def test_all_methods_are_served_and_no_others() -> None:
@@ -142,159 +107,159 @@ def test_a_service_is_switched(endpoint: HostEndpoint) -> None:
     }
 
 
+def test_questions_are_answered_of_all_hosts(endpoint: HostEndpoint) -> None:
+    assert [row["host"] for row in call(endpoint, "host_list")] == ["alpha", "beta"]
+    assert call(endpoint, "host_list", zone="north") == []
+    assert [row["host"] for row in call(endpoint, "service_list", binary="nova-compute")] == [
+        "alpha",
+        "beta",
+    ]
+    assert [
+        row["hypervisor_hostname"] for row in call(endpoint, "hypervisor_list", matching="et")
+    ] == ["beta"]
+    assert call(endpoint, "hypervisor_stats")["count"] == 2
+    assert call(endpoint, "hypervisor_show", hypervisor="beta")["service"]["host"] == "beta"
+
+
+def test_the_agent_s_own_host_is_meant_where_none_is_named(endpoint: HostEndpoint) -> None:
+    assert call(endpoint, "host_describe")[0]["host"] == "alpha"
+    assert call(endpoint, "host_describe", host="beta")[0]["host"] == "beta"
+    assert call(endpoint, "hypervisor_show")["hypervisor_hostname"] == "alpha"
+    assert [row["uuid"] for row in call(endpoint, "hypervisor_servers")] == ["u1"]
+    assert call(endpoint, "service_disable")["host"] == "alpha"
+
+
+def test_uptime_goes_by_the_clock_of_this_machine(endpoint: HostEndpoint) -> None:
+    assert 90 <= call(endpoint, "get_host_uptime")["uptime_seconds"] < 120
+    assert call(endpoint, "get_host_uptime", hypervisor="ALPHA")["hypervisor_hostname"] == "alpha"
+
+
+def test_uptime_of_another_machine_is_not_known_here(endpoint: HostEndpoint) -> None:
+    with pytest.raises(
+        errors.ComputeHostNotFound, match="the agent alpha serves alpha, not 'beta'"
+    ):
+        call(endpoint, "get_host_uptime", hypervisor="beta")
+
+
+def test_uptime_that_the_driver_does_not_report(endpoint: HostEndpoint, database: Database) -> None:
+    save(database, a_node("alpha"))
+    with pytest.raises(errors.Unsupported):
+        call(endpoint, "get_host_uptime")
+
+
+def test_who_switches_is_in_the_log(
+    endpoint: HostEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        call(endpoint, "service_disable", reason="new lamp")
+        call(endpoint, "service_enable", {"request_id": "req-2", "user_id": "u7"})
+        call(endpoint, "host_maintenance_mode", mode=True, host="beta")
+        call(endpoint, "host_maintenance_mode", mode=False, host="beta")
+        call(endpoint, "service_force_down", {}, host="beta")
+        call(endpoint, "service_force_down", host="beta", forced_down=False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Service nova-compute on alpha was disabled by root (req-1): new lamp",
+        "Service nova-compute on alpha was enabled by u7 (req-2)",
+        "Service nova-compute on beta was put into maintenance by root (req-1): in maintenance",
+        "Service nova-compute on beta was taken out of maintenance by root (req-1)",
+        "Service nova-compute on beta was forced down by an unnamed user (None)",
+        "Service nova-compute on beta was no longer forced down by root (req-1)",
+    ]
+
+
+def test_a_dead_host_is_deleted_through_another_agent(
+    endpoint: HostEndpoint, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.write(lambda c: c.exec_driver_sql(OLD_BEATS))
+    with caplog.at_level(logging.INFO):
+        assert call(endpoint, "service_delete", host="beta")["deleted_nodes"] == ["beta"]
+    assert "Service nova-compute on beta was deleted by root (req-1)" in caplog.text
+    rows = database.read(services.all_live)
+    assert [row.host for row in rows] == ["alpha"]
+
+
+OLD_BEATS = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00.000000' WHERE host = 'beta'"
+
+
+def test_power_is_refused_unless_an_option_says_otherwise(
+    conf: cfg.ConfigOpts, endpoint: HostEndpoint, driver: FakeDriver
+) -> None:
+    with pytest.raises(errors.Forbidden) as caught:
+        call(endpoint, "host_power_action", action="reboot")
+    assert caught.value.reason == (
+        "power actions are not allowed on this agent: set [compute_agent] allow_host_power_actions"
+    )
+    before = driver.power("alpha")
+    allow(conf)
+    answer = call(endpoint, "host_power_action", action="shutdown", host=" Alpha")
+    assert answer == {"host": "alpha", "power_action": driver.power("alpha")}
+    assert driver.power("alpha") != before
+
+
+def test_power_leaves_its_line_before_it_is_done(
+    conf: cfg.ConfigOpts,
+    endpoint: HostEndpoint,
+    driver: FakeDriver,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    allow(conf)
+    driver.fail("the board does not answer")
+    with caplog.at_level(logging.INFO), pytest.raises(errors.ServiceUnavailable):
+        call(endpoint, "host_power_action", action="reboot")
+    assert "Asked to reboot host alpha by root (req-1)" in caplog.text
+
+
+@pytest.mark.parametrize("action", ["startup", "reboot", "shutdown"])
+def test_a_driver_without_power_is_named(
+    conf: cfg.ConfigOpts, database: Database, action: str
+) -> None:
+    allow(conf)
+    endpoint = HostEndpoint(conf, database, PowerlessDriver(conf))
+    with pytest.raises(errors.Unsupported, match=f"the fake driver cannot {action} a host$"):
+        call(endpoint, "host_power_action", action=action)
+
+
 @pytest.mark.parametrize(
-    ("method", "arguments", "reason"),
+    ("method", "arguments", "refusal", "text"),
     [
-        ("set_host_enabled", {}, "enabled: is missing"),
-        ("set_host_enabled", {"enabled": "yes"}, "enabled: must be true or false"),
-        ("set_host_enabled", {"enabled": 1}, "enabled: must be true or false"),
-        ("set_host_enabled", {"enabled": None}, "enabled: must be true or false"),
+        ("host_power_action", {"action": "explode"}, errors.InvalidInput, "action: 'explode' is"),
         (
-            "set_host_enabled",
-            {"enabled": True, "reason": "x"},
-            "reason: only a host that is being disabled has one",
+            "host_power_action",
+            {"action": "reboot", "host": "beta"},
+            errors.ComputeHostNotFound,
+            "serves alpha, not",
         ),
         (
-            "host_maintenance_mode",
-            {"mode": False, "reason": "x"},
-            "reason: the end of maintenance has none",
+            "host_describe",
+            {"host": "nowhere"},
+            errors.ComputeHostNotFound,
+            "no compute node of a host 'nowhere'",
         ),
-        ("host_maintenance_mode", {"mode": True, "reason": 5}, "reason: must be a text"),
-        (
-            "service_disable",
-            {"reason": "x" * 256},
-            "reason: must be one line of at most 255 characters",
-        ),
-        (
-            "service_disable",
-            {"reason": "a\nb"},
-            "reason: must be one line of at most 255 characters",
-        ),
-        ("service_enable", {"binary": None}, "binary: must be a text"),
-        (
-            "service_enable",
-            {"binary": "nova-scheduler", "host": "controller"},
-            "binary: nova-scheduler has no such switch",
-        ),
-        ("host_describe", {"host": ["alpha"]}, "host: must be a text"),
-        ("host_describe", {"host": {}}, "host: must be a text"),
-        ("hypervisor_stats", {"host": "alpha"}, "'host': there is no such argument"),
-        ("ping", {"self": 1}, "'self': there is no such argument"),
-        ("ping", {"context": 1}, "'context': there is no such argument"),
-        ("ping", {"caller": 1}, "'caller': there is no such argument"),
-        ("ping", {"x\n" * 500: 1}, "'x"),
-        ("host_power_action", {"action": "explode"}, "action: 'explode' is none of"),
     ],
 )
-def test_what_is_malformed_is_refused_by_name(
+def test_operations_that_make_no_sense(
+    conf: cfg.ConfigOpts,
     endpoint: HostEndpoint,
-    database: Database,
     method: str,
     arguments: dict[str, Any],
-    reason: str,
-    caplog: pytest.LogCaptureFixture,
+    refusal: type[Exception],
+    text: str,
 ) -> None:
-    database.write(
-        lambda c: c.exec_driver_sql(
-            "INSERT INTO services (uuid, host, binary, topic) VALUES"
-            " ('s', 'controller', 'nova-scheduler', 'scheduler')"
-        )
+    allow(conf)
+    with pytest.raises(refusal, match=text):
+        call(endpoint, method, **arguments)
+
+
+def test_one_agent_with_many_hosts(tmp_path: Path, database: Database) -> None:
+    conf = agent.options(tmp_path, DEFAULT={"compute_driver": "fake"}, fake={"hosts": 3})
+    allow(conf)
+    endpoint = HostEndpoint(conf, database, FakeDriver(conf))
+    assert (
+        call(endpoint, "host_power_action", action="reboot", host="alpha-0002")["host"]
+        == "alpha-0002"
     )
-    with caplog.at_level(logging.INFO), pytest.raises(failures.InvalidInput) as caught:
-        call(endpoint, method, **arguments)
-    assert caught.value.reason.startswith(reason)
-    assert "\n" not in caught.value.reason
-    (line,) = caplog.records
-    assert line.getMessage().startswith(f"Refused {method} of req-1: ")
-    assert line.exc_info is None
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "failure"),
-    [
-        ("host_describe", {"host": "nowhere"}, failures.ComputeHostNotFound),
-        ("service_enable", {"host": "nowhere"}, failures.ComputeHostNotFound),
-        ("hypervisor_show", {"hypervisor": "nowhere"}, failures.ComputeHostNotFound),
-        ("get_host_uptime", {"hypervisor": "beta"}, failures.ComputeHostNotFound),
-        ("service_delete", {"host": "beta"}, failures.ComputeServiceInUse),
-        ("host_power_action", {"action": "reboot"}, failures.Forbidden),
-    ],
-)
-def test_refusals_have_names_that_callers_know(
-    endpoint: HostEndpoint, method: str, arguments: dict[str, Any], failure: type[Exception]
-) -> None:
-    with pytest.raises(failure):
-        call(endpoint, method, **arguments)
-
-
-def test_a_power_action_without_a_driver_that_can(conf: cfg.ConfigOpts, database: Database) -> None:
-    conf.set_override("allow_host_power_actions", True, group="compute_agent")
-    endpoint = HostEndpoint(HostOperations(conf, database, PowerlessDriver(conf)))
-    with pytest.raises(failures.Unsupported, match="the fake driver cannot reboot a host"):
+    with pytest.raises(
+        errors.ComputeHostNotFound,
+        match="the agent alpha serves alpha-0001 and 2 more, not 'alpha'",
+    ):
         call(endpoint, "host_power_action", action="reboot")
-
-
-@pytest.mark.parametrize(
-    ("error", "failure", "reason"),
-    [
-        (
-            DatabaseUnavailable("no route to 192.0.2.1"),
-            failures.ServiceUnavailable,
-            "The agent's database does not answer.",
-        ),
-        (
-            DriverUnavailable("the board is silent"),
-            failures.ServiceUnavailable,
-            "The hypervisor failed: the board is silent",
-        ),
-        (InUse("three guests"), failures.ComputeServiceInUse, "three guests"),
-        (NotReported("nobody knows"), failures.Unsupported, "nobody knows"),
-    ],
-)
-def test_errors_below_are_named(
-    error: Exception,
-    failure: type[failures.SchedulerFailure],
-    reason: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    endpoint = HostEndpoint(Failing(error))
-    with caplog.at_level(logging.INFO), pytest.raises(failure) as caught:
-        call(endpoint, "service_list")
-    assert caught.value.reason == reason
-    assert str(error) in caplog.text
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-NAMES = st.sampled_from(
-    ["host", "reason", "enabled", "mode", "action", "binary", "hypervisor", "forced_down", "zone"]
-)
-
-
-@given(
-    method=st.sampled_from(METHODS),
-    context=VALUES,
-    arguments=st.dictionaries(NAMES | st.text(max_size=10), VALUES, max_size=4),
-)
-def test_nothing_that_is_sent_makes_another_error(
-    method: str, context: Any, arguments: dict[str, Any]
-) -> None:
-    """Whatever passes the checks is of the right types for the database."""
-
-    class Typed:
-        agent = "alpha"
-
-        def __getattr__(self, name: str) -> Any:
-            def answer(*passed: Any) -> None:
-                texts = [each for each in passed if isinstance(each, str)]
-                assert all(len(each) <= 255 and each.isprintable() for each in texts)
-                kinds = {type(each) for each in passed} - {type(None), bool, str}
-                assert {kind.__name__ for kind in kinds} <= {"RequestContext"}
-
-            return answer
-
-    with suppress(failures.SchedulerFailure):
-        call(HostEndpoint(Typed()), method, context, **arguments)

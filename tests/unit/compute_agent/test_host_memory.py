@@ -5,14 +5,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute_agent.host_memory import (
-    HostMemory,
-    disagree,
-    file_backed_memory,
-    host_memory,
-    parse_meminfo,
-    xen_memory,
-)
+from compute_agent.host_memory import HostMemory, disagree, host_memory, parse_meminfo, xen_memory
 from tests.fixtures.agent import sample
 
 
@@ -103,12 +96,6 @@ def test_domain_0_counts_in_full_where_its_meminfo_is_unknown() -> None:
 
 def test_domains_are_added_up_before_they_are_cut_off_to_mib() -> None:
     assert xen_memory({}, 16384, 512, [512, 512, 512]).used_mb == 2
-    assert file_backed_memory(16384, [512, 512, 1023]).used_mb == 1
-
-
-def test_files_that_are_memory_replace_that_of_the_host() -> None:
-    assert file_backed_memory(1048576, iter(GUESTS)) == HostMemory(1048576, 4096)
-    assert file_backed_memory(1048576, []) == HostMemory(1048576, 0)
 
 
 @given(

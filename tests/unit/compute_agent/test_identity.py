@@ -142,7 +142,7 @@ def refusals(database: Database, uuids: dict[NodeName, str]) -> dict[str, str]:
     """Return {node: reason} of those among these nodes, new or not, that are refused."""
 
     def read(connection: sa.Connection) -> dict[NodeName, IdentityError]:
-        marks = compute_nodes.marks(connection, {name.host for name in uuids})
+        marks = compute_nodes.row_versions(connection, {name.host for name in uuids})
         known = {NodeName(*place): mark for place, mark in marks.items()}
         return identity.refusals(connection, uuids, known)
 

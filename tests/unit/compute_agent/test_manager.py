@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from compute_agent.manager import NEVER, PATIENCE, Manager
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.manager import NEVER, STOP_TIMEOUT, Manager
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, services
@@ -131,7 +131,7 @@ def test_an_outage_takes_the_host_out_until_it_is_over(
         assert comes(lambda: database.read(compute_nodes.all_live))
         assert comes(lambda: not service(database).disabled)
         # It is logged last.
-        assert comes(lambda: "Audits succeed again" in messages(caplog))
+        assert comes(lambda: "Audits recovered" in messages(caplog))
     assert len([text for text in messages(caplog) if "the daemon is gone" in text]) == 1
 
 
@@ -317,15 +317,15 @@ def test_all_nodes_are_audited_at_once_when_somebody_asks(
 ) -> None:
     manager = first_audit(start, database)
     conf.set_override("nodes", 3, group="fake")
-    manager.look_again()
+    manager.audit_now()
     assert comes(lambda: len(vms(database)) == 3)
     # Also when nothing else would ever be due.
     conf.set_override("update_resources_interval", -1)
     conf.set_override("nodes", 2, group="fake")
-    manager.look_again()
+    manager.audit_now()
     assert comes(lambda: len(vms(database)) == 2)
     conf.set_override("update_resources_interval", 1)
-    manager.look_again()
+    manager.audit_now()
     seen = two_nodes.seen[SECOND.node]
     assert comes(lambda: two_nodes.seen[SECOND.node] >= seen + 3)
 
@@ -337,7 +337,7 @@ def test_audits_that_are_late_are_said_to_be_once(
     now = time.monotonic()
     with caplog.at_level(logging.INFO, logger="compute_agent.manager"):
         for due in (now - 1, now - 2, now + 60, now + 60, now - 1):
-            manager._say_if_late(due)
+            manager._log_lateness(due)
     manager.stop()
     assert [text.split("s longer")[-1] for text in messages(caplog)] == [
         " than update_resources_interval",
@@ -354,7 +354,7 @@ def test_a_driver_that_forgets_its_mailbox_does_not_hold_up_the_end(
     began = time.monotonic()
     manager.stop()
     assert not manager.alive()
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < STOP_TIMEOUT
 
 
 def test_stop_does_not_wait_for_a_driver_that_hangs(

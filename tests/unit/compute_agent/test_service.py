@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from compute_agent.service import AgentService
 from compute_agent.virt.fake import FakeDriver
-from conf.systemd import Notifier
+from conf.daemon.systemd import Notifier
 from inventory import services
 from inventory.engine import Database
 

@@ -132,10 +132,7 @@ def test_the_same_name_in_another_section_is_not_blamed(loaded):
         ("[scheduler]\nworkers = many\n", "option [scheduler] workers = 'many'"),
         ("[scheduler]\nview_max_age = nan\n", "option [scheduler] view_max_age = nan"),
         ("[SCHEDULER]\nworkers = many\n", "option [SCHEDULER] workers = 'many'"),
-        (
-            "[DEFAULT]\nscheduler_max_attempts = many\n",
-            "option [DEFAULT] max_attempts = 'many'",
-        ),
+        ("[DEFAULT]\nscheduler_max_attempts = many\n", "option [DEFAULT] max_attempts = 'many'"),
     ],
 )
 def test_of_several_files_the_one_that_has_the_option_is_named(loaded, tmp_path, text, told):

@@ -8,7 +8,7 @@ import pytest
 
 from inventory import aggregates
 from inventory.aggregates import AggregateRecord
-from inventory.refusals import Malformed, Unknown
+from inventory.errors import Malformed, NotFound
 from tests.databases import a_uuid, execute, migrated
 
 
@@ -54,7 +54,7 @@ def test_an_aggregate_called_like_its_id_is_one():
 
 @pytest.mark.parametrize("text", ["", "6", "nort", "03"])
 def test_what_there_is_none_of(text):
-    with pytest.raises(Unknown, match="there is no aggregate"):
+    with pytest.raises(NotFound, match="there is no aggregate"):
         aggregates.find(ALL, text)
 
 

@@ -48,7 +48,7 @@ def test_a_database_that_vanishes_is_unavailable(tmp_path):
     database.close()
     shutil.rmtree(tmp_path / "state")
     with pytest.raises(DatabaseUnavailable) as caught:
-        database.read(migrations._revision)
+        database.read(migrations.revision)
     assert "unable to open database file" in caught.value.reason
     assert "\n" not in str(caught.value)
 

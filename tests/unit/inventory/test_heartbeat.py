@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory import services
-from inventory.heartbeat import CERTAIN, WINDOW, Heartbeat, Rivals
+from inventory.heartbeat import CERTAIN, WINDOW, DuplicateDetector, Heartbeat
 
 PATIENCE = 30.0
 
 
-def after(strange: Sequence[int], own: int = 1) -> Rivals:
+def after(strange: Sequence[int], own: int = 1) -> DuplicateDetector:
     """Return what is known after heartbeats between which somebody else made so many."""
-    rivals, count = Rivals(), 1000
-    rivals.note(count, own)
+    duplicates, count = DuplicateDetector(), 1000
+    duplicates.note(count, own)
     for each in strange:
         count += own + each
-        rivals.note(count, own)
-    return rivals
+        duplicates.note(count, own)
+    return duplicates
 
 
 @pytest.mark.parametrize(
@@ -42,20 +42,20 @@ def after(strange: Sequence[int], own: int = 1) -> Rivals:
     ],
 )
 def test_who_beats_besides(strange: list[int], there: bool) -> None:
-    assert after(strange).there == there
-    assert after(strange, own=10_000).there == there
+    assert after(strange).found == there
+    assert after(strange, own=10_000).found == there
 
 
 @given(st.lists(st.integers(-5, 0)))
 def test_alone_there_is_nobody(strange: list[int]) -> None:
-    assert not after(strange).there
+    assert not after(strange).found
 
 
 def test_other_rows_are_counted_anew() -> None:
-    rivals = after([0])
-    rivals.forget()
-    rivals.note(5000 + CERTAIN, 1)
-    assert not rivals.there
+    duplicates = after([0])
+    duplicates.forget()
+    duplicates.note(5000 + CERTAIN, 1)
+    assert not duplicates.found
 
 
 class Hanging:

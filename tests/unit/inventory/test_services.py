@@ -34,7 +34,7 @@ def service(database: Database) -> "sa.Row[tuple[object, ...]]":
 
 
 def changes(database: Database) -> int:
-    return database.read(revisions.current)[revisions.SERVICES]
+    return database.read(revisions.current)[0][revisions.SERVICES]
 
 
 def test_a_reason_is_marked_and_cut_to_its_column(database: Database, ids: list[int]) -> None:

@@ -40,12 +40,12 @@ def test_nobody_waits_for_works_that_hang():
 
 
 def test_a_thread_that_nobody_needs_ends():
-    threads = CachedThreadPool(idle=0.05)
+    threads = CachedThreadPool(idle_timeout=0.05)
     thread = threads.run(threading.current_thread).result(PATIENCE)
     assert wait_until(lambda: not thread.is_alive(), PATIENCE)
     assert threads.run(lambda: 42).result(PATIENCE) == 42
 
 
 def test_no_work_is_lost_to_threads_that_end():
-    threads = CachedThreadPool(idle=0.0)
+    threads = CachedThreadPool(idle_timeout=0.0)
     assert [threads.run(lambda: 42).result(PATIENCE) for _ in range(300)] == [42] * 300

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler import claim_reconciler
 from scheduler.claim_reconciler import ClaimReconciler, Pace, is_over
-from scheduler.rpc.nova_conductor import DELETED, InstanceState, NoConductor
+from scheduler.client.nova_conductor import DELETED, InstanceState, NoConductor
 from tests.fixtures.daemons.process import wait_until
-from tests.unit.scheduler.test_claimed_destinations import (
+from tests.unit.scheduler.test_select_destinations_claimed import (
     U,
     a_scheduler,
     ask,
@@ -92,7 +92,7 @@ def test_the_claims_of_an_instance_that_does_not_come_are_given_back(watching, c
         watch.place(U[0])
         assert watch.is_empty()
         assert used(watch.cloud) == [0, 2048, 4096]
-        said = f"Instance {U[0]} "
+        said = f"Released claims of instance {U[0]} on h1: it "
         assert wait_until(lambda: any(each.startswith(said) for each in caplog.messages), PATIENCE)
 
 

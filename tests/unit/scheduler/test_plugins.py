@@ -10,10 +10,8 @@ import pytest
 from stevedore import ExtensionManager
 
 from scheduler import plugins
-from scheduler.drivers.caching import CachingScheduler
 from scheduler.drivers.chance import ChanceScheduler
-from scheduler.drivers.fake import FakeScheduler
-from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.drivers.filter_scheduler import CachingScheduler, FakeScheduler, FilterScheduler
 from scheduler.drivers.multi import MultiScheduler
 from scheduler.drivers.simple import SimpleScheduler
 from scheduler.filters import BaseHostFilter
@@ -311,7 +309,7 @@ def test_multi_is_made_of_the_configured_drivers():
 
 @pytest.mark.parametrize("name", ["multi", "nova.scheduler.multi.MultiScheduler"])
 def test_multi_cannot_be_part_of_itself(name):
-    with pytest.raises(PluginError, match="is made of other drivers itself") as caught:
+    with pytest.raises(PluginError, match="consists of other drivers itself") as caught:
         load_driver(with_driver("multi", default_scheduler_driver=name))
     assert "option [scheduler] default_scheduler_driver = " in str(caught.value)
 

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A first plug-in: it logs all that a filter can know and refuses nobody."""
+"""A first plug-in: it logs all that a filter can know and refuses no host."""
 
 import logging
 from dataclasses import fields
 
-from scheduler.decision.host_table import NUMBERS, OBJECTS
 from scheduler.filters import BaseHostFilter
+from scheduler.hosts.table import NUMBERS, OBJECTS
 
 LOG = logging.getLogger(__name__)
 HOST = sorted({*NUMBERS, *OBJECTS, "instances", "limits", "service"})

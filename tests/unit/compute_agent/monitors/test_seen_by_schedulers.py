@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from compute_agent.monitors.loading import load
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.monitors.monitor_loading import load
 from compute_agent.virt.driver import DriverUnavailable, NodeName
 from inventory import compute_nodes
-from scheduler.decision.host_table import HostTable
-from scheduler.host_view.rows import write_nodes
+from scheduler.host_cache.node_rows import write_nodes
+from scheduler.hosts.table import HostTable
 from scheduler.weighers.metrics import MetricsWeigher
 from tests.builders import a_request
 from tests.fixtures import agent

@@ -41,13 +41,13 @@ def a_mixed_cell(floating=2, pinned=2, **changes):
             a_cell(),
             a_guest_cell(),
             Ratios(math.nan, 1.0),
-            "needs 2 CPUs, and how far the 8 may be over-committed is not known",
+            "needs 2 CPUs, and the over-commit ratio of the 8 is not known",
         ),
         (
             a_cell(),
             a_guest_cell(),
             Ratios(1.0, math.nan),
-            "needs 2048 MB, and how far the 8192 may be over-committed is not known",
+            "needs 2048 MB, and the over-commit ratio of the 8192 is not known",
         ),
         (a_cell(pinned_cpus={0, 1}), a_pinned_cell(cpus=6), ORDINARY, None),
         (
@@ -64,12 +64,7 @@ def a_mixed_cell(floating=2, pinned=2, **changes):
         ),
         # What has a CPU of its own does not care how many guests share the others.
         (a_cell(cpu_usage=999), a_pinned_cell(), Ratios(math.nan, math.nan), None),
-        (
-            a_cell(mempages=[pages(4, 1572864)]),
-            a_guest_cell(memory=6144),
-            Ratios(4.0, 2.0),
-            None,
-        ),
+        (a_cell(mempages=[pages(4, 1572864)]), a_guest_cell(memory=6144), Ratios(4.0, 2.0), None),
         (
             a_cell(mempages=[pages(4, 1572864)]),
             a_guest_cell(memory=6145),

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.numa.cells import Ratios
-from inventory.numa.fit import GuestNeeds, HostRoom, fits, fitted, refusal
-from inventory.numa.usage import with_usage
-from scheduler.objects.network import NetworkMetadata
-from scheduler.objects.numa import InstanceNUMATopology
+from inventory.numa.cells import Ratios, with_usage
+from inventory.numa.fit import GuestRequest, HostResources, fits, fitted, refusal
+from inventory.objects.numa import InstanceNUMATopology
+from inventory.objects.pci_and_network import NetworkMetadata
 from tests.devices import a_pool, devices, wanted
 from tests.numa import (
     a_cell,
@@ -190,7 +189,7 @@ class TestNetworks:
 
 
 class TestThreads:
-    asked = GuestNeeds(None, threads=True)
+    asked = GuestRequest(None, threads=True)
 
     def test_hosts_without_threads_are_refused_even_without_cells(self):
         room = a_room(a_cell(0))
@@ -198,7 +197,7 @@ class TestThreads:
         assert refusal(room, self.asked) == (
             "needs cores with several threads, the host's have one each"
         )
-        assert fitted(room, GuestNeeds(needs(a_pinned_cell()).topology, threads=True)) is None
+        assert fitted(room, GuestRequest(needs(a_pinned_cell()).topology, threads=True)) is None
 
     def test_one_cell_with_threads_is_enough(self):
         room = a_room(a_cell(0), a_cell_with_threads(1))
@@ -208,12 +207,12 @@ class TestThreads:
 
     @pytest.mark.parametrize("topology", [None, a_room().topology.__class__()])
     def test_who_reports_no_cells_is_not_judged(self, topology):
-        assert fits(HostRoom(topology, NO_RATIOS), self.asked)
+        assert fits(HostResources(topology, NO_RATIOS), self.asked)
 
 
 @pytest.mark.parametrize("topology", [None, a_room().topology.__class__()])
 def test_a_host_without_cells(topology):
-    room = HostRoom(topology, NO_RATIOS)
+    room = HostResources(topology, NO_RATIOS)
     assert ids(room, needs(a_guest_cell())) is None
     assert refusal(room, needs(a_guest_cell())) == (
         "needs 1 NUMA cells, the host has reported none"
@@ -222,10 +221,10 @@ def test_a_host_without_cells(topology):
 
 @pytest.mark.parametrize("topology", [None, InstanceNUMATopology()])
 def test_a_guest_without_cells_fits_everywhere_and_takes_nothing(topology):
-    for room in (a_room(), HostRoom(None, NO_RATIOS)):
-        assert fits(room, GuestNeeds(topology))
-        assert refusal(room, GuestNeeds(topology)) is None
-        assert fitted(room, GuestNeeds(topology)) is None
+    for room in (a_room(), HostResources(None, NO_RATIOS)):
+        assert fits(room, GuestRequest(topology))
+        assert refusal(room, GuestRequest(topology)) is None
+        assert fitted(room, GuestRequest(topology)) is None
 
 
 def test_a_reason_tells_what_each_host_cell_lacks():
@@ -264,7 +263,7 @@ def test_guests_of_one_shape_fit_alike():
         needs(a_guest_cell(0), networks=NetworkMetadata({"p1"}), emulator="isolate"),
         needs(a_guest_cell(0, 3), networks=NetworkMetadata({"p1"})),
         needs(a_guest_cell(0, pagesize=-1), networks=NetworkMetadata({"p1"})),
-        GuestNeeds(one.topology, networks=one.networks, threads=True),
+        GuestRequest(one.topology, networks=one.networks, threads=True),
     ):
         assert different.shape() != one.shape()
 
@@ -275,10 +274,7 @@ def model_finds(room, guest):
     def pair(cell, each, index):
         memory = each.memory * 1024
         sizes = {every.size_kb: every for every in cell.mempages}
-        cpu_limit, ram_limit = (
-            len(cell.cpuset) * room.ratios.cpu,
-            cell.memory * room.ratios.ram,
-        )
+        cpu_limit, ram_limit = (len(cell.cpuset) * room.ratios.cpu, cell.memory * room.ratios.ram)
         pinned = each.cpu_policy == "dedicated"
         if pinned:
             extra = 1 if index == 0 and guest.emulator_threads == "isolate" else 0
@@ -291,11 +287,9 @@ def model_finds(room, guest):
                 and cell.memory_usage + each.memory <= ram_limit
             )
         if each.pagesize:
-            allowed = {
-                -1: sorted(sizes)[:1],
-                -2: sorted(sizes)[1:],
-                -3: sorted(sizes),
-            }.get(each.pagesize, [each.pagesize])
+            allowed = {-1: sorted(sizes)[:1], -2: sorted(sizes)[1:], -3: sorted(sizes)}.get(
+                each.pagesize, [each.pagesize]
+            )
             room_in = [
                 size
                 for size in allowed
@@ -325,7 +319,7 @@ def model_finds(room, guest):
         if not guest.devices:
             return True
         pools = room.pools
-        return pools is not None and pools.take(guest.devices, cells, room.cells) is not None
+        return pools is not None and pools.consume(guest.devices, cells, room.cells) is not None
 
     return any(
         all(pair(*both, index) for index, both in enumerate(zip(cells, guest.cells, strict=True)))
@@ -378,7 +372,7 @@ def test_a_second_guest_never_gets_a_pinned_cpu_of_the_first(room, one, other):
     first = fitted(room, one)
     if first is None:
         return
-    used = HostRoom(with_usage(room.topology, first), room.ratios, room.pools)
+    used = HostResources(with_usage(room.topology, first), room.ratios, room.pools)
     second = fitted(used, other)
     if second is not None:
         reserved = {cpu for cell in first.cells for cpu in cell.cpuset_reserved or ()}

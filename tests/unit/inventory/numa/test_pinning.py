@@ -169,12 +169,7 @@ def test_without_a_thread_policy_only_the_number_of_free_cpus_counts(cell, cpus,
     assert (lack is None) == (cpus + reserved <= len(cell.pcpuset - cell.pinned_cpus))
 
 
-@given(
-    st.sets(CPUS),
-    st.integers(1, 8),
-    st.sampled_from(["require", "isolate"]),
-    st.integers(0, 1),
-)
+@given(st.sets(CPUS), st.integers(1, 8), st.sampled_from(["require", "isolate"]), st.integers(0, 1))
 def test_the_strict_thread_policies_on_pairs_of_threads(used, cpus, policy, reserved):
     cell = a_cell_with_threads(pinned_cpus=used)
     guest = a_pinned_cell(cpus=cpus, cpu_thread_policy=policy)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A database on SQLite, and the operator's command that works on it in this process."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,18 +12,11 @@ from tests.databases import migrated, open_at
 from tests.fixtures.command import Command
 
 
-@pytest.fixture(scope="session")
-def empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with all tables and no rows, to be copied: to make them takes longer."""
-    directory = tmp_path_factory.mktemp("tables")
-    migrated(directory).close()
-    return directory / "inventory.sqlite"
-
-
 @pytest.fixture
-def url(empty_tables: Path, tmp_path: Path) -> str:
+def url(tmp_path: Path) -> str:
     """The URL of a database with empty tables."""
-    return f"sqlite:///{shutil.copy(empty_tables, tmp_path)}"
+    migrated(tmp_path).close()
+    return f"sqlite:///{tmp_path}/inventory.sqlite"
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def zones(database, command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "output"),
     [
         (["create", "North"], 1, "there is an aggregate 'North' already; see 'aggregate list'"),
         (["create", "x", "--zone=a", "--property=availability_zone=b"], 1, "'b' and 'a'"),
@@ -61,9 +61,13 @@ def zones(database, command):
         (["create", "x", "--property=ssd"], 2, "'ssd' is not of the form KEY=VALUE"),
         (["create"], 2, "the following arguments are required: name"),
         (["show", "x"], 1, "there is no aggregate 'x'; see 'aggregate list'"),
-        (["set", "north"], 2, "give what to set: --name, --zone, --property or"),
+        (["set", "north"], 2, "nothing to set: give --name, --zone, --property or"),
         (["set", "north", "--property=cpu_allocation_ratio=-1"], 1, "'-1' is less than 0: no"),
-        (["set", "north", "--property=a=1", "--property= a=2"], 1, "a: is said to be '1' and '2'"),
+        (
+            ["set", "north", "--property=a=1", "--property= a=2"],
+            1,
+            "a: has two values, '1' and '2'",
+        ),
         (["set", "north", "--property= max_io_ops_per_host =4.5"], 1, "not a whole number"),
         (["unset", "north"], 2, "the following arguments are required: --property"),
         (["unset", "north", "--property=x"], 1, "has no property 'x'; it has availability_zone"),
@@ -74,10 +78,10 @@ def zones(database, command):
         (["delete", "south", "north"], 1, "aggregate north is not empty: remove its hosts"),
     ],
 )
-def test_wrong_orders_are_told_in_a_line(database, command, zones, arguments, status, told):
+def test_wrong_changes_are_refused_in_a_line(database, command, zones, arguments, status, output):
     before = database.read(aggregates.everything)
     refused = command.refused("aggregate", *arguments, status=status)
-    assert told in refused
+    assert output in refused
     assert status == 2 or "\n" not in refused
     assert database.read(aggregates.everything) == before
 
@@ -86,10 +90,10 @@ def test_people_see_the_first_few_hosts_and_programs_all(database, command):
     hosts = [f"h{number}" for number in range(2000)]
     database.write(lambda c: aggregates.create(c, "large", hosts, {"ssd": "true", "gpu": "no"}))
     for arguments in (("list", "--long"), ("show", "large")):
-        told = command.run("aggregate", *arguments).stdout
-        assert "h0, h1, h10 and 1997 more" in told
-        assert "gpu=no, ssd=true" in told
-        assert max(map(len, told.splitlines())) < 130
+        output = command.run("aggregate", *arguments).stdout
+        assert "h0, h1, h10 and 1997 more" in output
+        assert "gpu=no, ssd=true" in output
+        assert max(map(len, output.splitlines())) < 130
     assert command.json("aggregate", "show", "large")["hosts"] == sorted(hosts)
     (row,) = command.json("aggregate", "list")
     assert (row["Hosts"], row["Properties"]) == (sorted(hosts), {"gpu": "no", "ssd": "true"})

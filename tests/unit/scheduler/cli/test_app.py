@@ -18,19 +18,19 @@ NAMES = sorted(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_command_and_all_its_arguments_have_help(command, name):
-    status, told, _ = command.run(*name.split(), "--help")
+    status, output, _ = command.run(*name.split(), "--help")
     assert status == 0
-    head, _, rest = told.partition("\n\n")
+    head, _, rest = output.partition("\n\n")
     assert head.startswith(f"usage: berthmaster {name} ")
     about, _, arguments = rest.partition("\n\n")
     assert about.strip()
     assert arguments
 
 
-def test_commands_that_there_are_none_of(command):
-    status, told, _ = command.run("aggregate", "explode")
+def test_an_unknown_command(command):
+    status, output, _ = command.run("aggregate", "explode")
     assert status == 2
-    assert "is not a berthmaster command" in told
+    assert "is not a berthmaster command" in output
 
 
 def test_a_configuration_that_is_not_there(command):
@@ -56,7 +56,7 @@ def test_a_database_that_is_gone_is_named_in_one_line_without_its_password(comma
     assert "\n" not in refused
 
 
-def test_a_url_that_is_none_is_not_shown(command):
+def test_a_wrong_url_is_not_shown(command):
     command.config.write_text("[database]\nconnection = mysql+pymysql://me:p@host:secret/bm\n")
     refused = command.refused("host", "list")
     assert refused.endswith("[database] connection cannot be read as a URL")
@@ -72,7 +72,7 @@ def test_a_url_that_is_none_is_not_shown(command):
         ("explain", "--limit"),
     ],
 )
-def test_what_is_no_number_is_told_in_plain_words(command, name, option, text):
+def test_a_wrong_number_is_refused_in_plain_words(command, name, option, text):
     refused = command.refused(name, f"{option}={text}", status=2)
     assert f"argument {option}: {text!r} is not a whole number from 1 to 2147483647" in refused
 
@@ -86,13 +86,13 @@ def test_what_cannot_be_asked_for(command):
     )
     assert "--disk-gb: '-1' is not a whole number from 0 to" in refused("--disk-gb=-1")
     assert "--timeout: 'x' is not a number of seconds above 0" in refused("--timeout=x")
-    assert "--dry-run knows the formats table and json, not yaml" in refused(
+    assert "--dry-run has the formats table and json, not yaml" in refused(
         "--dry-run", "-f", "yaml"
     )
 
 
 @pytest.mark.parametrize(
-    ("lines", "status", "told", "complaint"),
+    ("lines", "status", "output", "complaint"),
     [
         ("service list -f csv\n", 0, '"ID","Binary","Host"', ""),
         ("host show nowhere\ndb version\nexit\n", 0, "0006", "no compute node of a host"),
@@ -101,7 +101,7 @@ def test_what_cannot_be_asked_for(command):
         ("", 0, "", ""),
     ],
 )
-def test_without_a_command_it_reads_commands(command, lines, status, told, complaint):
+def test_without_a_command_it_reads_commands(command, lines, status, output, complaint):
     program = Path(sys.executable).parent / "berthmaster"
     done = subprocess.run(
         [program, "--config-file", command.config],
@@ -112,7 +112,7 @@ def test_without_a_command_it_reads_commands(command, lines, status, told, compl
         check=False,
     )
     assert done.returncode == status, done
-    assert told in done.stdout
+    assert output in done.stdout
     assert complaint in done.stderr
     assert "is not a berthmaster command" not in done.stdout
     assert bool(done.stderr) == bool(complaint)
@@ -120,7 +120,7 @@ def test_without_a_command_it_reads_commands(command, lines, status, told, compl
 
 @pytest.mark.parametrize("names", [["Nope"], ["Host", "Nope"]])
 @pytest.mark.parametrize("name", ["service list", "host list"])
-def test_a_column_that_there_is_none_of_is_refused_with_those_that_there_are(command, name, names):
+def test_an_unknown_column_is_refused_with_the_known_ones(command, name, names):
     refused = command.refused(*name.split(), *(f"-c={each}" for each in names))
     assert refused.startswith("there is no column 'Nope' to show; the columns are ")
     assert "Host, " in refused

@@ -5,7 +5,7 @@
 import pytest
 
 from inventory import aggregates, server_groups
-from scheduler.objects.documents import numa_topology_to_json, pci_pools_to_json
+from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
 from tests.databases import a_node, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -89,11 +89,11 @@ def test_people_get_a_table(command):
     assert lines[:7] == [
         "2,4096,20: 15 instances on 2 of 2 hosts",
         "Hosts by the filter that refuses one more: RamFilter 2",
-        "Left out, as the request does not ask for them: 2 hosts",
-        "Most: 16 vCPUs, 16,4096,20 on rich",
-        "Most: 52768 MB of memory, 2,52768,20 on rich",
-        "Most: 1000 GB of disk, 2,4096,1000 on rich",
-        "Most: 8 of them as one, 16,32768,160 on rich",
+        "Hosts that the request excludes: 2",
+        "Most vCPUs: 16, as 16,4096,20 on rich",
+        "Most MB of memory: 52768, as 2,52768,20 on rich",
+        "Most GB of disk: 1000, as 2,4096,1000 on rich",
+        "Most times the flavor: 8, as 16,32768,160 on rich",
     ]
     assert any(line.startswith("| rich | rich |        12 | RamFilter  |") for line in lines)
     assert lines[-1] == "... and 1 more; see --limit"
@@ -129,34 +129,34 @@ def test_several_flavors_are_counted_each_by_itself_or_in_turns(command):
     assert [each["more"] for each in together["flavors"]] == [False, False]
 
 
-def test_a_bound_is_told(command):
+def test_a_bound_is_shown(command):
     (found,) = command.json("capacity", SMALL, "--max=2")["flavors"]
     assert (found["total"], found["more"]) == (2, True)
-    assert "There may be room for more" in command.run("capacity", SMALL, "--max=2").stdout
+    assert "More may fit" in command.run("capacity", SMALL, "--max=2").stdout
 
 
-def test_what_has_no_bound_or_no_room_is_told(command):
+def test_what_has_no_bound_or_no_room_is_shown(command):
     done = command.run("capacity", "--flavor=1,512,0", "--largest", "--extra-spec=hw:numa_nodes=1")
-    assert "Most: 8 vCPUs, 8,512,0 on rich" in done.stdout
-    assert "Most: 8192 MB of memory, 1,8192,0 on rich" in done.stdout
+    assert "Most vCPUs: 8, as 8,512,0 on rich" in done.stdout
+    assert "Most MB of memory: 8192, as 1,8192,0 on rich" in done.stdout
     done = command.run("capacity", "--flavor=99,1,1", "--largest")
     assert "99,1,1: 0 instances on 0 of 4 hosts" in done.stdout
-    assert "Most: 16 vCPUs, 16,1,1 on plain" in done.stdout
-    assert "No host for the least MB of memory" in done.stdout
-    assert "No host for a single one" in done.stdout
+    assert "Most vCPUs: 16, as 16,1,1 on plain" in done.stdout
+    assert "Most MB of memory: no host even for the least" in done.stdout
+    assert "Most times the flavor: no host even for the least" in done.stdout
 
 
-def test_what_no_filter_bounds_is_told(command, url, tmp_path):
+def test_what_no_filter_bounds_is_shown(command, url, tmp_path):
     unbounded = a_command(url, tmp_path, "ComputeFilter, RamFilter", bounded="")
     done = unbounded.run("capacity", SMALL, "--largest")
     assert "Most vCPUs: no filter bounds it" in done.stdout
-    assert "Most: 65536 MB of memory, 2,65536,20 on plain" in done.stdout
+    assert "Most MB of memory: 65536, as 2,65536,20 on plain" in done.stdout
 
 
 @pytest.mark.parametrize(
     "asked", ["--extra-spec=resources:VGPU=1", "--image-property=trait:CUSTOM_GOLD=required"]
 )
-def test_what_only_placement_can_judge_is_told(command, asked):
+def test_what_only_placement_can_judge_is_shown(command, asked):
     done = command.run("capacity", SMALL, asked, "--largest")
     assert "2,4096,20: 0 instances on 0 of 4 hosts" in done.stdout
     assert "PlacementOnly" in done.stdout
@@ -168,7 +168,7 @@ def test_filters_that_are_implied_count(command, url, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "output"),
     [
         (["--flavor=1,2"], 2, "'1,2' is not of the form [NAME=]VCPUS,RAM_MB,DISK_GB"),
         (["--flavor=1,2,-3"], 2, "'1,2,-3': a size is below 0 or above 2147483647"),
@@ -177,7 +177,7 @@ def test_filters_that_are_implied_count(command, url, tmp_path):
             1,
             "image property.hw_cpu_cores: 'many' is not a whole number",
         ),
-        (["--flavor=0,0,0"], 2, "--flavor: '0,0,0' takes nothing of a host"),
+        (["--flavor=0,0,0"], 2, "--flavor: '0,0,0' uses nothing of a host"),
         ([SMALL, "--max=0"], 2, "argument --max: '0' is not a whole number"),
         ([SMALL, "--limit=x"], 2, "argument --limit: 'x' is not a whole number"),
         ([SMALL, "--pci-device=8086"], 2, "'8086' is not of the form VENDOR:PRODUCT[:COUNT]"),
@@ -194,25 +194,25 @@ def test_filters_that_are_implied_count(command, url, tmp_path):
             2,
             "--group-policy: is for a new group; the hint names one that exists",
         ),
-        ([SMALL, "--extra-spec=hw:numa_nodes=3"], 1, "cannot be shared out among 3"),
+        ([SMALL, "--extra-spec=hw:numa_nodes=3"], 1, "cannot be divided evenly by 3"),
     ],
 )
-def test_mistakes_are_told_in_a_line(command, arguments, status, told):
-    assert told in command.refused("capacity", *arguments, status=status)
+def test_mistakes_are_reported_in_a_line(command, arguments, status, output):
+    assert output in command.refused("capacity", *arguments, status=status)
 
 
-def test_cells_that_no_filter_looks_at_are_told(command, url, tmp_path):
-    told = "NUMA cells are asked for, and not counted: NUMATopologyFilter is not among"
+def test_cells_that_no_filter_looks_at_are_shown(command, url, tmp_path):
+    output = "the NUMA cells of the request are not counted: NUMATopologyFilter is not among"
     cells = [SMALL, "--extra-spec=hw:numa_nodes=2"]
-    assert told not in command.run("capacity", *cells).stdout
+    assert output not in command.run("capacity", *cells).stdout
     other = a_command(url, tmp_path, "ComputeFilter, RamFilter")
-    assert f"Warning: {told}" in other.run("capacity", *cells).stdout
+    assert f"Warning: {output}" in other.run("capacity", *cells).stdout
     assert other.json("capacity", SMALL)["warnings"] == []
 
 
 def test_without_any_hosts_there_is_nothing_to_count(url, tmp_path):
-    told = a_command(url, tmp_path, "RamFilter").refused("capacity", SMALL)
-    assert told.startswith("no host has reported yet: start berthmaster-agent on hosts")
+    output = a_command(url, tmp_path, "RamFilter").refused("capacity", SMALL)
+    assert output.startswith("no host has reported yet: start berthmaster-agent on the hosts")
 
 
 def test_what_no_filter_bounds_has_no_number(url, tmp_path, command):

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from inventory import decisions as kept_decisions
-from inventory.decision_tables import decision_inputs, decisions
-from scheduler.cli import kept
-from scheduler.keeping import files
+from inventory import decisions as saved_decisions
+from inventory.tables import decision_inputs, decisions
+from scheduler.cli import decision
+from scheduler.history.saved_decision import read_file
 from tests.databases import a_node, a_uuid, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """What is not there will not come."""
-    monkeypatch.setattr(kept, "PATIENCE", 0.0)
+    """Do not wait for decisions."""
+    monkeypatch.setattr(decision, "WRITE_TIMEOUT", 0.0)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def decided(database, command):
         scheduler.ask("one", project_id="p1", alternates=True)
         scheduler.ask("big", project_id="p1", memory_mb=10**6)
         scheduler.ask("web", 3, project_id="p2")
-    rows = database.read(kept_decisions.listed)
+    rows = database.read(saved_decisions.listed)
     for age, row in enumerate(rows):
         moment = row.decided_at - timedelta(days=age)
         update = sa.update(decisions).where(decisions.c.id == row.id).values(decided_at=moment)
@@ -57,11 +57,11 @@ def test_some_are_listed(command, decided):
     assert listed(command, "--outcome=refused") == ["big"]
     assert listed(command, "--project=p1") == ["big", "one"]
     assert listed(command, f"--since={since.isoformat()}") == ["web", "big"]
-    # The same moment, told elsewhere.
+    # The same time, in another zone.
     assert listed(command, "--since=25h") == ["web", "big"]
     assert listed(command, "--since=3d") == ["web", "big", "one"]
-    told = (since + timedelta(hours=5)).isoformat()
-    assert listed(command, f"--since={told}+05:00") == ["web", "big"]
+    output = (since + timedelta(hours=5)).isoformat()
+    assert listed(command, f"--since={output}+05:00") == ["web", "big"]
     assert listed(command, "--request=req-web") == ["web"]
     assert listed(command, f"--request={uuids_of('web', 3)[2]}") == ["web"]
     assert listed(command, "--request=req-web", "--outcome=refused") == []
@@ -70,10 +70,10 @@ def test_some_are_listed(command, decided):
 
 
 @pytest.mark.parametrize("wrong", ["noon", "1", "1x", "h", "999999w", "2026-13-01"])
-def test_a_moment_is_refused_with_the_forms_that_there_are(command, wrong):
+def test_a_wrong_time_is_refused_with_the_known_forms(command, wrong):
     refused = command.refused("decision", "list", f"--since={wrong}", status=2)
     assert (
-        f"argument --since: '{wrong}' is neither a time ago, such as 30m, 1h or 2d, nor a moment,"
+        f"argument --since: '{wrong}' is neither an age, such as 30m, 1h or 2d, nor a time,"
         " such as 2026-11-22 or 2026-11-22T03:40"
     ) in refused
 
@@ -87,13 +87,13 @@ def test_a_number_that_is_not_there_is_not_waited_for(command, monkeypatch):
     def waited(_seconds):
         raise AssertionError("waits")
 
-    monkeypatch.setattr(kept, "PATIENCE", 3600.0)
-    monkeypatch.setattr(kept, "sleep", waited)
+    monkeypatch.setattr(decision, "WRITE_TIMEOUT", 3600.0)
+    monkeypatch.setattr(decision, "sleep", waited)
     for arguments in (["decision", "show"], ["explain"]):
-        assert "no decision is kept for '12'" in command.refused(*arguments, "12")
+        assert "no decision is saved for '12'" in command.refused(*arguments, "12")
 
 
-def test_a_decision_is_shown_as_it_was_kept(command, decided):
+def test_a_decision_is_shown_as_it_was_saved(command, decided):
     document = command.json("decision", "show", a_uuid("web 1"))
     assert document["request_id"] == "req-web"
     assert document["record"]["request"]["instance_uuids"] == uuids_of("web", 3)
@@ -113,7 +113,7 @@ def test_a_decision_is_saved_for_its_owner(command, decided, tmp_path):
     done = command.run("decision", "save", "req-web", str(path))
     assert done.stdout == f"Saved decision {decided['web'].id} to {path}\n"
     assert path.stat().st_mode & 0o777 == 0o600
-    assert files.read(path).number == decided["web"].id
+    assert read_file(path).number == decided["web"].id
     before = path.read_bytes()
     assert command.refused("decision", "save", "req-one", str(path)) == (
         f"{path} exists already: choose another name"
@@ -137,20 +137,20 @@ def test_without_its_hosts_a_decision_is_shown_and_not_saved(command, database, 
     assert "Outcome: placed on" in command.run("decision", "show", "req-web").stdout
     path = tmp_path / "web.json"
     assert command.refused("decision", "save", "req-web", str(path)) == (
-        "the decision cannot be saved: the hosts that it was made on are lost: frame"
-        f" {decided['web'].frame} of the film is missing"
+        "the decision cannot be saved: the hosts that it was made on are lost: snapshot"
+        f" {decided['web'].frame} of the log is missing"
     )
     assert not path.exists()
 
 
-def test_what_is_written_in_a_moment_is_waited_for(command, database, decided, monkeypatch):
+def test_a_decision_that_is_not_written_yet_is_waited_for(command, database, decided, monkeypatch):
     """The scheduler has answered, and writes down what it has decided a second later."""
-    monkeypatch.setattr(kept, "PATIENCE", 0.4)
+    monkeypatch.setattr(decision, "WRITE_TIMEOUT", 0.4)
     rows = database.read(lambda c: c.execute(sa.select(decision_inputs)).mappings().all())
     database.write(lambda c: c.execute(sa.delete(decision_inputs)))
 
     def written(_seconds):
         database.write(lambda c: c.execute(sa.insert(decision_inputs), [dict(row) for row in rows]))
 
-    monkeypatch.setattr(kept, "sleep", written)
+    monkeypatch.setattr(decision, "sleep", written)
     assert "goes to" in command.run("explain", a_uuid("web 2")).stdout

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates, instances, server_groups
+from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
 from inventory.tables import allocations
-from scheduler.objects.documents import guest_topology_to_json, pci_pools_to_json
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -96,7 +96,7 @@ def test_people_get_a_table(command, cloud):
     assert done.status == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "old: 2 instances, 1 of them cannot go"
-    assert lines[1].startswith("Nothing is known of the extra specs of flavors")
+    assert lines[1].startswith("Extra specs of flavors, scheduler hints")
     (row,) = (line for line in lines if line.startswith("| small    | old"))
     assert "| does not fit | vCPUs, memory, disk only " in row
     assert "small: hosts by the first filter that refuses it: RamFilter 2" in lines
@@ -131,7 +131,7 @@ def test_server_groups_are_respected(command, cloud):
     assert moves(command, "old", status=1)["a"]["to"] is None
 
 
-def test_members_that_belong_together_are_told_apart(command, cloud):
+def test_members_that_belong_together_are_marked(command, cloud):
     cloud.write(lambda c: server_groups.create(c, "web", "affinity", {}, ["small", "large"]))
     put(cloud, "old", an_instance("small", memory_mb=10), an_instance("large", memory_mb=20))
     found = moves(command, "old", status=1)
@@ -164,7 +164,7 @@ def test_an_instance_that_is_elsewhere_already_needs_no_place(command, cloud):
     put(cloud, "full", an_instance("small"))
     found = moves(command, "old")["small"]
     assert (found["to"], found["status"]) == ("full", "fits")
-    assert found["notes"] == ["is there, or on its way there, already"]
+    assert found["notes"] == ["already on this host, or claimed for it"]
 
 
 @pytest.fixture
@@ -251,9 +251,9 @@ def test_instances_stay_in_their_zone_if_they_have_to(command, cloud):
     assert found["decided_by"] == ["vCPUs", "memory", "disk", "zone"]
 
 
-def test_mistakes_are_told_in_a_line(command, cloud):
-    told = command.refused("drain-check", "old", "rommy")
-    assert told == "no host 'rommy' has reported; did you mean roomy?"
+def test_mistakes_are_reported_in_a_line(command, cloud):
+    output = command.refused("drain-check", "old", "rommy")
+    assert output == "no host 'rommy' has reported; did you mean roomy?"
     assert "no host 'x' has reported; see 'host list'" in command.refused("drain-check", "x")
 
 

@@ -68,7 +68,7 @@ def test_uuids_are_for_programs(command, hosts):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "output"),
     [
         (["host", "list", "--zone=noa"], "there is no availability zone 'noa'; did you mean nova?"),
         (["host", "list", "--zone=x"], "no availability zone 'x'; see 'availability zone list'"),
@@ -84,9 +84,9 @@ def test_uuids_are_for_programs(command, hosts):
         (["aggregate", "show", "rak"], "there is no aggregate 'rak'; did you mean rack?"),
     ],
 )
-def test_names_that_there_is_nothing_of_are_refused(database, command, hosts, arguments, told):
+def test_names_that_there_is_nothing_of_are_refused(database, command, hosts, arguments, output):
     database.write(lambda c: aggregates.create(c, "rack", [], {"availability_zone": "north"}))
-    assert told in command.refused(*arguments)
+    assert output in command.refused(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from scheduler.keeping import files
+from scheduler.history.saved_decision import read_file, write_file
 from tests.databases import a_node, a_uuid, save, serve
 from tests.fixtures.command import Command
 from tests.fixtures.keeping import KeepingScheduler, configured
@@ -60,7 +61,7 @@ def test_a_decision_is_made_again(replay, saved):
     assert done.stdout.splitlines() == [
         f"{saved[0]}: the same decision with the settings of that time, to the last bit",
         f"{saved[1]}: the same decision with the settings of that time, to the last bit",
-        "2 decisions: 2 the same, 0 others, 0 without a host",
+        "2 decisions: 2 the same, 0 different, 0 without a host",
     ]
 
 
@@ -69,13 +70,13 @@ def test_other_settings_choose_other_hosts(replay, saved, settings, way):
     done = replay(*saved, *way.format(settings(LEAST)).split())
     assert (done.status, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == f"{saved[0]}: 1 of 1 instances elsewhere with the settings given"
+    assert lines[0] == f"{saved[0]}: 1 of 1 instances on other hosts with the given settings"
     row = [cell.strip() for cell in lines[5].split("|")[1:-1]]
     assert row[:3] == [a_uuid("one 0"), "h2", "h1"]
     assert row[3].startswith("h2 is number 3 of 3 hosts, with weight ")
     assert lines[-2:] == [
-        f"{saved[1]}: the same decision with the settings given, to the last bit",
-        "2 decisions: 1 the same, 1 others, 0 without a host",
+        f"{saved[1]}: the same decision with the given settings, to the last bit",
+        "2 decisions: 1 the same, 1 different, 0 without a host",
     ]
 
 
@@ -94,15 +95,15 @@ def test_settings_may_be_in_a_directory(replay, saved, tmp_path):
     directory.mkdir()
     (directory / "weights.conf").write_text(LEAST)
     done = replay(saved[0], f"--config-dir={directory}")
-    assert "1 of 1 instances elsewhere" in done.stdout
+    assert "1 of 1 instances on other hosts" in done.stdout
 
 
 def test_other_filters_may_leave_no_host_or_the_same(replay, saved, settings):
     other = settings("[filter_scheduler]\nenabled_filters = ServerGroupAffinityFilter, RamFilter\n")
     done = replay(*saved, "--config-file", other)
-    assert f"{saved[0]}: the same hosts with the settings given, but other weights" in done.stdout
+    assert f"{saved[0]}: the same hosts with the given settings, but other weights" in done.stdout
     steps = "ServerGroupAffinityFilter 3->3, RamFilter 3->0"
-    assert f"{saved[1]}: no host with the settings given either, for another reason" in done.stdout
+    assert f"{saved[1]}: no host with the given settings either, for another reason" in done.stdout
     assert steps in done.stdout
     other = settings(
         "[filter_scheduler]\nenabled_filters = IsolatedHostsFilter\n"
@@ -116,13 +117,13 @@ def test_other_filters_may_leave_no_host_or_the_same(replay, saved, settings):
 
 
 def test_what_cannot_be_decided_with(replay, saved, settings, tmp_path):
-    for text, told in (
+    for text, output in (
         ("[filter_scheduler]\nenabled_filters = TheirFilter\n", "'TheirFilter'"),
         ("[filter_scheduler]\nram_weight_multiplier = much\n", "ram_weight_multiplier"),
     ):
         done = replay(saved[0], "--config-file", settings(text))
         assert (done.status, done.stdout) == (1, "")
-        assert told in done.stderr
+        assert output in done.stderr
         assert "other.conf" in done.stderr
         assert done.stderr.count("\n") == 1
     done = replay(saved[0], "--config-file", str(tmp_path / "none.conf"))
@@ -134,7 +135,7 @@ def test_files_that_hold_no_decision(replay, saved, tmp_path):
     broken = tmp_path / "broken.json"
     with open(saved[0]) as file:
         broken.write_text(file.read()[:5000])
-    for path, told in (
+    for path, output in (
         (broken, f"{broken}: it is cut off or damaged"),
         (
             tmp_path / "none.json",
@@ -144,14 +145,14 @@ def test_files_that_hold_no_decision(replay, saved, tmp_path):
     ):
         done = replay(saved[0], str(path))
         assert (done.status, done.stdout) == (1, "")
-        assert done.stderr.startswith(told)
+        assert done.stderr.startswith(output)
         assert done.stderr.count("\n") == 1
 
 
 def test_a_plug_in_that_is_not_installed_here(replay, saved):
-    kept = files.read(saved[0])
+    kept = read_file(Path(saved[0]))
     kept.record.settings["filter_scheduler"] = {"enabled_filters": ["TheirFilter"]}
-    files.write(saved[0], kept)
+    write_file(Path(saved[0]), kept)
     done = replay(saved[0])
     assert done.status == 1
     assert done.stderr.startswith(
@@ -161,8 +162,8 @@ def test_a_plug_in_that_is_not_installed_here(replay, saved):
 
 
 def test_another_release_may_have_decided_otherwise(replay, saved):
-    kept = files.read(saved[0])
+    kept = read_file(Path(saved[0]))
     settings = {"filter_scheduler": {"ram_weight_multiplier": -10.0}}
     record = replace(kept.record, release="0.1", settings=settings)
-    files.write(saved[0], replace(kept, record=record))
+    write_file(Path(saved[0]), replace(kept, record=record))
     assert "  It was made by release 0.1; this is " in replay(saved[0]).stdout

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from scheduler.cli import select
-from scheduler.rpc.failures import NoValidHost
+from scheduler.wire.errors import NoValidHost
 
 TOLD = "No valid host was found. Too few."
 
@@ -51,5 +51,5 @@ def test_there_is_nothing_to_explain_where_nothing_is_kept(command, full):
 
 def test_cells_that_are_not_understood_are_refused_before_anybody_is_asked(command, full):
     refused = command.refused("select", "--extra-spec=hw:cpu_policy=mixed")
-    assert refused == "hw:cpu_policy: 'mixed' is none of shared, dedicated"
+    assert refused == "hw:cpu_policy: 'mixed' is not one of shared, dedicated"
     assert full.asked == []

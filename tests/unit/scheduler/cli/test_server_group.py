@@ -42,7 +42,7 @@ def test_a_group_from_its_beginning_to_its_end(command, guests):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "output"),
     [
         (["create", "WEB"], 1, "there is a server group 'WEB' already"),
         (["create", "x", "--policy=legacy"], 2, "invalid choice: 'legacy'"),
@@ -59,11 +59,11 @@ def test_a_group_from_its_beginning_to_its_end(command, guests):
         (["delete", "web"], 1, "server group web has 1 members, on h1"),
     ],
 )
-def test_wrong_orders_are_told_in_a_line(command, guests, arguments, status, told):
+def test_wrong_changes_are_refused_in_a_line(command, guests, arguments, status, output):
     command.json(*GROUP, "create", "web", "--policy=anti-affinity")
     before = command.json(*GROUP, "add", "instance", "web", "u1")
     refused = command.refused(*GROUP, *arguments, status=status)
-    assert told in refused
+    assert output in refused
     assert status == 2 or "\n" not in refused
     assert command.json(*GROUP, "show", "web") == before
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of how many alternates are held, so that nobody lacks the room."""
+"""Tests of how many alternates are held, so that no other build lacks the room."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def alternates(free_mb, count=1, held=0, plan=PLAN, hosts=None, holds=True, **ch
         a_host(f"h{number}", free_ram_mb=mb, total_usable_ram_mb=2**20, **facts)
         for number, mb in enumerate(free_mb)
     ]
-    # On a host that is full: what is held there is nobody's alternate here.
+    # On a host that is full: what is held there is no alternate of this request.
     full = {"free_ram_mb": 0, "total_usable_ram_mb": 2**20, "held_alternates": 99}
     found.append(a_host("full", **full, **facts))
     found[-2].held_alternates = held

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.picker import best_first, pick
+from scheduler.decision.picker import Choice, best_first
 
 TOTALS = st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 1.0, 3.0]), min_size=1, max_size=30)
 
@@ -18,7 +18,7 @@ TOTALS = st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 1.0, 3.0]), min_size=1,
 def choices(totals, subset_size, shuffle):
     """Return how often each position is chosen for 300 seeds."""
     return Counter(
-        pick(np.array(totals), subset_size, shuffle, Random(seed)) for seed in range(300)
+        Choice(Random(seed), subset_size, shuffle).among(np.array(totals)) for seed in range(300)
     )
 
 
@@ -70,25 +70,21 @@ def test_a_subset_larger_than_the_table_is_the_table():
 @given(TOTALS, st.integers(1, 12), st.booleans(), st.integers())
 def test_same_seed_same_choice(totals, subset_size, shuffle, seed):
     totals = np.array(totals)
-    first = pick(totals, subset_size, shuffle, Random(seed))
-    assert pick(totals, subset_size, shuffle, Random(seed)) == first
+    first = Choice(Random(seed), subset_size, shuffle).among(totals)
+    assert Choice(Random(seed), subset_size, shuffle).among(totals) == first
 
 
 @given(TOTALS, st.integers(1, 12), st.booleans(), st.integers())
 def test_the_choice_is_among_the_best(totals, subset_size, shuffle, seed):
-    position = pick(np.array(totals), subset_size, shuffle, Random(seed))
+    position = Choice(Random(seed), subset_size, shuffle).among(np.array(totals))
     better = sum(1 for total in totals if total > totals[position])
     assert better < subset_size
 
 
 def draws(totals, choices, **settings):
     """Return the positions that are drawn in many draws."""
-    settings = {"subset_size": 1, "shuffle": False} | settings
     weights = np.array(totals, np.float64)
-    return {
-        pick(weights, settings["subset_size"], settings["shuffle"], Random(seed), choices)
-        for seed in range(200)
-    }
+    return {Choice(Random(seed), choices=choices, **settings).among(weights) for seed in range(200)}
 
 
 def test_more_choices_are_only_among_those_that_are_nearly_as_good():

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.outcome import Refusal, Shortage, Step
 from scheduler.decision.pipeline import NOT_ENOUGH, Plan, Request, decide
+from scheduler.decision.types import PlacementFailure, Refusal, Step
+from scheduler.filters import BaseHostFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.retry import RetryFilter
@@ -34,7 +35,7 @@ def test_the_chain_stops_at_the_filter_that_leaves_no_host():
         hosts_with("uuid", dict.fromkeys(["h1", "h2", "h3"])), Request(a_request(), ["u"]), plan
     )
     assert decision.placements == ()
-    assert decision.shortage == Shortage(
+    assert decision.shortage == PlacementFailure(
         0, "u", (Step("Drop", 3, 3), Step("Drop", 3, 2), Step("Drop", 2, 0)), NOT_ENOUGH
     )
     assert never.asked == []
@@ -42,8 +43,8 @@ def test_the_chain_stops_at_the_filter_that_leaves_no_host():
 
 def test_without_hosts_the_first_filter_is_blamed():
     decision = decide(a_table(), Request(a_request(), ["u"]), Plan([Drop(), Drop()]))
-    assert decision.shortage == Shortage(0, "u", (Step("Drop", 0, 0),), NOT_ENOUGH)
-    assert decide(a_table(), Request(a_request(), ["u"]), Plan()).shortage == Shortage(
+    assert decision.shortage == PlacementFailure(0, "u", (Step("Drop", 0, 0),), NOT_ENOUGH)
+    assert decide(a_table(), Request(a_request(), ["u"]), Plan()).shortage == PlacementFailure(
         0, "u", (), NOT_ENOUGH
     )
 
@@ -167,6 +168,22 @@ def test_the_spec_of_the_caller_is_left_alone():
     decide(a_table(a_host()), Request(spec, ["u1", "u2"]), Plan())
     assert spec.instance_group.hosts == ["h1"]
     assert spec.instance_uuid == INSTANCE
+
+
+class OtherRacks(BaseHostFilter):
+    """A third party's filter: the first letter of a host's name is its rack."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host[0] not in {host[0] for host in spec_obj.instance_group.hosts}
+
+
+def test_alternates_keep_to_the_rules_of_the_group_with_all_of_its_new_members():
+    hosts = hosts_with("free_ram_mb", {"a1": 9000, "a2": 8000, "b1": 7000, "b2": 6000, "c1": 5000})
+    request = Request(a_request(instance_group=a_group()), ["u1", "u2"], alternates=2)
+    decision = decide(hosts, request, Plan([OtherRacks()], [RAMWeigher()]))
+    assert chosen(decision) == ["a1", "b1"]
+    for placement in decision.placements:
+        assert [each.host for each in placement.alternates] == ["c1"]
 
 
 def test_explain_gives_every_reason_of_every_host():

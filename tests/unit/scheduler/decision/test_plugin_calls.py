@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.explaining import explain
+from scheduler.analysis.explain import explain
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters import BaseHostFilter

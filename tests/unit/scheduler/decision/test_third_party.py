@@ -4,8 +4,8 @@
 
 import pytest
 
-from scheduler.decision.outcome import Refusal
 from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.decision.types import Refusal
 from scheduler.filters import BaseHostFilter
 from scheduler.weighers import BaseHostWeigher
 from tests.builders import INSTANCE, a_request
@@ -143,7 +143,7 @@ def test_a_filter_without_reason_still_explains():
     assert found == [Refusal("h3", "h3", "RoomyFilter", "does not pass")]
 
 
-def test_a_reason_is_told_in_one_line_of_bounded_length():
+def test_a_reason_is_one_line_of_bounded_length():
     class Talkative(RoomyFilter):
         def reason(self, host_state, spec_obj):
             return "line\n\tby line " * 1000

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers import BaseHostWeigher
 from tests.builders import a_request
 from tests.hosts import hosts_with, in_aggregates
@@ -28,13 +28,26 @@ class Unscaled(FreeMemory):
     scales = False
 
 
+class UpToFour(FreeMemory):
+    maxval = 4.0
+
+
+class FromThreeToFive(FreeMemory):
+    minval, maxval = 3.0, 5.0
+
+
+class UpToEight(FreeMemory):
+    maxval = 8.0
+
+
 class Unconcerned(FreeMemory):
     def applies(self, spec):
         return False
 
 
 def totals(weigher, **free_ram_mb):
-    return weighed(hosts_with("free_ram_mb", free_ram_mb), a_request(), [weigher], ROWS)[0].tolist()
+    table = hosts_with("free_ram_mb", free_ram_mb)
+    return weigh_hosts(table, a_request(), [weigher], ROWS).totals.tolist()
 
 
 @pytest.mark.parametrize(
@@ -42,6 +55,10 @@ def totals(weigher, **free_ram_mb):
     [
         (FreeMemory(), [0.0, 1.0, 0.5]),
         (Unscaled(), [2.0, 6.0, 4.0]),
+        # What is above maxval counts as maxval, and hosts that do not reach it get less than 1.
+        (UpToFour(), [0.0, 1.0, 1.0]),
+        (FromThreeToFive(), [0.0, 1.0, 0.5]),
+        (UpToEight(), [0.0, 2 / 3, 1 / 3]),
         (Unconcerned(), [0.0, 0.0, 0.0]),
     ],
 )
@@ -61,10 +78,10 @@ def test_a_host_whose_weight_is_no_number_is_preferred_to_none(kind, sign):
 def test_a_host_of_unknown_weight_gets_the_worst_under_its_own_multiplier():
     hosts = hosts_with("free_ram_mb", {"a": -1, "b": 6, "c": 4})
     hosts.set(0, "aggregates", in_aggregates("key", ["-3"]))
-    assert weighed(hosts, a_request(), [FreeMemory()], ROWS)[0].tolist() == [-3.0, 1.0, 0.0]
+    assert weigh_hosts(hosts, a_request(), [FreeMemory()], ROWS).totals.tolist() == [-3.0, 1.0, 0.0]
     assert totals(Unscaled(), a=-1, b=-1, c=-1) == [0.0, 0.0, 0.0]
 
 
 def test_what_does_not_apply_has_no_share():
     hosts = hosts_with("free_ram_mb", {"a": 1, "b": 6, "c": 4})
-    assert weighed(hosts, a_request(), [Unconcerned()], ROWS).shares() == {}
+    assert weigh_hosts(hosts, a_request(), [Unconcerned()], ROWS).shares() == {}

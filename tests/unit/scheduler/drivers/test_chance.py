@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.chance import ALL_IGNORED, NONE_UP, ChanceScheduler
-from scheduler.objects.destination import Destination
+from scheduler.objects.request_spec import Destination
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 from tests.plugins import Drop

@@ -3,16 +3,14 @@
 """What every installed driver keeps, and the drivers that are little more than that."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.outcome import Decision
 from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
-from scheduler.drivers.caching import CachingScheduler
 from scheduler.drivers.chance import ChanceScheduler
-from scheduler.drivers.fake import FakeScheduler
-from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.drivers.filter_scheduler import CachingScheduler, FakeScheduler, FilterScheduler
 from scheduler.drivers.multi import MultiScheduler
 from scheduler.drivers.simple import SimpleScheduler
 from scheduler.filters.ram import RamFilter
@@ -51,7 +49,6 @@ def wishes(draw):
 
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=driver_name)
-@settings(max_examples=60)
 @given(hosts(), wishes())
 def test_all_instances_get_a_host_or_none_does(driver, each, request):
     table = a_table(*each)
@@ -72,7 +69,6 @@ def test_all_instances_get_a_host_or_none_does(driver, each, request):
 
 
 @pytest.mark.parametrize("driver", [*DRIVERS, FakeScheduler(PLAN)], ids=driver_name)
-@settings(max_examples=20)
 @given(hosts(), wishes())
 def test_the_spec_of_the_caller_is_left_alone(driver, each, request):
     before = repr(request.spec)

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.simple import ALL_FULL, NONE_UP, NOT_THERE, SimpleScheduler
-from scheduler.objects.destination import Destination
+from scheduler.objects.request_spec import Destination
 from tests.builders import IMAGE, a_request, an_image
 from tests.hosts import a_host, a_table, in_aggregates
 from tests.plugins import Drop
@@ -214,8 +214,7 @@ def test_the_limit_of_a_node_leaves_what_others_of_its_host_have_in_use():
 
 
 @pytest.mark.parametrize(
-    ("changes", "settings"),
-    [({"force_hosts": ["a"]}, {}), ({"image": ISOLATED}, ISOLATING)],
+    ("changes", "settings"), [({"force_hosts": ["a"]}, {}), ({"image": ISOLATED}, ISOLATING)]
 )
 def test_where_nothing_is_bounded_there_is_no_limit(changes, settings):
     (placement,) = place([used("a", 4)], settings=settings, **changes).placements

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.aggregate_multitenancy_isolation."""
+"""Tests of a filter for reserved aggregates."""
 
 import pytest
 

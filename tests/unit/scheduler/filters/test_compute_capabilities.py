@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.columns import NUMBERS, OBJECTS
 from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
+from scheduler.hosts.columns import NUMBERS, OBJECTS
 from tests.builders import a_request
 from tests.hosts import a_host, a_table, in_aggregates
 

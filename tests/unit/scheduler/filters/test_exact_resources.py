@@ -1,12 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.exact_ram, exact_core and exact_disk."""
+"""Tests of scheduler.filters.exact_resources, exact_core and exact_disk."""
 
 import pytest
 
-from scheduler.filters.exact_core import ExactCoreFilter
-from scheduler.filters.exact_disk import ExactDiskFilter
-from scheduler.filters.exact_ram import ExactRamFilter
+from scheduler.filters.exact_resources import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 

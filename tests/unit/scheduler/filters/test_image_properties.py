@@ -31,11 +31,7 @@ def verdict(host, image, rule=RULE):
         ([], {"hw_architecture": "x86_64"}, "needs x86_64, the host supports nothing"),
         (None, {"hw_architecture": "x86_64"}, "needs x86_64, the host supports nothing"),
         ([KVM], {"hw_architecture": "amd64"}, None),
-        (
-            [KVM],
-            {"hw_architecture": "aarch64"},
-            "needs aarch64, the host supports x86_64/kvm/hvm",
-        ),
+        ([KVM], {"hw_architecture": "aarch64"}, "needs aarch64, the host supports x86_64/kvm/hvm"),
         (
             [["x86_64", "qemu", "hvm"], ["i686", "kvm", "hvm"]],
             {"hw_architecture": "x86_64", "img_hv_type": "kvm"},

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.different_host, same_host and instance_hints."""
+"""Tests of the filters for instances that hints name."""
 
 import json
 

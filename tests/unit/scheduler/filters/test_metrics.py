@@ -44,8 +44,7 @@ def test_worked_cases(settings, reported, lacking):
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [7, "a", "[]", {"name": "a"}, [None], ["a"], [["name", "a"]], [{}], [{"name": ["a"]}]],
+    "odd", [7, "a", "[]", {"name": "a"}, [None], ["a"], [["name", "a"]], [{}], [{"name": ["a"]}]]
 )
 def test_odd_metrics_are_none(odd):
     rule, host = MetricsFilter(weight_setting=["a=1"]), a_host(metrics=odd)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.host_state import HostState
+from inventory.objects.pci_and_network import NetworkMetadata
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.numa_topology import NUMATopologyFilter
-from scheduler.objects.limits import NUMATopologyLimits
-from scheduler.objects.network import NetworkMetadata
+from scheduler.hosts.host_state import HostState
+from scheduler.objects.selection import NUMATopologyLimits
 from tests.builders import a_request, an_image
 from tests.devices import a_pool, all_of, devices, wanted
 from tests.hosts import a_host, a_table
@@ -100,11 +100,7 @@ WORKED_CASES = [
         a_request(extra_specs=DEDICATED | REQUIRE),
         "needs cores with several threads, the host's have one each",
     ),
-    (
-        numa_host(*two_cells_of_pages()),
-        asked(a_guest_cell(memory=1024, pagesize=2048)),
-        None,
-    ),
+    (numa_host(*two_cells_of_pages()), asked(a_guest_cell(memory=1024, pagesize=2048)), None),
     (
         numa_host(*two_cells_of_pages()[:1]),
         asked(a_guest_cell(memory=1026, pagesize=2048)),

@@ -4,9 +4,9 @@
 
 import pytest
 
+from inventory.objects.pci_and_network import InstancePCIRequest
 from inventory.pci_pools import PciPools
 from scheduler.filters.pci_passthrough import PciPassthroughFilter
-from scheduler.objects.pci import InstancePCIRequest
 from tests.builders import a_request
 from tests.devices import WORKED_CASES, a_pool, all_of, devices, wanted
 from tests.hosts import a_host, hosts_with
@@ -99,6 +99,6 @@ def test_devices_that_were_taken_are_gone_for_the_next_instance():
     spec = a_request(pci_requests=all_of(*requests))
     here = table.working_copy()
     for row in range(2):
-        here.set(row, "pci_stats", here.get(row, "pci_stats").take(requests))
+        here.set(row, "pci_stats", here.get(row, "pci_stats").consume(requests))
     assert RULE.mask(here, spec).tolist() == [False, True]
     assert RULE.mask(table, spec).tolist() == [True, True]

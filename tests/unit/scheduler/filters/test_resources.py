@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.ram, core, disk and overcommit."""
+"""Tests of the filters for vCPUs, memory and disk."""
 
 import pytest
 from hypothesis import given

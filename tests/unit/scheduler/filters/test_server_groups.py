@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.server_group_affinity and server_group_anti_affinity."""
+"""Tests of the filters for server groups."""
 
 import pytest
 

@@ -4,11 +4,11 @@
 
 import pytest
 
-from scheduler.decision.host_state import HostState
 from scheduler.filters.all_hosts import AllHostsFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.retry import RetryFilter
-from scheduler.objects.retries import SchedulerRetries, TriedHost
+from scheduler.hosts.host_state import HostState
+from scheduler.objects.request_spec import SchedulerRetries, TriedHost
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 
@@ -43,10 +43,7 @@ def test_all_hosts_keeps_a_host_of_which_nothing_is_known():
         ({"heartbeat_age": 75.0}, "compute service last seen 75 s ago, 60 s allowed"),
         # A clock so far ahead cannot be trusted; that of a minute can.
         ({"heartbeat_age": -45.0}, None),
-        (
-            {"heartbeat_age": -75.0},
-            "compute service last seen 75 s in the future, 60 s allowed",
-        ),
+        ({"heartbeat_age": -75.0}, "compute service last seen 75 s in the future, 60 s allowed"),
         # A row that tells neither when it was seen nor when it was created.
         ({"heartbeat_age": float("inf")}, "compute service last seen never, 60 s allowed"),
         # Nova raises for a host whose service it does not know.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.filters.version_predicate."""
+"""Tests of version predicates in scheduler.filters.image_properties."""
 
 import operator
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.filters.version_predicate import dotted, holds, is_valid
+from scheduler.filters.image_properties import dotted, holds, is_valid
 
 PARTS = st.integers(0, 999)
 OPERATORS = {
@@ -22,8 +22,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize(
-    ("version", "text"),
-    [(6002000, "6.2.0"), (5000, "5.0"), (10, "10"), (0, "0")],
+    ("version", "text"), [(6002000, "6.2.0"), (5000, "5.0"), (10, "10"), (0, "0")]
 )
 def test_coded_versions_as_text(version, text):
     assert dotted(version) == text

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from scheduler.objects import NUMATopologyLimits, SchedulerLimits
+from scheduler.objects.selection import NUMATopologyLimits, SchedulerLimits
 from tests.builders import INSTANCE, a_flavor, a_group, a_request
 
 

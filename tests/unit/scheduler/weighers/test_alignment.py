@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.alignment import AlignmentWeigher
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
@@ -106,7 +106,7 @@ def test_an_instance_goes_where_most_is_left_of_what_it_needs_most():
         (a_request(vcpus=4, memory_mb=1024, root_gb=0), 0),
         (a_request(vcpus=1, memory_mb=16384, root_gb=0), 2),
     ):
-        totals, _ = weighed(table, spec, [WEIGHER], np.arange(3))
+        totals = weigh_hosts(table, spec, [WEIGHER], np.arange(3)).totals
         assert int(np.argmax(totals)) == expected
         assert totals.max() == 1
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
 from tests.hosts import a_host, a_table, hosts_with, in_aggregates
@@ -19,7 +19,7 @@ FLOATS = st.floats(-1e6, 1e6)
 
 def weigh(table, *weighers, rows=None):
     rows = np.arange(table.size) if rows is None else np.array(rows)
-    found = weighed(table, a_request(), weighers, rows)
+    found = weigh_hosts(table, a_request(), weighers, rows)
     return found.totals.tolist(), {name: each.tolist() for name, each in found.shares().items()}
 
 

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.weighers.fill_first_cost and noop_cost (behaviour reference 2.5)."""
+"""Tests of the cost functions (behaviour reference 2.5)."""
 
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.fill_first_cost import FillFirstCostWeigher
 from scheduler.weighers.noop_cost import NoopCostWeigher
 from tests.builders import a_request
@@ -14,7 +14,7 @@ from tests.hosts import hosts_with
 
 def totals(*weighers):
     table = hosts_with("free_ram_mb", {"h1": 2048, "h2": 8192, "h3": 4096})
-    found = weighed(table, a_request(), weighers, np.arange(3))
+    found = weigh_hosts(table, a_request(), weighers, np.arange(3))
     return found.totals.tolist(), {name: each.tolist() for name, each in found.shares().items()}
 
 

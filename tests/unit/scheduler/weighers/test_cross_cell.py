@@ -5,8 +5,8 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
-from scheduler.objects.destination import CellMapping, Destination
+from scheduler.decision.weighing import weigh_hosts
+from scheduler.objects.request_spec import CellMapping, Destination
 from scheduler.weighers.cross_cell import CrossCellWeigher
 from tests.builders import a_request
 from tests.hosts import hosts_with
@@ -27,7 +27,7 @@ def test_the_worked_case():
     weigher = CrossCellWeigher()
     assert weigher.applies(spec)
     assert weigher.weigh(the_hosts(), spec).tolist() == [1, -1, 1, -1]
-    totals, _ = weighed(the_hosts(), spec, [weigher], np.arange(4))
+    totals = weigh_hosts(the_hosts(), spec, [weigher], np.arange(4)).totals
     assert totals.tolist() == [1e6, 0, 1e6, 0]
 
 

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.cpu import CPUWeigher
 from scheduler.weighers.cross_cell import CrossCellWeigher
 from scheduler.weighers.disk import DiskWeigher
@@ -22,7 +22,7 @@ from tests.hosts import a_host, a_table
 def totals(weigher, *hosts):
     """Return the weights of hosts that are given by their attributes."""
     table = a_table(*(a_host(f"h{i}", **attributes) for i, attributes in enumerate(hosts)))
-    return weighed(table, a_request(), [weigher], np.arange(table.size))[0].tolist()
+    return weigh_hosts(table, a_request(), [weigher], np.arange(table.size)).totals.tolist()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.hypervisor_version import HypervisorVersionWeigher
 from tests.builders import a_request
 from tests.hosts import hosts_with
@@ -24,5 +24,7 @@ from tests.hosts import hosts_with
 )
 def test_worked_cases(versions, expected):
     table = hosts_with("hypervisor_version", {f"h{i}": each for i, each in enumerate(versions)})
-    totals, _ = weighed(table, a_request(), [HypervisorVersionWeigher()], np.arange(table.size))
+    totals = weigh_hosts(
+        table, a_request(), [HypervisorVersionWeigher()], np.arange(table.size)
+    ).totals
     assert totals.tolist() == pytest.approx(expected)

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.objects.instance import Instance
 from scheduler.weighers.image_properties import ImagePropertiesWeigher
 from tests.builders import a_request, an_image
@@ -33,7 +33,7 @@ def the_hosts(**of_first):
 
 def totals(table, weigher, spec=None):
     spec = a_request(image=an_image(**REQUESTED)) if spec is None else spec
-    return weighed(table, spec, [weigher], np.arange(table.size))[0].tolist()
+    return weigh_hosts(table, spec, [weigher], np.arange(table.size)).totals.tolist()
 
 
 @pytest.mark.parametrize(

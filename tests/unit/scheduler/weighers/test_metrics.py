@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.metrics import MetricsWeigher
 from tests.builders import a_request
 from tests.hosts import a_host, a_table, hosts_with, in_aggregates
@@ -24,7 +24,7 @@ def table_of(*reported):
 
 
 def totals(table, weigher):
-    return weighed(table, a_request(), [weigher], np.arange(table.size))[0].tolist()
+    return weigh_hosts(table, a_request(), [weigher], np.arange(table.size)).totals.tolist()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.weighing import weighed
+from scheduler.decision.weighing import weigh_hosts
 from scheduler.weighers.pci import PCIWeigher
 from tests.builders import a_request
 from tests.devices import a_pool, all_of, devices, wanted
@@ -38,7 +38,7 @@ def test_fewer_free_devices_weigh_more(numbers, raw, scaled, requests):
     table, spec = free(*numbers), a_request(pci_requests=requests)
     weigher = PCIWeigher()
     assert weigher.weigh(table, spec).tolist() == raw
-    totals, _ = weighed(table, spec, [weigher], np.arange(table.size))
+    totals = weigh_hosts(table, spec, [weigher], np.arange(table.size)).totals
     assert totals.tolist() == pytest.approx(scaled, abs=1e-4)
 
 
@@ -51,13 +51,13 @@ def test_all_kinds_of_devices_count():
 def test_aggregates_change_the_multiplier():
     table = free(5, 0)
     table.set(1, "aggregates", in_aggregates("pci_weight_multiplier", ["3", "2"]))
-    totals, _ = weighed(table, a_request(), [PCIWeigher(multiplier=0.5)], np.arange(2))
+    totals = weigh_hosts(table, a_request(), [PCIWeigher(multiplier=0.5)], np.arange(2)).totals
     assert totals.tolist() == [0, 2]
 
 
 def test_what_is_taken_is_no_longer_free():
     table = free(5, 7)
     here = table.working_copy()
-    here.set(1, "pci_stats", here.get(1, "pci_stats").take([wanted(4)]))
+    here.set(1, "pci_stats", here.get(1, "pci_stats").consume([wanted(4)]))
     assert PCIWeigher().weigh(table, a_request()).tolist() == [95, 93]
     assert PCIWeigher().weigh(here, a_request()).tolist() == [95, 97]

@@ -13,9 +13,9 @@ import pytest
 
 from compute_agent.virt.driver import DriverHung, DriverMisconfigured, DriverUnavailable
 from compute_agent.virt.libvirt import connection
-from compute_agent.virt.libvirt.connection import Connection, Lane
+from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.events import Events
-from compute_agent.virt.libvirt.session import Patience, asked
+from compute_agent.virt.libvirt.session import Timeouts, ask
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error
 
@@ -30,9 +30,9 @@ def daemon() -> Iterator[Daemon]:
     made.thaw()
 
 
-def connect(daemon: Daemon, answer: float = LONG, dear_answer: float = LONG) -> Connection:
+def connect(daemon: Daemon, answer: float = LONG, slow_answer: float = LONG) -> Connection:
     events = Events(daemon.library, lambda: None)
-    return Connection(daemon.library, "test:///x", Patience(answer, dear_answer, 5, 2), events)
+    return Connection(daemon.library, "test:///x", Timeouts(answer, slow_answer, 5, 2), events)
 
 
 def hostname(link: Connection) -> str:
@@ -55,7 +55,7 @@ def test_one_connection_serves_all_calls(daemon: Daemon) -> None:
     assert hostname(link) == "vm"
     opening = link.opening
     assert [hostname(link) for _ in range(3)] == ["vm"] * 3
-    assert link.call_dear(lambda each: each.getHostname()) == "vm"
+    assert link.call(lambda each: each.getHostname(), slow=True) == "vm"
     assert len(daemon.links) == 1
     assert link.opening is opening
 
@@ -81,7 +81,7 @@ def test_the_loop_runs_before_the_first_connection_and_once(daemon: Daemon) -> N
 
     library.openReadOnly = opens  # type: ignore[attr-defined]
     events = Events(library, lambda: None)
-    link = Connection(library, "test:///x", Patience(LONG, LONG), events)
+    link = Connection(library, "test:///x", Timeouts(LONG, LONG), events)
     assert [hostname(link) for _ in range(3)] == ["vm"] * 3
     assert (loops, daemon.loops) == ([1], 1)
 
@@ -99,7 +99,7 @@ def test_a_daemon_that_gives_no_signs_of_life_serves_as_well(daemon: Daemon) -> 
 
 def test_no_signs_of_life_are_asked_for_if_so_configured(daemon: Daemon) -> None:
     events = Events(daemon.library, lambda: None)
-    hostname(Connection(daemon.library, "test:///x", Patience(LONG, LONG, 0, 2), events))
+    hostname(Connection(daemon.library, "test:///x", Timeouts(LONG, LONG, 0, 2), events))
     assert daemon.links[0].keepalive is None
 
 
@@ -166,11 +166,11 @@ def test_what_a_hypervisor_has_no_answer_to_is_answered_otherwise(daemon: Daemon
     daemon.answers["getCPUMap"] = Error(NO_SUPPORT, "this function is not supported")
     link = connect(daemon)
     library = daemon.library
-    assert link.call(lambda each: asked(library, each, each.getCPUMap, "none")) == "none"
-    assert link.call(lambda each: asked(library, each, each.getHostname, "none")) == "vm"
+    assert link.call(lambda each: ask(library, each, each.getCPUMap, "none")) == "none"
+    assert link.call(lambda each: ask(library, each, each.getHostname, "none")) == "vm"
     daemon.answers["getInfo"] = daemon.die
     with pytest.raises(DriverUnavailable, match="socket is closed"):
-        link.call(lambda each: (each.getInfo(), asked(library, each, each.getCPUMap, "none")))
+        link.call(lambda each: (each.getInfo(), ask(library, each, each.getCPUMap, "none")))
 
 
 @pytest.mark.parametrize("opened", [True, False], ids=["in a call", "while it opens"])
@@ -195,7 +195,7 @@ def test_while_a_call_hangs_the_next_ones_fail_at_once(daemon: Daemon) -> None:
         hostname(link)
     started = time.monotonic()
     with pytest.raises(DriverHung, match="for 1 s"):
-        link.call_dear(lambda each: each.getHostname())
+        link.call(lambda each: each.getHostname(), slow=True)
     assert time.monotonic() - started < 0.5
 
 
@@ -204,12 +204,12 @@ def test_a_dear_question_may_take_longer(daemon: Daemon) -> None:
     hostname(link)
     daemon.freeze()
     threading.Timer(5 * SHORT, daemon.thaw).start()
-    assert link.call_dear(lambda each: each.getHostname()) == "vm"
+    assert link.call(lambda each: each.getHostname(), slow=True) == "vm"
     link = connect(daemon, LONG, SHORT)
     hostname(link)
     daemon.freeze()
     with pytest.raises(DriverHung, match=r"for 0\.1 s"):
-        link.call_dear(lambda each: each.getHostname())
+        link.call(lambda each: each.getHostname(), slow=True)
 
 
 def test_a_daemon_that_hung_goes_on_with_its_connection(daemon: Daemon) -> None:
@@ -232,7 +232,7 @@ def test_a_call_that_never_returns_is_given_up(daemon: Daemon) -> None:
         link.call(lambda _: never.wait())
     # The connection of that call may be at fault.
     assert wait_until(lambda: answers(link), LONG)
-    assert time.monotonic() - started >= connection.HOPELESS * SHORT
+    assert time.monotonic() - started >= connection.GIVE_UP_AFTER * SHORT
     assert len(daemon.links) == 2
     assert wait_until(lambda: len(native_threads() - before) == 1, LONG)
     never.set()
@@ -246,25 +246,25 @@ def test_each_call_that_is_given_up_makes_the_next_one_wait_longer(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: now))
-    lane, never, before = Lane("the test", SHORT), threading.Event(), native_threads()
+    worker, never, before = SerialWorker("the test", SHORT), threading.Event(), native_threads()
     for hopeless in (10 * SHORT, 20 * SHORT, 40 * SHORT):
         with pytest.raises(DriverHung):
-            lane.run(never.wait)
+            worker.run(never.wait)
         now += 0.99 * hopeless
-        assert not lane.give_up()
+        assert not worker.give_up()
         now += 0.02 * hopeless
-        assert lane.give_up()
+        assert worker.give_up()
     never.set()
     assert wait_until(lambda: native_threads() <= before, LONG)
     # With what was given up over and done with, all is as it was.
     again = threading.Event()
     with pytest.raises(DriverHung):
-        lane.run(again.wait)
+        worker.run(again.wait)
     now += 10.1 * SHORT
-    assert lane.give_up()
+    assert worker.give_up()
     again.set()
-    assert lane.run(lambda: 42) == 42
-    assert not lane.give_up()
+    assert worker.run(lambda: 42) == 42
+    assert not worker.give_up()
 
 
 def test_close_frees_who_waits(daemon: Daemon) -> None:
@@ -285,8 +285,10 @@ def test_close_frees_who_waits(daemon: Daemon) -> None:
     link.close()
     thread.join(LONG)
     assert not thread.is_alive()
-    assert [str(error) for error in errors] == ["the agent is leaving libvirt at test:///x"]
-    with pytest.raises(DriverUnavailable, match="leaving"):
+    assert [str(error) for error in errors] == [
+        "libvirt at test:///x is closed: the agent is stopping"
+    ]
+    with pytest.raises(DriverUnavailable, match="is closed"):
         hostname(link)
 
 
@@ -310,41 +312,41 @@ def test_close_does_not_wait_for_a_daemon_that_hangs(daemon: Daemon) -> None:
     assert not daemon.links[0].closed
 
 
-def test_a_lane_returns_and_raises_what_its_work_does() -> None:
-    lane = Lane("the test", LONG)
-    assert lane.run(lambda: 42) == 42
+def test_a_worker_returns_and_raises_what_its_work_does() -> None:
+    worker = SerialWorker("the test", LONG)
+    assert worker.run(lambda: 42) == 42
     with pytest.raises(ZeroDivisionError):
-        lane.run(lambda: 1 // 0)
-    assert lane.run(lambda: None) is None
+        worker.run(lambda: 1 // 0)
+    assert worker.run(lambda: None) is None
 
 
-def test_a_lane_keeps_nothing_of_what_it_returned() -> None:
+def test_a_worker_keeps_nothing_of_what_it_returned() -> None:
     class Found:
         pass
 
-    lane = Lane("the test", LONG)
-    found = weakref.ref(lane.run(Found))
+    worker = SerialWorker("the test", LONG)
+    found = weakref.ref(worker.run(Found))
     assert found() is None
 
 
-def test_a_lane_that_was_left_takes_another_call() -> None:
-    lane, never = Lane("the test", SHORT), threading.Event()
-    lane.leave()
+def test_a_worker_that_was_left_takes_another_call() -> None:
+    worker, never = SerialWorker("the test", SHORT), threading.Event()
+    worker.abandon()
     with pytest.raises(DriverHung):
-        lane.run(never.wait)
-    lane.leave()
-    assert lane.run(lambda: 42) == 42
+        worker.run(never.wait)
+    worker.abandon()
+    assert worker.run(lambda: 42) == 42
     never.set()
 
 
-def test_a_lane_forgets_calls_that_it_left_and_that_have_ended() -> None:
-    lane = Lane("the test", SHORT)
+def test_a_worker_forgets_calls_that_it_abandoned_and_that_have_ended() -> None:
+    worker = SerialWorker("the test", SHORT)
     for _ in range(3):
         never = threading.Event()
         with pytest.raises(DriverHung):
-            lane.run(never.wait)
-        lane.leave()
-        (left,) = lane._left
+            worker.run(never.wait)
+        worker.abandon()
+        (left,) = worker._abandoned
         never.set()
         assert wait_until(lambda left=left: left.finished, LONG)  # type: ignore[misc]
 
@@ -353,26 +355,26 @@ def test_without_a_thread_a_call_fails_and_does_not_hang(monkeypatch: pytest.Mon
     def refuse(_work: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    lane = Lane("the test", LONG)
+    worker = SerialWorker("the test", LONG)
     with monkeypatch.context() as patched:
         patched.setattr(connection, "_start", refuse)
         with pytest.raises(DriverUnavailable, match="new thread"):
-            lane.run(lambda: 42)
-    assert lane.run(lambda: 42) == 42
+            worker.run(lambda: 42)
+    assert worker.run(lambda: 42) == 42
 
 
 def test_close_in_the_last_moment_before_a_call_starts_nothing() -> None:
-    lane, started = Lane("the test", LONG), threading.Event()
+    worker, started = SerialWorker("the test", LONG), threading.Event()
 
-    refuse = lane._refuse
+    refuse = worker._refuse
 
     def close_after() -> None:
         refuse()
-        lane.close()
+        worker.close()
 
-    lane._refuse = close_after  # type: ignore[method-assign]
-    with pytest.raises(DriverUnavailable, match="leaving"):
-        lane.run(started.set)
+    worker._refuse = close_after  # type: ignore[method-assign]
+    with pytest.raises(DriverUnavailable, match="is closed"):
+        worker.run(started.set)
     assert not started.is_set()
 
 

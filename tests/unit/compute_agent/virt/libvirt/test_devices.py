@@ -10,7 +10,7 @@ from compute_agent.virt.driver import DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.devices import REREAD_AFTER, Devices
 from compute_agent.virt.libvirt.events import LIFECYCLE, Events
-from compute_agent.virt.libvirt.session import Patience
+from compute_agent.virt.libvirt.session import Timeouts
 from tests.fixtures.agent import sample
 from tests.unit.compute_agent.virt.libvirt.library import Daemon, Error
 
@@ -41,7 +41,7 @@ class Host:
         self.daemon = Daemon(listAllDevices=[self.card], getHostname="vm")
         library = self.daemon.library
         events = Events(library, lambda: None)
-        self.connection = Connection(library, "test:///x", Patience(20, 20), events)
+        self.connection = Connection(library, "test:///x", Timeouts(20, 20), events)
         self.devices = Devices(library, self.connection, events, lambda: self.now)
         self.connection.call(lambda link: link.getHostname())
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from compute_agent.virt.libvirt import domain_numa, nova_metadata
 from compute_agent.virt.libvirt.domain_numa import UNPLACED, placed
-from inventory.numa.pages import LARGE
-from inventory.numa.usage import with_usage
-from scheduler.objects.numa import (
+from inventory.numa.cells import LARGE, with_usage
+from inventory.objects.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
     NUMACell,
@@ -107,8 +106,7 @@ def test_a_guest_that_is_bound_to_nothing_has_no_topology(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["domain-qemu-system-t1.xml", "domain-memory-hotplug.xml", "domain-test-default.xml"],
+    "name", ["domain-qemu-system-t1.xml", "domain-memory-hotplug.xml", "domain-test-default.xml"]
 )
 def test_captured_guests_are_bound_to_nothing(name: str) -> None:
     root = ElementTree.fromstring(sample(name))
@@ -322,12 +320,7 @@ def test_pinned_cpus_in_several_cells_count_where_they_are_and_memory_where_most
         id=0, memory=0, pcpuset={0}, cpu_pinning={0: 7}, cpu_policy="dedicated"
     )
     assert found[1] == InstanceNUMACell(
-        id=1,
-        memory=4096,
-        cpuset={3},
-        pcpuset={1, 2},
-        cpu_pinning={1: 8, 2: 9},
-        cpu_policy="mixed",
+        id=1, memory=4096, cpuset={3}, pcpuset={1, 2}, cpu_pinning={1: 8, 2: 9}, cpu_policy="mixed"
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compute_agent.virt.driver import DriverAnswerUnusable, Guest
 from compute_agent.virt.libvirt.domain_xml import STATES, Disk, Parsed, parse
-from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from tests.fixtures.agent import UUID, sample
 from tests.unit.compute_agent.virt.libvirt.domain import NOVA, a_domain, noted
 

@@ -30,13 +30,7 @@ from tests.fixtures import agent
 from tests.fixtures.agent import sample
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.compute_agent.virt.libvirt.domain import a_domain
-from tests.unit.compute_agent.virt.libvirt.library import (
-    NO_SUPPORT,
-    Daemon,
-    Domain,
-    Error,
-    a_host,
-)
+from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Domain, Error, a_host
 
 REMOTE = "qemu+tls://elsewhere/system"
 NODE = NodeName("alpha", "vm")
@@ -101,7 +95,7 @@ def test_a_libvirt_that_is_reached_by_tcp_is_this_machines(
     assert caplog.records == []
     there = facts(make(daemon, REMOTE))
     assert there.booted is None
-    assert f"libvirt at {REMOTE} is taken for that of another machine" in caplog.text
+    assert f"libvirt at {REMOTE} seems to run on another machine" in caplog.text
     assert (there.disk_available_least or 0) - (here.disk_available_least or 0) >= 3070
 
 
@@ -237,7 +231,7 @@ def test_a_connection_that_is_lost_is_noted(make: Make) -> None:
 def test_after_a_new_connection_there_is_a_second_look(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "SECOND_LOOK", 0.05)
+    monkeypatch.setattr(events, "SECOND_AUDIT", 0.05)
     daemon = a_host()
     host = make(daemon)
     for _ in range(2):
@@ -270,7 +264,7 @@ def test_a_new_name_of_the_hypervisor_is_not_taken_over(
         daemon.answers["getHostname"] = name
         assert host.nodes() == [NODE]
         assert len(caplog.records) == told
-    assert "now calls itself vm.example.org; it stays vm here" in caplog.text
+    assert "is now called vm.example.org; the node stays vm" in caplog.text
     daemon.answers["getHostname"] = "vm.example.org"
     host.nodes()
     assert len(caplog.records) == 2
@@ -281,7 +275,7 @@ def test_close_ends_all_questions(make: Make) -> None:
     host.nodes()
     host.close()
     for question in (host.nodes, lambda: host.facts(NODE), lambda: host.guests(NODE)):
-        with pytest.raises(DriverUnavailable, match="leaving"):
+        with pytest.raises(DriverUnavailable, match="is closed"):
             question()
     started = time.monotonic()
     host.changes.wait(LONG)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from compute_agent.virt.libvirt import events
-from compute_agent.virt.libvirt.events import LIFECYCLE, Events, run_loop, taken
+from compute_agent.virt.libvirt.events import LIFECYCLE, Events, drain
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.compute_agent.virt.libvirt.library import Daemon, Domain, Error
 
@@ -127,16 +127,16 @@ def test_who_detaches_is_called_back_no_more(daemon: Daemon, woken: Woken, dies:
 def test_a_new_connection_is_looked_at_a_second_time(
     daemon: Daemon, woken: Woken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "SECOND_LOOK", 0.01)
+    monkeypatch.setattr(events, "SECOND_AUDIT", 0.01)
     attached(daemon, woken)
     assert wait_until(lambda: woken.times == 1, LONG)
 
 
-def test_after_the_end_there_is_no_second_look(daemon: Daemon, woken: Woken) -> None:
+def test_after_the_end_there_is_no_second_audit(daemon: Daemon, woken: Woken) -> None:
     Events(daemon.library, woken).close()
     before = set(threading.enumerate())
     heard, _, _ = attached(daemon, woken)
-    assert [thread.name for thread in set(threading.enumerate()) - before] == ["second look"]
+    assert [thread.name for thread in set(threading.enumerate()) - before] == ["second audit"]
     heard.close()
     assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
     assert woken.times == 0
@@ -144,8 +144,8 @@ def test_after_the_end_there_is_no_second_look(daemon: Daemon, woken: Woken) -> 
 
 def test_what_is_taken_is_gone() -> None:
     names = {"a", "b"}
-    assert taken(names) == {"a", "b"}
-    assert (names, taken(names)) == (set(), set())
+    assert drain(names) == {"a", "b"}
+    assert (names, drain(names)) == (set(), set())
 
 
 def test_a_loop_that_fails_goes_on(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,26 +162,26 @@ def test_a_loop_that_fails_goes_on(daemon: Daemon, monkeypatch: pytest.MonkeyPat
 
     library = daemon.library
     library.virEventRunDefaultImpl = fails  # type: ignore[attr-defined]
-    run_loop(library)
+    Events(library, lambda: None).start()
     assert third.wait(LONG)
 
 
 FORK = """
 import os, sys, threading
-from compute_agent.virt.libvirt.events import run_loop
+from compute_agent.virt.libvirt.events import Events
 from tests.unit.compute_agent.virt.libvirt.library import Daemon
 
 def loops():
     return [thread.name for thread in threading.enumerate()].count("libvirt events")
 
 daemon = Daemon()
-library = daemon.library
+events = Events(daemon.library, lambda: None)
 for _ in range(3):
-    run_loop(library)
+    events.start()
 assert (loops(), daemon.loops) == (1, 1)
 child = os.fork()
 assert loops() == (1 if child else 0)
-run_loop(library)
+events.start()
 assert loops() == 1
 if child:
     assert os.waitpid(child, 0)[1] == 0

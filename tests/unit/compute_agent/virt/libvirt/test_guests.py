@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from compute_agent.virt.driver import DriverHung, DriverUnavailable, Guest
-from compute_agent.virt.libvirt.connection import Connection, Lane
+from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.events import LIFECYCLE, Events
 from compute_agent.virt.libvirt.guests import REREAD, Guests
-from compute_agent.virt.libvirt.session import Patience
-from scheduler.objects.numa import NUMACell, NUMATopology
+from compute_agent.virt.libvirt.session import Timeouts
+from inventory.objects.numa import NUMACell, NUMATopology
 from tests.fixtures import agent
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.compute_agent.virt.libvirt.domain import a_domain
@@ -46,9 +46,9 @@ class Host:
         library = self.daemon.library
         self.woken: list[int] = []
         events = Events(library, lambda: self.woken.append(1))
-        patience = Patience(LONG, LONG)
+        patience = Timeouts(LONG, LONG)
         self.connection = Connection(library, "test:///x", patience, events)
-        lane = Lane("a guest", timeout)
+        lane = SerialWorker("a guest", timeout)
         self.guests = Guests(library, self.connection, events, lane, lambda: self.now)
 
     def look(self, host: NUMATopology | None = None) -> list[Guest]:
@@ -267,8 +267,8 @@ def test_a_guest_that_cannot_be_described(
     assert one.reads == before + 2
     texts = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert [text.split(": ")[0] for text in texts] == [
-        f"Guest {agent.UUID.format(2)} counts for nothing",
-        f"Guest {agent.UUID.format(1)} counts with what is known of it",
+        f"Cannot read guest {agent.UUID.format(2)}, it is not counted",
+        f"Cannot read guest {agent.UUID.format(1)}, it counts as last read",
     ]
     assert all("\n" not in text for text in texts)
     one.xml = good
@@ -345,7 +345,7 @@ def test_a_guest_that_hangs_and_never_was_described_is_left_out_aloud(
     assert host.names() == [2]
     assert one.reads == 1
     (told,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
-    assert told.startswith(f"Guest {agent.UUID.format(1)} counts for nothing: ")
+    assert told.startswith(f"Cannot read guest {agent.UUID.format(1)}, it is not counted: ")
 
 
 def test_a_guest_that_hung_in_its_turn_is_read_again_once_it_can_be(
@@ -357,7 +357,7 @@ def test_a_guest_that_hung_in_its_turn_is_read_again_once_it_can_be(
     good, one.xml = one.xml, never.wait
     host.now += 60
     host.look()
-    assert "counts with what is known of it" in caplog.text
+    assert "it counts as last read" in caplog.text
     one.xml = str(good).replace(">4<", ">2<")
     never.set()
     assert wait_until(lambda: host.look()[0].vcpus == 2, LONG)
@@ -457,4 +457,4 @@ def test_disks_and_memory_of_the_last_look() -> None:
         ("/d/a", "qcow2"),
         ("/d/b", "qcow2"),
     ]
-    assert host.guests.running_kib == [4096 * 1024]
+    assert host.guests.running_mb == 4096

@@ -13,7 +13,7 @@ from compute_agent.virt.driver import DriverMisconfigured, DriverUnavailable
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.host import Host
-from compute_agent.virt.libvirt.session import Patience
+from compute_agent.virt.libvirt.session import Timeouts
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error, a_host
@@ -25,7 +25,7 @@ IMAGINARY = sample("nodeinfo-test-custom.json")["calls"]
 def a_look_at(directory: Path, daemon: Daemon, **sections: dict[str, Any]) -> Host:
     library = daemon.library
     events = Events(library, lambda: None)
-    connection = Connection(library, "test:///x", Patience(20, 20), events)
+    connection = Connection(library, "test:///x", Timeouts(20, 20), events)
     return Host(agent.options(directory, **sections), library, connection, is_local=False)
 
 

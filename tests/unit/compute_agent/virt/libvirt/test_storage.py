@@ -12,17 +12,17 @@ from threading import Event, Thread
 import pytest
 
 from compute_agent.virt.driver import DriverUnavailable
-from compute_agent.virt.libvirt import disks, mounts
+from compute_agent.virt.libvirt import disks
 from compute_agent.virt.libvirt import storage as module
 from compute_agent.virt.libvirt.domain_xml import Disk
-from compute_agent.virt.libvirt.session import Patience
+from compute_agent.virt.libvirt.session import Timeouts
 from compute_agent.virt.libvirt.storage import Storage
 from tests.fixtures.daemons.process import wait_until
 
 GIB = 2**30
 LONG = 20
-PATIENCE = Patience(answer=LONG, dear_answer=LONG)
-SHORT = Patience(answer=0.1, dear_answer=2)
+PATIENCE = Timeouts(answer=LONG, slow_answer=LONG)
+SHORT = Timeouts(answer=0.1, slow_answer=2)
 
 
 def sparse(path: Path, size: int) -> Disk:
@@ -92,14 +92,14 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
     tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stuck = Stuck(elsewhere)
-    storage = Storage(tmp_path, Patience(answer=0.1, dear_answer=LONG), stuck)
+    storage = Storage(tmp_path, Timeouts(answer=0.1, slow_answer=LONG), stuck)
     _, free = storage.look([], nothing)
     thin, volume = sparse(tmp_path / "thin", 10 * GIB), Disk(f"{elsewhere}/volume", "raw")
     for _ in range(2):
         assert free - 12 <= storage.look([volume, thin], nothing)[1] <= free - 8
     (told,) = [each.getMessage() for each in caplog.records]
     assert told == (
-        f"disk_available_least leaves out disks of guests, such as {volume.path}: "
+        f"disk_available_least does not count some disks of guests, such as {volume.path}: "
         "the file system at /dev/shm has not answered for 0.1 s"
     )
     stuck.answers.set()
@@ -126,7 +126,7 @@ def test_disks_of_a_file_system_that_hangs_count_as_they_were(tmp_path: Path) ->
 def test_what_is_mounted_anew_is_looked_at_although_the_old_one_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mounts, "MOUNTINFO", tmp_path / "mountinfo")
+    monkeypatch.setattr(module, "MOUNTINFO", tmp_path / "mountinfo")
     line = f"{{}} 1 0:33 / {tmp_path} rw - nfs server:/a rw\n"
     (tmp_path / "mountinfo").write_text(line.format(40))
     stuck = Stuck(tmp_path)
@@ -153,7 +153,7 @@ def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
         return [each.getMessage() for each in caplog.records]
 
     (text,) = told(gone)
-    assert text.startswith("disk_available_least leaves out disks of guests, such as ")
+    assert text.startswith("disk_available_least does not count some disks of guests, such as ")
     assert text.endswith("b: No such file or directory")
     assert told(gone[:1]) == []
     (text,) = told([*gone, odd])
@@ -199,7 +199,7 @@ def test_a_file_system_that_fails_is_an_error_of_the_driver(
 def test_after_the_end_it_is_not_looked_at(tmp_path: Path) -> None:
     storage = Storage(tmp_path, PATIENCE)
     storage.close()
-    with pytest.raises(DriverUnavailable, match="leaving the file system of"):
+    with pytest.raises(DriverUnavailable, match=r"^the file system of .* is closed"):
         storage.look([], nothing)
 
 
@@ -219,7 +219,7 @@ def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
     storage.close()
     thread.join(LONG / 2)
     stuck.answers.set()
-    assert "leaving the file system" in str(ends[0])
+    assert "the agent is stopping" in str(ends[0])
 
 
 def test_the_nearest_existing_directory(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Build the rows of compute_nodes and instances from what an audit found. Pure."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from compute_agent.audit import usage
+from compute_agent.audit.pci_devices import free_pools
+from compute_agent.device_spec import DeviceSpec
+from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
+from inventory.claims.numa_pci_usage import cells_taken, devices_taken
+from inventory.objects import node_json
+
+
+def room_for_migrations(
+    node: NodeName,
+    moves: Iterable[Move],
+    instances: Mapping[str, Guest],
+    claimed: Collection[str] = (),
+) -> Iterator[Size]:
+    """Yield what migrations take of a node besides its instances, which are given by uuid.
+
+    Only the first migration of an instance counts: the newest should come first. An instance that
+    is resized on its own node counts there with one size already, and this holds the other.
+    claimed are the uuids of the instances for which a claim holds the room at their destination.
+    """
+    seen = set()
+    for move in moves:
+        if move.instance_uuid in seen:
+            continue
+        seen.add(move.instance_uuid)
+        if node not in (move.source, move.destination):
+            continue
+        if node == move.destination and move.instance_uuid in claimed:
+            continue
+        instance = instances.get(move.instance_uuid)
+        if instance is None:
+            yield move.new if move.destination == node else move.old
+        elif move.source == move.destination:
+            yield _other(instance.size, move)
+
+
+def _other(size: Size, move: Move) -> Size:
+    """Return the other size of an instance that is being resized: the old or the new one."""
+    if size == move.old:
+        return move.new
+    if size == move.new:
+        return move.old
+    # It is neither of them: holding too little would be the worse mistake.
+    return Size(
+        max(move.old.vcpus, move.new.vcpus),
+        max(move.old.memory_mb, move.new.memory_mb),
+        max(move.old.disk_mb, move.new.disk_mb),
+    )
+
+
+# Of the columns for names. Those of guests may be longer.
+MAX_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Options that hold for every node; ratios are columns of compute_nodes."""
+
+    host_ip: str
+    reserved: Size = field(default_factory=Size)
+    ratios: Mapping[str, float | None] = field(default_factory=dict)
+    device_specs: tuple[DeviceSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """All that the rows of a node are built from.
+
+    guests come from the hypervisor; managed and moves, the newest first, from the database.
+    """
+
+    name: NodeName
+    uuid: str
+    service_id: int
+    settings: Settings
+    facts: NodeFacts
+    guests: list[Guest]
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    managed: list[Guest] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRows:
+    """The row of a node and those of the instances that are not managed by others."""
+
+    polled: PollResult
+    row: dict[str, Any]
+    instances: list[dict[str, Any]]
+
+
+def build_rows(
+    found: PollResult,
+    claims: Collection[Any] = (),
+    overhead: Callable[[Guest], Size] = lambda _: Size(),
+) -> NodeRows:
+    """Return the rows of a node and its instances.
+
+    claims are rows of pending claims on the node; overhead is what a guest takes beyond its
+    flavor. The figures equal those that claims and releases one by one have led to.
+    """
+    guests = usage.each_once(found.guests)
+    # One that is resized in place takes that besides what is claimed.
+    coming = {each.instance_uuid.lower() for each in claims if not each.in_place}
+    here = usage.held_by_claims(usage.on_node(guests, found.managed), guests, coming)
+    held = [Size(each.vcpus, each.memory_mb, each.disk_mb) for each in claims]
+    stats = usage.stats(here)
+    if found.facts.booted is not None:
+        # The time rather than the uptime, which would change the row at every audit.
+        stats["booted"] = str(found.facts.booted)
+    row = {
+        "host": found.name.host,
+        "hypervisor_hostname": found.name.node,
+        "uuid": found.uuid,
+        "service_id": found.service_id,
+        "host_ip": found.settings.host_ip,
+        **_capacity(found.facts),
+        **usage.count(found.facts, here, _taken_besides(found, here, claims), overhead, held),
+        "stats": json.dumps(stats, sort_keys=True),
+        **_documents(found, here, claims),
+        **found.settings.ratios,
+    }
+    return NodeRows(found, row, [_instance(guest) for guest in guests])
+
+
+def _taken_besides(found: PollResult, here: list[Guest], claims: Collection[Any]) -> list[Size]:
+    """Return what reserves and migrations take of a node."""
+    by_uuid = {each.uuid: each for each in here}
+    claimed = {each.instance_uuid.lower() for each in claims}
+    moving = room_for_migrations(found.name, found.moves, by_uuid, claimed)
+    return [found.settings.reserved, *moving]
+
+
+def _capacity(facts: NodeFacts) -> dict[str, Any]:
+    least = facts.disk_available_least
+    return {
+        "vcpus": usage.storable(facts.vcpus),
+        "memory_mb": usage.storable(facts.memory_mb),
+        "local_gb": usage.storable(facts.local_gb),
+        # Below zero where thin images may outgrow the disk.
+        "disk_available_least": None if least is None else usage.storable(least),
+        "hypervisor_type": facts.hypervisor_type,
+        "hypervisor_version": facts.hypervisor_version,
+        "cpu_info": facts.cpu_info,
+        "supported_instances": json.dumps(facts.supported_instances),
+    }
+
+
+def _documents(found: PollResult, here: list[Guest], claims: Collection[Any]) -> dict[str, Any]:
+    cells = usage.cells(found.facts.numa, here)
+    if cells is not None:
+        cells = cells_taken(cells, claims)
+    taken = {address for each in here for address in each.pci_addresses}
+    pools = free_pools(found.settings.device_specs, found.facts.pci_devices, taken)
+    return {
+        "numa_topology": None if cells is None else node_json.numa_topology_to_json(cells),
+        "pci_stats": node_json.pci_pools_to_json(devices_taken(pools, claims)),
+        "metrics": json.dumps(found.metrics),
+    }
+
+
+def _instance(guest: Guest) -> dict[str, Any]:
+    properties = guest.image_properties
+    return {
+        "uuid": guest.uuid,
+        "display_name": _shortened(guest.name),
+        "project_id": _shortened(guest.project_id),
+        "vcpus": usage.storable(guest.vcpus),
+        "memory_mb": usage.storable(guest.memory_mb),
+        "root_gb": usage.storable(guest.root_gb),
+        "ephemeral_gb": usage.storable(guest.ephemeral_gb),
+        "swap_mb": usage.storable(guest.swap_mb),
+        "vm_state": guest.vm_state,
+        "task_state": guest.task_state,
+        "os_type": _shortened(guest.os_type),
+        "flavor_id": guest.flavor_id,
+        "flavor_name": _shortened(guest.flavor_name),
+        # Equal properties make equal texts, which readers parse once.
+        "image_properties": None if properties is None else json.dumps(properties, sort_keys=True),
+    }
+
+
+def _shortened(name: str | None) -> str | None:
+    return name and name[:MAX_LENGTH]

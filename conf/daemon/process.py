@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Run a daemon: choose its concurrency backend, read its configuration, serve, stop.
+
+Only the standard library is imported at the top, see conf/daemon/concurrency.py.
+"""
+
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from importlib.abc import MetaPathFinder
+from threading import Thread
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from conf.daemon import concurrency
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+PACKAGE = "berthmaster"
+
+
+def refuse_import(name: str) -> None:
+    """Make every import of a package fail as if it was not installed."""
+    sys.meta_path.insert(0, _ImportRefusal(name))
+
+
+def start_backend(name: str) -> None:
+    """Set the backend of oslo.service; importing oslo.messaging before that sets the default."""
+    from oslo_service import backend
+
+    backend.init_backend(backend.BackendType(name))
+
+
+def begin(program: str, patch: Callable[[], None]) -> str:
+    """Choose the concurrency backend and set it up; return its name.
+
+    patch makes the standard library green; as an argument it keeps eventlet out of this module.
+    """
+    with refusing(program, ValueError):
+        backend = concurrency.chosen_backend(program, sys.argv[1:], os.environ)
+    if backend == "eventlet":
+        # The daemon warns of it once, in the log, with what an operator can do.
+        warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
+        patch()
+    else:
+        # Libraries import it if it is installed, which costs time and memory.
+        refuse_import("eventlet")
+    start_backend(backend)
+    return backend
+
+
+@contextmanager
+def refusing(program: str, *errors: type[Exception]) -> Iterator[None]:
+    """End the program with status 1 and one line on standard error for these errors."""
+    try:
+        yield
+    except errors as error:
+        print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(1)
+
+
+def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None:
+    """Read the options, start logging and answer SIGUSR2 with a report on the process.
+
+    Raise conf.loading.ConfigError. A later reload changes nothing if a file has an error.
+    """
+    import logging
+
+    from oslo_reports import guru_meditation_report, opts
+
+    from conf import loading
+    from conf.daemon.log_records import OneLineRecord
+
+    logging.setLogRecordFactory(OneLineRecord)
+    opts.set_defaults(conf)
+    loading.load(conf, program, argv, metadata.version(PACKAGE))
+    conf.mutate_config_files = _checked(conf.mutate_config_files, program, argv)
+    version = SimpleNamespace(
+        vendor_string=lambda: "The Berthmaster authors",
+        product_string=lambda: PACKAGE,
+        version_string_with_package=lambda: metadata.version(PACKAGE),
+    )
+    guru_meditation_report.TextGuruMeditation.setup_autorun(
+        version, service_name=program, conf=conf
+    )
+
+
+def serve(
+    conf: "cfg.ConfigOpts", service: Any, workers: int, refusals: Sequence[type[Exception]]
+) -> int:
+    """Run a service until SIGTERM; return the exit status.
+
+    It is 1 if the service cannot start, with one line in the log for one of these refusals. SIGHUP
+    reloads the configuration and resets the service; it never restarts it.
+    """
+    from oslo_service import backend
+    from oslo_service.service import launch
+
+    from conf import private_apis
+    from conf.daemon.guarded import GuardedService
+
+    guarded = GuardedService(service, *refusals)
+
+    def reload() -> None:
+        conf.mutate_config_files()
+        guarded.reset()
+
+    if backend.get_backend_type() is backend.BackendType.EVENTLET:
+        _wake_on_signals()
+    else:
+        private_apis.on_worker_reload(reload)
+    launcher = launch(conf, guarded, workers=workers, restart_method="mutate")
+    try:
+        status = launcher.wait()
+    # The launcher of several native workers ends so.
+    except SystemExit as end:
+        status = end.code
+    return 1 if guarded.lost else int(status or 0)
+
+
+def stop_each(*steps: Callable[[], object]) -> None:
+    """Run the steps of a stop in order; log the errors of those that fail."""
+    from oslo_log import log
+
+    for step in steps:
+        problem = ""
+        try:
+            step()
+        # The broker or the database may be gone.
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        # Outside of the handler, where oslo.log would add the error a second time.
+        if problem:
+            log.getLogger(__name__).warning(
+                "A step of the shutdown failed, continuing with the next: %s", problem
+            )
+
+
+def _checked(reload: Callable[[], Any], program: str, argv: Sequence[str]) -> Callable[[], Any]:
+    """Return reload with a check of the files before: oslo.config checks values too late."""
+    from oslo_log import log
+
+    from conf import loading
+
+    def mutate_config_files() -> Any:
+        try:
+            loading.rehearse(program, argv)
+        except loading.ConfigError as error:
+            problem = str(error)
+        else:
+            return reload()
+        log.getLogger(__name__).error(
+            "Reload rejected, keeping the current configuration: %s", problem
+        )
+        return {}
+
+    return mutate_config_files
+
+
+def _wake_on_signals() -> None:
+    """Wake eventlet for a signal although all green threads wait for their timers.
+
+    Without a socket to watch it sleeps until the next timer, and a signal does not end that sleep:
+    an agent on SQLite would handle SIGTERM only at its next heartbeat.
+    """
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+
+    def watch() -> None:
+        # The reference to theirs keeps it open.
+        while theirs and ours.recv(64):
+            pass
+
+    Thread(target=watch, name="signals", daemon=True).start()
+
+
+class _ImportRefusal(MetaPathFinder):
+    """Raises ModuleNotFoundError for one package."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname.split(".")[0] == self._name:
+            raise ModuleNotFoundError(f"{self._name} is not used in this process", name=fullname)

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""One line in the log when something begins to fail, and one when it has recovered."""
+
+from typing import Any
+
+
+class StateLogger:
+    """Logs changes of state only. activity names what fails, such as "Heartbeat"."""
+
+    def __init__(self, logger: Any, activity: str) -> None:
+        self._logger = logger
+        self.activity = activity
+        self._reasons: set[str] = set()
+
+    def failed(
+        self, reason: str, text: str, *values: object, exc_info: BaseException | None = None
+    ) -> None:
+        """Warn with a text, unless this reason was logged since the last recovery.
+
+        Call it outside of the handler of the error, whose traceback oslo.log would add.
+        """
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            self._logger.warning(text, *values, exc_info=exc_info)
+
+    def recovered(self, details: str = "") -> None:
+        """Log a recovery if a failure was logged before."""
+        if self._reasons:
+            self._reasons.clear()
+            self._logger.info("%s recovered%s", self.activity, details)
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line."""
+    return " ".join(str(error).split()) or repr(error)

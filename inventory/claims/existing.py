@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Existing claims, which are rows of allocations: read them, confirm, expire and delete them."""
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.claims.types import ALTERNATE, CONFIRMED
+from inventory.rows import chunks, execute_in, named, named_in, select_in
+from inventory.tables import allocations as table
+from inventory.tables import utc_moment
+
+# Building a statement costs more than running it.
+_COLUMNS = (
+    *(table.c.id, table.c.instance_uuid, table.c.state, table.c.compute_node_id, table.c.host),
+    *(table.c.request_id, table.c.digest, table.c.attempt, table.c.answer, table.c.created_at),
+    *(table.c.vcpus, table.c.memory_mb, table.c.disk_mb, table.c.numa, table.c.pci),
+)
+_VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
+_OF_INSTANCES = sa.select(*_COLUMNS).where(table.c.instance_uuid.in_(_VALUES))
+_BY_IDS = sa.select(*_COLUMNS).where(table.c.id.in_(_VALUES))
+_HOW_MANY = sa.select(
+    sa.select(sa.func.count()).where(table.c.instance_uuid.in_(_VALUES)).scalar_subquery(),
+    utc_moment(),
+)
+_NOW = sa.select(utc_moment())
+# At a member of a cluster the first query may wait until it has caught up with the others. If it
+# takes longer than this, the time is read again. Seconds.
+_WAITED = 0.1
+
+
+def of_instances(
+    connection: sa.Connection, uuids: Iterable[str]
+) -> tuple[list[sa.Row[Any]], datetime]:
+    """Return the claims of instances, and the database's time when time.monotonic() was 0.
+
+    Most requests are new, so that counting the claims is enough. The time is never too early: an
+    audit takes older claims for confirmed by the instances that it has seen.
+    """
+    uuids, number, zero = list(uuids), 0, datetime.min
+    for some in chunks(uuids):
+        began = time.monotonic()
+        found, now = connection.execute(_HOW_MANY, {"values": some}).one()
+        if time.monotonic() - began > _WAITED:
+            began, now = time.monotonic(), connection.execute(_NOW).scalar_one()
+        number, zero = number + found, now - timedelta(seconds=began)
+    return _all(connection, _OF_INSTANCES, uuids) if number else [], zero
+
+
+def reread(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:
+    """Return claims as they are now, without deleted ones."""
+    return _all(connection, _BY_IDS, [row.id for row in rows])
+
+
+def _all(
+    connection: sa.Connection, query: sa.Select[Any], values: Sequence[Any]
+) -> list[sa.Row[Any]]:
+    rows: list[sa.Row[Any]] = []
+    for some in chunks(values):
+        rows += connection.execute(query, {"values": some})
+    return rows
+
+
+# Claims of instances that are confirmed elsewhere by a claim of the same request or a later one. An
+# instance on a move has the later claim at its destination.
+_OTHER = table.alias("other")
+_SUPERSEDED = sa.and_(
+    table.c.state != CONFIRMED,
+    sa.exists().where(
+        _OTHER.c.instance_uuid == table.c.instance_uuid,
+        _OTHER.c.compute_node_id != table.c.compute_node_id,
+        _OTHER.c.state == CONFIRMED,
+        _OTHER.c.created_at >= table.c.created_at,
+    ),
+)
+# (vCPUs, memory in MB) of the instances seen on a node, by lower-case uuid. Disk is not compared:
+# an instance that boots from a volume claims none, which the hypervisor does not show.
+Seen = Mapping[str, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Reconciliation:
+    """The result of an audit for the claims on a node: ids, and the rows that stay pending."""
+
+    confirmed: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    pending: list[Any] = field(default_factory=list)
+
+
+def reconcile(
+    rows: Iterable[Any], seen: Seen, now: datetime, superseded: Collection[int] = ()
+) -> Reconciliation:
+    """Return which claims on a node are confirmed and which end, given the instances seen on it.
+
+    A claim is confirmed by its instance and ends with it. A pending one also ends when its lease is
+    over or its id is superseded. The claim of an instance that is resized in place waits until the
+    instance has the claimed size.
+    """
+    found = Reconciliation()
+    rows = list(rows)
+    confirmed: set[str] = set()
+    for row in rows:
+        if row.state == CONFIRMED:
+            continue
+        size = seen.get(row.instance_uuid.lower())
+        there = size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb))
+        overdue = row.expires_at is not None and row.expires_at <= now
+        if there and row.instance_uuid not in confirmed:
+            found.confirmed.append(row.id)
+            confirmed.add(row.instance_uuid)
+        elif there or row.id in superseded or overdue:
+            found.ended.append(row.id)
+        else:
+            found.pending.append(row)
+    for row in rows:
+        gone = row.instance_uuid.lower() not in seen
+        if row.state == CONFIRMED and (gone or row.instance_uuid in confirmed):
+            found.ended.append(row.id)
+    return found
+
+
+def apply_reconciliation(connection: sa.Connection, result: Reconciliation) -> None:
+    """Write the result of reconcile(); the rows of the nodes are locked."""
+    execute_in(connection, sa.delete(table), table.c.id, result.ended)
+    confirm = {"state": CONFIRMED, "slot": table.c.compute_node_id, "expires_at": None}
+    execute_in(connection, sa.update(table).values(**confirm), table.c.id, result.confirmed)
+
+
+def on_nodes(connection: sa.Connection, ids: Collection[int]) -> tuple[list[sa.Row[Any]], datetime]:
+    """Return all claims on some nodes in the order of their ids, and the database's time."""
+    query = sa.select(table).order_by(table.c.id)
+    rows = select_in(connection, query, table.c.compute_node_id, ids)
+    return rows, connection.execute(_NOW).scalar_one()
+
+
+def states(
+    connection: sa.Connection, instance_uuids: Collection[str]
+) -> dict[tuple[str, int], str]:
+    """Return {(instance, node id): state of its newest claim} of some instances."""
+    columns = table.c.instance_uuid, table.c.compute_node_id, table.c.state
+    query = sa.select(*columns).order_by(table.c.id)
+    found = select_in(connection, query, table.c.instance_uuid, instance_uuids)
+    return {(row.instance_uuid, row.compute_node_id): row.state for row in found}
+
+
+def overdue(connection: sa.Connection, ids: Collection[int]) -> set[int]:
+    """Return those of the nodes that have claims whose lease has ended, or superseded ones."""
+    node_id = table.c.compute_node_id
+    query = sa.select(node_id).where(sa.or_(table.c.expires_at <= utc_moment(), _SUPERSEDED))
+    return {row.compute_node_id for row in select_in(connection, query, node_id, ids)}
+
+
+def superseded(connection: sa.Connection, ids: Collection[int]) -> set[int]:
+    """Return the ids of the claims on some nodes whose instances are confirmed elsewhere."""
+    query = sa.select(table.c.id).where(_SUPERSEDED)
+    return {row.id for row in select_in(connection, query, table.c.compute_node_id, ids)}
+
+
+def delete_on_nodes(connection: sa.Connection, ids: Collection[int]) -> None:
+    """Delete the claims on deleted nodes."""
+    execute_in(connection, sa.delete(table), table.c.compute_node_id, ids)
+
+
+def as_instances(connection: sa.Connection, ids: Collection[int] | None = None) -> list[Any]:
+    """Return the unconfirmed claims, on some nodes or all, with the columns of instances.
+
+    They are the claims that count in the usage of nodes, and stand for instances that are being
+    built. task_state is ALTERNATE for alternates.
+    """
+    c = table.c
+    query = sa.select(
+        c.instance_uuid.label("uuid"),
+        *(c.compute_node_id, c.host, c.node, c.project_id, c.vcpus, c.memory_mb, c.root_gb),
+        *(c.ephemeral_gb, c.flavor_id, c.flavor_name, c.image_properties),
+        sa.literal("building").label("vm_state"),
+        sa.case((c.state == ALTERNATE, ALTERNATE)).label("task_state"),
+        sa.null().label("os_type"),
+    )
+    query = query.where(c.state != CONFIRMED).order_by(c.id)
+    if ids is None:
+        return named(connection.execute(query))
+    return named_in(connection, query, c.compute_node_id, ids)
+
+
+def listed(
+    connection: sa.Connection, host: str | None, instance_uuid: str | None, confirmed: bool
+) -> list[dict[str, Any]]:
+    """Return the claims of a host or an instance, the oldest first, with confirmed ones or not."""
+    query = sa.select(table).order_by(table.c.created_at, table.c.id)
+    if host is not None:
+        query = query.where(table.c.host == host)
+    if instance_uuid is not None:
+        query = query.where(table.c.instance_uuid == instance_uuid)
+    if not confirmed:
+        query = query.where(table.c.state != CONFIRMED)
+    return [dict(row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be claimed for a request, and the result."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+# States of a claim.
+PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
+
+
+class ClaimLost(Exception):
+    """Another claim came first; nothing is claimed. nodes are those to read again."""
+
+    def __init__(self, nodes: Collection[int], reason: str) -> None:
+        super().__init__(f"lost a race: {reason}")
+        self.nodes = nodes
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The claim of one instance on a node; disk in MB, numa and pci as JSON.
+
+    limits are {vcpu, memory_mb, disk_gb} as far as filters have set them; known are columns of the
+    node that must still have the values the decision was made from. about holds columns that only
+    describe the instance. answer is a JSON list with the selection of this claim. An alternate has
+    neither numa nor pci, and is dropped where it does not fit.
+    """
+
+    instance_uuid: str
+    node_id: int
+    host: str
+    node: str
+    vcpus: int
+    memory_mb: int
+    disk_mb: int
+    limits: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)
+    answer: str | None = None
+    in_place: bool = False
+    numa: str | None = None
+    pci: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    alternate: bool = False
+
+    @property
+    def slot(self) -> int:
+        """The slot that makes the row unique among those of the instance."""
+        return -self.node_id if self.alternate else 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """How many members of a server group may share a host, or that all must share one.
+
+    most is None where all must share one. hosts are those of the group according to the caller,
+    used if no member is known here. A rule that is not enforced, as for a forced host, still
+    records the claims as the group's.
+    """
+
+    uuid: str
+    members: Collection[str]
+    most: int | None = None
+    hosts: Collection[str] = ()
+    enforced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDocuments:
+    """The JSON columns of a node after the request, if it still has this generation."""
+
+    generation: int
+    texts: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of a request; uuids are those of its instances, in their order.
+
+    The same request has the same id, instances and digest of its content. attempt grows when a
+    caller repeats it under the same id because a host failed.
+    """
+
+    request_id: str | None
+    digest: str
+    uuids: Sequence[str]
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """The claims of one request; lease in seconds."""
+
+    request_id: str | None
+    digest: str
+    claims: Sequence[Claim]
+    lease: float
+    group: GroupRule | None = None
+    documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
+    attempt: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the request."""
+        uuids = [each.instance_uuid for each in self.claims if not each.alternate]
+        return Identity(self.request_id, self.digest, uuids, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """The answer for each instance; repeated: given before, and not claimed again.
+
+    refused is the number of alternates that did not fit and are not in the answers. left are the
+    nodes on which older claims of the instances were released.
+    """
+
+    answers: Sequence[str | None]
+    repeated: bool = False
+    refused: int = 0
+    left: Collection[int] = ()
+
+
+def with_alternates(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims with the answers of alternates moved to the claims of their instances."""
+    held: dict[str, list[str]] = {}
+    for each in claims:
+        if each.alternate and each.answer:
+            held.setdefault(each.instance_uuid, []).append(each.answer)
+    return [
+        replace(each, answer=None)
+        if each.alternate
+        else replace(each, answer=_joined(each.answer, held.get(each.instance_uuid, ())))
+        for each in claims
+    ]
+
+
+def _joined(answer: str | None, more: Sequence[str]) -> str | None:
+    """Return non-empty JSON lists as one."""
+    if answer is None or not more:
+        return answer
+    return f"[{', '.join(each[1:-1] for each in (answer, *more))}]"

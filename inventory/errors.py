@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Why a question or an operation of an operator is refused, and words for the message.
+
+OperationRefused
++-- NotFound        no host, aggregate, server group or other thing has the given name
++-- Malformed       an argument that is invalid or ambiguous; argument names it
++-- InUse           the operation conflicts with existing objects: still needed, or in the way
++-- NotReported     the agent does not report the requested fact
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# Characters of a name or a short text, and names in a line.
+_LONGEST = 255
+_SHOWN = 3
+
+
+class OperationRefused(Exception):
+    """Nothing was done; the text says why and what to do, in one line."""
+
+
+class NotFound(OperationRefused):
+    """The requested object does not exist."""
+
+
+class Malformed(OperationRefused):
+    """An argument is invalid."""
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(f"{argument}: {problem}")
+        self.argument = argument
+        self.problem = problem
+
+
+class InUse(OperationRefused):
+    """The operation conflicts with existing objects."""
+
+
+class NotReported(OperationRefused):
+    """The agent does not report the requested fact."""
+
+
+def checked_text(argument: str, text: str, may_be_empty: bool = False) -> str:
+    """Return a text without blanks around it; raises Malformed naming the argument."""
+    found = text.strip()
+    if not found and not may_be_empty:
+        raise Malformed(argument, "is empty")
+    if len(found) > _LONGEST:
+        raise Malformed(argument, f"{len(found)} characters, at most {_LONGEST} are kept")
+    if not found.isprintable():
+        raise Malformed(argument, "has characters that cannot be shown in a line")
+    return found
+
+
+def some(texts: Iterable[str]) -> str:
+    """Return the first names and the number of the others, for one line."""
+    known = sorted(texts)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return ", ".join(known[:_SHOWN]) + more
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint for a name that was not found: similar names, or the text in otherwise."""
+    folded = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), sorted(folded), n=3)
+    return f"did you mean {' or '.join(folded[each] for each in found)}?" if found else otherwise

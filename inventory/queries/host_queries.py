@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts as operators know them: resources and usage, availability zones, and names.
+
+Source: behaviour reference of compute hosts, 6.1.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory import aggregates, services
+from inventory.errors import Malformed, NotFound, nearest, some
+from inventory.tables import allocations, compute_nodes, instances
+from inventory.tables import services as services_table
+
+TOTAL, USED_NOW, USED_MAX = "(total)", "(used_now)", "(used_max)"
+# Guests whose project the agent does not know.
+NO_PROJECT = "(unknown)"
+_FIGURES = (
+    "vcpus_used",
+    "vcpus",
+    "free_ram_mb",
+    "memory_mb",
+    "free_disk_gb",
+    "local_gb",
+    "running_vms",
+)
+_TOTALS = ("vcpus", "memory_mb", "local_gb")
+_USED = ("vcpus_used", "memory_mb_used", "local_gb_used")
+_SIZE = ("project_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+# Columns with JSON, and with times.
+_DOCUMENTS = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology", "pci_stats")
+_TIMES = ("created_at", "updated_at", "deleted_at")
+# Status and state of a host without a service.
+_UNSERVED = ("no service", "down")
+_Sums = tuple[int, int, int]
+
+
+def listed(
+    connection: sa.Connection, limit: float, default_zone: str, zone: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the nodes of all hosts, or of a zone, with their figures and services.
+
+    limit is that of services.is_up().
+    """
+    table = compute_nodes
+    columns = (table.c.host, table.c.hypervisor_hostname, *(table.c[name] for name in _FIGURES))
+    query = sa.select(*columns).where(table.c.deleted == 0).order_by(table.c.id)
+    nodes = connection.execute(query).all()
+    rows = services.listed(connection, limit, default_zone, services.COMPUTE[0])
+    known = {row["host"]: row for row in rows}
+    unserved = {"zone": "", "status": _UNSERVED[0], "state": _UNSERVED[1]}
+    found = []
+    for node in nodes:
+        service = known.get(node.host, unserved)
+        if zone in (None, service["zone"]):
+            names = {"host": node.host, "node": node.hypervisor_hostname}
+            about = {name: service[name] for name in unserved}
+            figures = {name: getattr(node, name) for name in _FIGURES}
+            found.append(names | about | figures)
+    return found
+
+
+def zones(connection: sa.Connection, limit: float, default: str) -> list[dict[str, Any]]:
+    """Return the availability zones with the compute services in them.
+
+    A zone is available if one of them is enabled and up. default is the zone of hosts without
+    another; limit is that of services.is_up().
+    """
+    records = aggregates.everything(connection)
+    found: dict[str, list[dict[str, Any]]] = {
+        zone: [] for record in records for zone in record.zones
+    }
+    of_host = aggregates.zones_by_host(records)
+    for row in services.all_live(connection, services.COMPUTE[0]):
+        status, state = services.status_and_state(row, limit)
+        shown = {"host": row.host, "binary": row.binary, "status": status, "state": state}
+        for zone in of_host.get(row.host) or {default}:
+            found.setdefault(zone, []).append(shown)
+    usable = ("enabled", "up")
+    return [
+        {
+            "zone": zone,
+            "status": "available"
+            if any((each["status"], each["state"]) == usable for each in found[zone])
+            else "not available",
+            "hosts": sorted(found[zone], key=lambda each: each["host"]),
+        }
+        for zone in sorted(found)
+    ]
+
+
+def check_zone(connection: sa.Connection, name: str, default: str) -> None:
+    """Raise NotFound, with similar names, unless there is an availability zone of this name."""
+    records = aggregates.everything(connection)
+    known = {default, *(zone for record in records for zone in record.zones)}
+    if name not in known:
+        hint = nearest(name, known, "see 'availability zone list'")
+        raise NotFound(f"there is no availability zone {name!r}; {hint}")
+
+
+def spelled_host(connection: sa.Connection, name: str) -> str:
+    """Return a host with a service, a node or a claim as it is spelled there; raises NotFound."""
+    query = sa.union(
+        sa.select(services_table.c.host).where(services_table.c.deleted == 0),
+        sa.select(compute_nodes.c.host).where(compute_nodes.c.deleted == 0),
+        sa.select(allocations.c.host),
+    )
+    return _spelled(name, connection.scalars(query), "host")
+
+
+def spelled_binary(connection: sa.Connection, name: str) -> str:
+    """Return the same for the binary of a service; our own are always known."""
+    query = sa.select(services_table.c.binary).where(services_table.c.deleted == 0).distinct()
+    ours = (services.COMPUTE[0], services.SCHEDULER[0])
+    return _spelled(name, {*ours, *connection.scalars(query)}, "binary")
+
+
+def describe(connection: sa.Connection, host: str) -> list[dict[str, Any]]:
+    """Return the totals of a host, its usage, and the sizes of its instances, also by project.
+
+    Usage includes what is reserved for the host. Instances count in any state. Raises NotFound.
+    """
+    c = compute_nodes.c
+    nodes = _nodes(connection, host, (c.host, *(c[name] for name in _TOTALS + _USED)))
+    hosts = {node.host for node in nodes}
+    query = sa.select(*(instances.c[name] for name in _SIZE)).where(
+        instances.c.host.in_(hosts), instances.c.deleted == 0
+    )
+    rows = [row._asdict() for row in connection.execute(query)]
+    return described(nodes[0].host, [node._asdict() for node in nodes], rows)
+
+
+def show(
+    connection: sa.Connection, host: str, limit: float, node: str | None = None
+) -> dict[str, Any]:
+    """Return all columns of the node of a host, JSON decoded, and the state of its service.
+
+    node is its name, for hosts with several. Raises NotFound and Malformed.
+    """
+    rows = _nodes(connection, host, compute_nodes.c)
+    names = sorted(row.hypervisor_hostname for row in rows)
+    found = [row for row in rows if node in (None, row.hypervisor_hostname)]
+    if not found:
+        raise NotFound(f"host {rows[0].host} has no node {node!r}; it has {some(names)}")
+    if len(found) > 1:
+        several = f"host {found[0].host} has several, {some(names)}"
+        raise Malformed("node", f"{several}: say which with --node")
+    shown = dict(found[0]._mapping)
+    shown |= {name: decoded(shown[name]) for name in _DOCUMENTS}
+    shown |= {name: str(shown[name] or "") for name in _TIMES}
+    service = services.find(connection, found[0].host, services.COMPUTE[0])
+    status, state = services.status_and_state(service, limit) if service else _UNSERVED
+    return shown | {"status": status, "state": state}
+
+
+def described(
+    host: str, nodes: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return describe() of a host with these nodes and instances."""
+    by_project: dict[str, list[_Sums]] = {}
+    for row in rows:
+        size = (row["vcpus"], row["memory_mb"], row["root_gb"] + row["ephemeral_gb"])
+        by_project.setdefault(row["project_id"] or NO_PROJECT, []).append(size)
+    lines = [
+        (TOTAL, _sum((node[name] for name in _TOTALS) for node in nodes)),
+        (USED_NOW, _sum((node[name] for name in _USED) for node in nodes)),
+        (USED_MAX, _sum(size for sizes in by_project.values() for size in sizes)),
+        *((project, _sum(sizes)) for project, sizes in sorted(by_project.items())),
+    ]
+    return [
+        {"host": host, "project": project, "cpu": cpu, "memory_mb": memory, "disk_gb": disk}
+        for project, (cpu, memory, disk) in lines
+    ]
+
+
+def _nodes(
+    connection: sa.Connection, host: str, columns: Iterable[sa.ColumnElement[Any]]
+) -> Sequence[sa.Row[Any]]:
+    """Return columns of the nodes of a host, in any letter case; raises NotFound."""
+    table, name = compute_nodes, host.strip().lower()
+    here = sa.and_(sa.func.lower(table.c.host) == name, table.c.deleted == 0)
+    nodes = connection.execute(sa.select(*columns).where(here).order_by(table.c.id)).all()
+    if not nodes:
+        raise NotFound(f"no compute node of a host {host!r} has reported yet; see 'host list'")
+    return nodes
+
+
+def _spelled(name: str, names: Iterable[str], kind: str) -> str:
+    known = {each.casefold(): each for each in names}
+    if name.casefold() not in known:
+        hint = nearest(name, known.values(), "see 'service list'")
+        raise NotFound(f"there is no {kind} {name!r}; {hint}")
+    return known[name.casefold()]
+
+
+def decoded(text: str | None, empty: str = "null") -> Any:
+    """Parse JSON, empty where there is no text; return invalid JSON as it is."""
+    try:
+        return json.loads(text or empty)
+    except ValueError:
+        return text
+
+
+def _sum(sizes: Iterable[Iterable[int]]) -> _Sums:
+    cpu = memory = disk = 0
+    for more_cpu, more_memory, more_disk in sizes:
+        cpu, memory, disk = cpu + more_cpu, memory + more_memory, disk + more_disk
+    return cpu, memory, disk

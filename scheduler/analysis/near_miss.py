@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest changes with which an instance without a host would have fitted."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.analysis.diagnosis import Rejection, host_name
+from scheduler.decision.plugin_calls import applies, mask_of
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+
+# The column that changes, and its direction, when some of a resource is freed.
+_FREED = {
+    "vcpus": ("vcpus_used", -1),
+    "memory_mb": ("free_ram_mb", 1),
+    "disk_mb": ("free_disk_mb", 1),
+    "instances": ("num_instances", -1),
+    "io_ops": ("num_io_ops", -1),
+}
+_WORDS = {
+    "vcpus": "vCPU{}",
+    "memory_mb": "MB of memory",
+    "disk_mb": "MB of disk",
+    "instances": "instance{}",
+    "io_ops": "instance{} busy with input and output",
+}
+# The resources of which no request can ask for less.
+_COUNTED = ("instances", "io_ops")
+# So many hosts are tried for each that is returned: other filters may refuse the change.
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A host on which the instance would fit but for some amounts, or for a single rule.
+
+    lacks says how much is missing of each resource; see ResourceShortfall. smaller is set where a
+    request for so much less passes all filters, freed where this one does once so much was freed.
+    Without lacks there is the only_obstacle: the filter or rule that refuses the host, and why.
+    """
+
+    host: str
+    nodename: str
+    lacks: Mapping[str, int]
+    smaller: bool = False
+    freed: bool = False
+    only_obstacle: tuple[str, str] | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedInstance:
+    """An instance without a host, and all rules that reject hosts for it.
+
+    hosts is a working copy of the table as of the decision; amounts change in it, and change back.
+    """
+
+    hosts: HostTable
+    spec: RequestSpec
+    rejections: Sequence[Rejection]
+
+    def near_misses(
+        self, rows: Iterable[int], most: int, pause: Callable[[], None] = lambda: None
+    ) -> list[NearMiss]:
+        """Return the hosts of these rows on which it almost fits: the nearest, at most so many.
+
+        They are followed by hosts with a single rejection, as many again: for each rule the first
+        ones before the second ones. pause is called before each try.
+        """
+        amounts: list[tuple[float, int, Mapping[str, int]]] = []
+        single: list[tuple[int, int, Rejection]] = []
+        seen: Counter[str] = Counter()
+        for row in rows:
+            here = [each for each in self.rejections if each.refused[row]]
+            lacks = _lacks(here, row)
+            if lacks:
+                amounts.append((_distance(lacks, self.spec), row, lacks))
+            elif len(here) == 1:
+                seen[here[0].name] += 1
+                single.append((seen[here[0].name], row, here[0]))
+        found = []
+        for _, row, lacks in sorted(amounts, key=lambda each: each[:2])[: _TRIES * most]:
+            pause()
+            miss = self._tried(row, lacks)
+            if miss is not None:
+                found.append(miss)
+            if len(found) == most:
+                break
+        single.sort(key=lambda each: each[:2])
+        return found + [_single(row, each) for _, row, each in single[:most]]
+
+    def _tried(self, row: int, lacks: Mapping[str, int]) -> NearMiss | None:
+        """Return a near miss with the changes that help, None where none does."""
+        less = _less(self.spec, lacks)
+        smaller = less is not None and self._passes(row, less)
+        self._free(row, lacks, 1)
+        freed = self._passes(row, self.spec)
+        self._free(row, lacks, -1)
+        if not smaller and not freed:
+            return None
+        host, node = self.hosts.get(row, "host"), self.hosts.get(row, "nodename")
+        text = _sentence(host_name(host, node), lacks, smaller, freed)
+        return NearMiss(host, node, lacks, smaller, freed, text=text)
+
+    def _free(self, row: int, lacks: Mapping[str, int], sign: int) -> None:
+        state = HostState.of(self.hosts, row)
+        for resource, amount in lacks.items():
+            column, direction = _FREED[resource]
+            setattr(state, column, getattr(state, column) + sign * direction * amount)
+
+    def _passes(self, row: int, spec: RequestSpec) -> bool:
+        self.hosts.candidates = np.arange(self.hosts.size) == row
+        filters = (each.rule for each in self.rejections if each.rule is not None)
+        used = (each for each in filters if applies(each, spec))
+        return all(mask_of(each, self.hosts, spec)[row] for each in used)
+
+
+def _single(row: int, rejection: Rejection) -> NearMiss:
+    why = rejection.refusal(row)
+    text = f"{host_name(why.host, why.nodename)}, were it not for {why.filter}: {why.reason}"
+    return NearMiss(why.host, why.nodename, {}, only_obstacle=(why.filter, why.reason), text=text)
+
+
+def _lacks(rejections: Sequence[Rejection], row: int) -> Mapping[str, int] | None:
+    """Return the amounts that a host lacks, None where a rejection is no matter of amounts."""
+    lacks: dict[str, int] = {}
+    for each in rejections:
+        lack = each.lack(row)
+        if lack is None or lack.resource not in _FREED:
+            return None
+        lacks[lack.resource] = max(lack.amount, lacks.get(lack.resource, 0))
+    return lacks
+
+
+def _distance(lacks: Mapping[str, int], spec: RequestSpec) -> float:
+    """Return the sum of the changes, each as a part of the requested amount."""
+    requested = {each: 1 if each in _COUNTED else max(1, getattr(spec, each)) for each in lacks}
+    return float(sum(amount / requested[name] for name, amount in lacks.items()))
+
+
+def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:
+    """Return a request for so much less, None where nothing would remain of it."""
+    flavor = spec.flavor
+    root_gb = flavor.root_gb - _gigabytes(lacks.get("disk_mb", 0))
+    vcpus = flavor.vcpus - lacks.get("vcpus", 0)
+    memory_mb = flavor.memory_mb - lacks.get("memory_mb", 0)
+    if vcpus < 1 or memory_mb < 1 or root_gb < 0 or not lacks.keys().isdisjoint(_COUNTED):
+        return None
+    less = replace(flavor, vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb)
+    return replace(spec, flavor=less)
+
+
+def _gigabytes(megabytes: int) -> int:
+    """Return the amount in GB, rounded up, since flavors have whole GB."""
+    return -(-megabytes // 1024)
+
+
+def _sentence(host: str, lacks: Mapping[str, int], smaller: bool, freed: bool) -> str:
+    """Return what would have helped, as "1 vCPU less, or 1 vCPU more free on c12"."""
+    less = " and ".join(_amount(name, amount, whole=True) for name, amount in lacks.items())
+    more = [_amount(name, lacks[name]) for name in lacks if name not in _COUNTED]
+    fewer = [_amount(name, lacks[name]) for name in lacks if name in _COUNTED]
+    parts = [f"{' and '.join(more)} more free"] if more else []
+    parts += [f"{' and '.join(fewer)} fewer"] if fewer else []
+    free = f"{' and '.join(parts)} on {host}"
+    if not smaller:
+        return free
+    return f"{less} less, or {free}" if freed else f"{less} less, for {host}"
+
+
+def _amount(resource: str, amount: int, whole: bool = False) -> str:
+    """Return an amount of a resource in words; whole rounds disk up to GB."""
+    if resource == "disk_mb" and whole:
+        return f"{_gigabytes(amount)} GB of disk"
+    return f"{amount} {_WORDS[resource].format('s' if amount > 1 else '')}"

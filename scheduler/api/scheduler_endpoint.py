@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The methods that conductors and operators call on the topic 'scheduler'."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import oslo_messaging
+from oslo_log import log
+
+from inventory.engine import DatabaseUnavailable
+from scheduler.api.notifications import Notifications
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.selection import Selection
+from scheduler.select_destinations import Destinations
+from scheduler.wire.arguments import decode_select_arguments
+from scheduler.wire.context import Deadline, RequestContext
+from scheduler.wire.errors import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
+from scheduler.wire.replies import encode_destinations
+
+LOG = log.getLogger(__name__)
+TOPIC = "scheduler"
+# Of select_destinations at 4.5.
+SELECT_ARGUMENTS = ("spec_obj", "instance_uuids", "return_objects", "return_alternates")
+# Contexts come by position: what a caller may name "context" or "self" is a keyword as any other.
+
+
+class SchedulerEndpoint:
+    """select_destinations at RPC 4.0 to 4.5, as a call and as a cast."""
+
+    target = oslo_messaging.Target(version="4.5")
+
+    def __init__(self, destinations: Destinations, notifications: Notifications) -> None:
+        self._destinations = destinations
+        self._notifications = notifications
+
+    @oslo_messaging.expected_exceptions(  # type: ignore[untyped-decorator]
+        NoValidHost, InvalidInput, ServiceUnavailable
+    )
+    def select_destinations(self, context: Mapping[str, Any], /, **arguments: Any) -> list[Any]:
+        """Return destinations of each instance, in the form that the caller's version knows."""
+        caller = RequestContext.from_dict(context)
+        caller.for_logging()
+        known = ("request_spec", "filter_properties", *SELECT_ARGUMENTS)
+        _refuse_unknown(arguments, "SchedulerManager.select_destinations()", known)
+        with errors_for(caller):
+            request = decode_select_arguments(arguments)
+        # Callers before Rocky name the user only in the context.
+        request.spec.user_id = request.spec.user_id or caller.user_id
+        self._notifications.send("start", caller, request.spec)
+        try:
+            with errors_for(caller):
+                found = self._destinations.select(request, caller, Deadline.of(context))
+        except SchedulerFailure as failure:
+            self._notifications.send("error", caller, request.spec, failure.reason)
+            raise
+        self._notifications.send("end", caller, _placed(request.spec, found))
+        return encode_destinations(found, request)
+
+
+class BaseEndpoint:
+    """What every service of Nova answers, in the namespace 'baseapi'."""
+
+    target = oslo_messaging.Target(namespace="baseapi", version="1.1")
+
+    def ping(self, context: Mapping[str, Any], /, **arguments: Any) -> dict[str, Any]:
+        """Return the argument, and which service answers."""
+        _refuse_unknown(arguments, "BaseRPCAPI.ping()", {"arg"})
+        if "arg" not in arguments:
+            _refuse("BaseRPCAPI.ping() missing 1 required positional argument: 'arg'")
+        return {"service": TOPIC, "arg": arguments["arg"]}
+
+    def get_backdoor_port(self, context: Mapping[str, Any], /, **arguments: Any) -> None:
+        """Return None: there is no backdoor."""
+        _refuse_unknown(arguments, "BaseRPCAPI.get_backdoor_port()", ())
+
+
+def _refuse_unknown(arguments: Mapping[str, Any], method: str, known: Collection[str]) -> None:
+    """Refuse as Python does in Nova, where callers may look for the text."""
+    for name in arguments:
+        if name not in known:
+            _refuse(f"{method} got an unexpected keyword argument '{name}'")
+
+
+def _refuse(text: str) -> NoReturn:
+    """Answer wrong keywords as Nova's server does, without a traceback in our log."""
+    try:
+        raise TypeError(text)
+    except TypeError:
+        raise oslo_messaging.ExpectedException() from None
+
+
+def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSpec:
+    """Return the request with the hosts that its server group has now."""
+    if spec.instance_group is None:
+        return spec
+    return spec.for_instance(spec.instance_uuid, [first.service_host for first, *_ in destinations])
+
+
+@contextmanager
+def errors_for(caller: RequestContext) -> Iterator[None]:
+    """Turn errors that a caller does not know into those that it knows."""
+    try:
+        yield
+    except InvalidInput as error:
+        LOG.info("Refused a malformed request of %s: %s", caller.request_id, error.reason)
+        raise
+    except DatabaseUnavailable as error:
+        LOG.error("Request failed: %s", error)
+        raise ServiceUnavailable(f"The scheduler's database {error.brief}.") from error

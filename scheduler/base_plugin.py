@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the base classes of filters and weighers share: settings, inputs, texts of errors."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from scheduler.objects.request_spec import RequestSpec
+
+# Where the values of a plug-in's settings are configured: (attribute, group, option) each.
+Options = Sequence[tuple[str, str, str]]
+# What plug-ins may read that is no column: the instances of a host, and how many of them are
+# members of the requested server group; the latter changes with each request, so it is not cached.
+INSTANCES = "instances"
+MEMBERS = "members"
+# How much of the text of an error is part of a warning.
+MAX_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceShortfall:
+    """How much of vcpus, memory_mb or disk_mb a host lacks to pass a filter.
+
+    Of instances and io_ops: how many more it has than allowed.
+    """
+
+    resource: str
+    amount: int
+
+
+def error_text(error: Exception) -> str:
+    """Return the error of a plug-in in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_CHARACTERS]
+
+
+def apply_options(plugin: object, options: Options, settings: Mapping[str, Any]) -> None:
+    """Set the attributes of a plug-in; raise TypeError for one that is not among its options."""
+    unknown = settings.keys() - {attribute for attribute, _, _ in options}
+    if unknown:
+        raise TypeError(f"{type(plugin).__name__} has no setting {', '.join(sorted(unknown))}")
+    vars(plugin).update(settings)
+
+
+class BasePlugin:
+    """What filters and weighers share.
+
+    Settings are class attributes with their defaults; options says where they are configured, as
+    (attribute, group, option) each. reads names the columns of a host that the plug-in looks at,
+    request_fields the attributes of a request that its results depend on: where both are declared,
+    results of hosts that have not changed are used again.
+    """
+
+    reads: ClassVar[tuple[str, ...] | None] = None
+    request_fields: ClassVar[tuple[str, ...] | None] = None
+    options: ClassVar[Options] = ()
+
+    def __init__(self, **settings: Any) -> None:
+        apply_options(self, self.options, settings)
+
+    @property
+    def name(self) -> str:
+        """The name of the plug-in in decisions."""
+        return type(self).__name__
+
+    def applies(self, spec: RequestSpec) -> bool:
+        """Return False when the request alone shows that all hosts pass, or that all weigh 0."""
+        return True
+
+    def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
+        """Return the columns of a host that the plug-in looks at for this request, None for any."""
+        return self.reads
+
+    def question(self, spec: RequestSpec) -> Hashable | None:
+        """Return what of the request the results depend on, None where that is unknown.
+
+        Requests with the same question share results. Besides it and the settings, these must
+        depend on the columns of columns_read() in the row of the host alone. Both question() and
+        request_fields count for the class that defines them, not for classes that inherit them.
+        """
+        if self.request_fields is None:
+            return None
+        return tuple([getattr(spec, name) for name in self.request_fields])

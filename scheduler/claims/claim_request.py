@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Build the claim request for a decision."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from inventory.claims.numa_pci_usage import NUMA, PCI
+from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments
+from inventory.objects.instance_group import POLICIES
+from inventory.objects.node_json import (
+    guest_topology_to_json,
+    numa_topology_to_json,
+    pci_pools_to_json,
+)
+from inventory.revisions import ELIGIBILITY
+from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision, Placement
+from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.host_state import Candidate, Consumption
+from scheduler.hosts.limits import GROUP, NUMERIC, GroupLimit
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+
+# What each limit is made from: columns of compute_nodes, and their names in the host table.
+_MADE_FROM = {
+    "vcpu": {"vcpus": "vcpus_total", "cpu_allocation_ratio": "cpu_allocation_ratio"},
+    "memory_mb": {
+        "memory_mb": "total_usable_ram_mb",
+        "ram_allocation_ratio": "ram_allocation_ratio",
+    },
+    "disk_gb": {
+        "local_gb": "total_usable_disk_gb",
+        "disk_allocation_ratio": "disk_allocation_ratio",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSettings:
+    """How claims are made: lease in seconds; with alternates these are claimed as well."""
+
+    lease: float = 900.0
+    attempts: int = 20
+    alternates: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimContext:
+    """What a claim request is built from.
+
+    hosts is the table as the decision has left it. answers has for each placement a text for its
+    host, and one for each of its alternates if these are claimed.
+    """
+
+    identity: Identity
+    request: Request
+    decision: Decision
+    hosts: HostTable
+    answers: Sequence[Sequence[str]]
+
+
+def build_claim_request(
+    context: ClaimContext, settings: ClaimSettings, host_cache: HostCache
+) -> ClaimRequest:
+    """Return the request to claim what was decided."""
+    spec, hosts, placements = context.request.spec, context.hosts, context.decision.placements
+    claims, alternates, documents = [], [], {}
+    about = _instance_columns(spec)
+    for placement, answers in zip(placements, context.answers, strict=True):
+        claim = _claim(hosts, placement, host_cache)
+        claim = replace(claim, answer=answers[0], about=about)
+        claims.append(claim)
+        if found := _documents(hosts, placement.chosen.row, claim):
+            documents[claim.node_id] = found
+        if settings.alternates:
+            for each, answer in zip(placement.alternates, answers[1:], strict=True):
+                where = _where(hosts, each, host_cache)
+                held = replace(claim, **where, answer=answer, in_place=False, alternate=True)
+                alternates.append(held)
+    return ClaimRequest(
+        request_id=context.identity.request_id,
+        digest=context.identity.digest,
+        claims=claims + alternates,
+        lease=settings.lease,
+        group=_group_rule(spec, placements),
+        documents=documents,
+        attempt=context.identity.attempt,
+    )
+
+
+def request_identity(request: Request, request_id: str | None, digest: str) -> Identity:
+    """Return what tells a request from all others.
+
+    The attempt grows when a caller asks for other hosts than it has tried: builds count their
+    attempts in retry, moves name more and more hosts to ignore.
+    """
+    spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
+    tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
+    return Identity(request_id, digest, uuids, tried + len(spec.ignore_hosts or ()))
+
+
+def claimable(decision: Decision) -> Decision:
+    """Return a decision without alternates for instances with cells or devices: see Claim."""
+    placements = [
+        replace(each, alternates=())
+        if each.taken and (each.taken.cells or each.taken.devices)
+        else each
+        for each in decision.placements
+    ]
+    return replace(decision, placements=tuple(placements))
+
+
+def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Claim:
+    chosen, taken = placement.chosen, placement.taken or Consumption(0, 0, 0)
+    # An old caller without a request id may name no uuid. Such a claim cannot be repeated, nor
+    # confirmed by an audit, but it holds the resources until its lease ends.
+    uuid = placement.instance_uuid or str(uuid4())
+    return Claim(
+        **_where(hosts, chosen, host_cache),
+        instance_uuid=uuid,
+        vcpus=taken.vcpus,
+        memory_mb=taken.memory_mb,
+        disk_mb=taken.disk_mb,
+        in_place=host_cache.reports(uuid, chosen.host, chosen.nodename),
+        numa=guest_topology_to_json(taken.cells) if taken.cells else None,
+        pci=pci_pools_to_json(taken.devices) if taken.devices else None,
+    )
+
+
+def _where(hosts: HostTable, candidate: Candidate, host_cache: HostCache) -> dict[str, Any]:
+    """Return the fields of a claim that say on which node it is, and what that was chosen by."""
+    node_id = hosts.get(candidate.row, "node_id")
+    limits: dict[str, float] = {}
+    known: dict[str, float] = {ELIGIBILITY: host_cache.eligibility_revision(node_id)}
+    for name in NUMERIC:
+        limit = candidate.limits.get(name, math.inf)
+        # An infinite limit bounds nothing, and no database has a number for it.
+        if math.isfinite(limit):
+            limits[name] = limit
+            columns = {
+                each: hosts.get(candidate.row, its) for each, its in _MADE_FROM[name].items()
+            }
+            known |= {each: value for each, value in columns.items() if value is not None}
+    return {
+        "node_id": node_id,
+        "host": candidate.host,
+        "node": candidate.nodename,
+        "limits": limits,
+        "known": known,
+    }
+
+
+def _documents(hosts: HostTable, row: int, claim: Claim) -> NodeDocuments | None:
+    """Return the documents of a node as the decision left them, None if the claim changes none."""
+    texts: dict[str, str | None] = {}
+    if claim.numa:
+        texts[NUMA] = numa_topology_to_json(hosts.get(row, "numa_topology"))
+    if claim.pci:
+        texts[PCI] = pci_pools_to_json(hosts.get(row, "pci_stats"))
+    return NodeDocuments(hosts.get(row, "generation"), texts) if texts else None
+
+
+def _group_rule(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule | None:
+    """Return the rule for the members of the server group, if there is one.
+
+    It is not enforced without a limit by a filter, as for a forced host or a soft policy: then it
+    only makes the member visible to others.
+    """
+    group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
+    if group is None or group.uuid is None or group.policy not in POLICIES:
+        return None
+    enforced = isinstance(limit, GroupLimit)
+    most = limit.most if isinstance(limit, GroupLimit) else None
+    return GroupRule(group.uuid, group.members, most, group.hosts, enforced)
+
+
+def _instance_columns(spec: RequestSpec) -> dict[str, Any]:
+    """Return the columns that describe the instance."""
+    properties = spec.image.properties.items() if spec.image else ()
+    texts = {name: str(value) for name, value in properties}
+    return {
+        "project_id": spec.project_id,
+        "root_gb": 0 if spec.is_bfv else spec.root_gb,
+        "ephemeral_gb": spec.ephemeral_gb,
+        "flavor_id": spec.flavor.id,
+        "flavor_name": spec.flavor.name,
+        "image_properties": json.dumps(texts, sort_keys=True),
+    }

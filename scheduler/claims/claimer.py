@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claim decisions in the database before a deadline, spread over equal hosts after conflicts."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from inventory.claims import claims, existing, group_locks
+from inventory.claims.claims import GroupUnlisted
+from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.engine import Database, DatabaseUnavailable
+from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.objects.request_spec import RequestSpec
+
+T = TypeVar("T")
+Left = Callable[[], float]
+# More choices than schedulers at work at a time would not help.
+MAX_CHOICES = 64
+# After so many claims in a row without a conflict there are half as many choices.
+WINS_TO_NARROW = 16
+# How often the row of a group is made again that others, who saw no claims for it, have deleted.
+MAX_GROUP_ATTEMPTS = 10
+
+
+@dataclass(slots=True)
+class SpreadWidth:
+    """The number of equal hosts to choose from: doubled by conflicts, halved slowly without."""
+
+    choices: int = 1
+    _wins: int = 0
+
+    def lost(self) -> None:
+        """Widen the choice after a claim that was lost to another scheduler."""
+        self.choices = min(MAX_CHOICES, 2 * self.choices)
+        self._wins = 0
+
+    def won(self) -> None:
+        """Count a claim that was made."""
+        self._wins += 1
+        if self._wins >= WINS_TO_NARROW:
+            self._wins = 0
+            self.choices = max(1, self.choices // 2)
+
+
+def forever() -> float:
+    """Return the seconds that are left without a deadline."""
+    return math.inf
+
+
+class TooLate(Exception):
+    """The deadline of the request has passed; nothing was claimed."""
+
+
+def in_time(threads: CachedThreadPool, seconds: float, work: Callable[[], T]) -> T:
+    """Return work(); raise DatabaseUnavailable if it takes longer, and leave it to its thread."""
+    if seconds == math.inf:
+        return work()
+    try:
+        return threads.run(work).result(max(0.0, seconds))
+    except TimeoutError:
+        raise DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s") from None
+
+
+class TimedReads:
+    """Read like Database for as long as left returns, in seconds."""
+
+    def __init__(self, database: Database, threads: CachedThreadPool, left: Left) -> None:
+        self._database = database
+        self._threads = threads
+        self._left = left
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection); raises DatabaseUnavailable, also after the deadline."""
+        return in_time(self._threads, self._left(), lambda: self._database.read(work))
+
+
+class Claimer:
+    """Claim for the requests of a process. Many threads may use it.
+
+    publish is given the ids of nodes whose rows have changed; it must not block.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: ClaimSettings,
+        publish: Callable[[Collection[int]], None] = lambda _: None,
+    ) -> None:
+        self.settings = settings
+        self.width = SpreadWidth()
+        self._database = database
+        self._threads = CachedThreadPool()
+        self._publish = publish
+
+    def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
+        """Claim for all instances of a request.
+
+        left returns the seconds until its deadline. It is asked again before the commit: a claim
+        must not be made when the caller has given up. Raises ClaimLost, Outdated, PartlyAnswered,
+        TooLate and DatabaseUnavailable.
+        """
+        try:
+            result = self._claim_for_group(request, left)
+        except ClaimLost:
+            self.width.lost()
+            raise
+        if not result.repeated:
+            self.width.won()
+            self._publish({each.node_id for each in request.claims} | set(result.left))
+        return result
+
+    def _claim_for_group(self, request: ClaimRequest, left: Left) -> ClaimResult:
+        for _ in range(MAX_GROUP_ATTEMPTS):
+            try:
+                return self._write(lambda connection: claims.claim(connection, request), left)
+            except GroupUnlisted as error:
+                group_locks.ensure(self._database, error.uuid)
+        raise ClaimLost((), "the row of its server group is deleted again and again")
+
+    def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
+        """Return the earlier answer to a request, None without; release older claims in its way."""
+        lease = self.settings.lease
+        found = self._write(
+            lambda connection: claims.release_stale(connection, identity, lease), left
+        )
+        if found:
+            self._publish(found.left)
+        return found
+
+    def _write(self, work: Callable[[sa.Connection], T], left: Left) -> T:
+        """Return work() in a transaction, which is rolled back if it ends after the deadline."""
+
+        def until_deadline(connection: sa.Connection) -> T:
+            found = work(connection)
+            if left() <= 0:
+                raise TooLate()
+            return found
+
+        seconds = left()
+        if seconds <= 0:
+            raise TooLate()
+        return in_time(self._threads, seconds, lambda: self._database.write(until_deadline))
+
+    def release(self, uuids: Collection[str], host: str | None = None) -> Collection[int]:
+        """Release the claims of instances, on one host only if it is named; return changed nodes.
+
+        Raises ClaimLost and DatabaseUnavailable.
+        """
+        changed = self._database.write(lambda connection: claims.release(connection, uuids, host))
+        self._publish(changed)
+        return changed
+
+    def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
+        """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""
+        found, _ = self._database.read(lambda connection: existing.of_instances(connection, uuids))
+        return [row for row in found if row.state != CONFIRMED]
+
+    def release_rows(self, pending: Collection[sa.Row[Any]]) -> None:
+        """Release what pending() has returned, all or nothing; raises as release() does."""
+        self._publish(self._database.write(lambda each: claims.release_rows(each, pending)))
+
+    def with_members(
+        self, spec: RequestSpec, uuids: Collection[str], left: Left = forever
+    ) -> RequestSpec:
+        """Return a request with the hosts that members of its group, but for uuids, have claimed.
+
+        Callers do not know the newest claims. With affinity only the hosts found here count; with
+        other policies, soft ones too, a host has at least as many members as either knows.
+        """
+        group = spec.instance_group
+        if group is None or group.uuid is None or group.policy not in POLICIES:
+            return spec
+        uuid, known, alternates = group.uuid, group.members, group.policy == ANTI_AFFINITY
+        reads = TimedReads(self._database, self._threads, left)
+        members = reads.read(lambda each: group_locks.members(each, uuid, known, alternates))
+        there = group_locks.hosts_of(members, uuids)
+        if not there:
+            return spec
+        hosts = there if group.policy == AFFINITY else Counter(group.hosts) | there
+        found = spec.for_instance(spec.instance_uuid)
+        found.instance_group = group.with_hosts()
+        found.instance_group.hosts = sorted(hosts.elements())
+        return found

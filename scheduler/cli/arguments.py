@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that several commands have, and types of their values for argparse."""
+
+import argparse
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+# Seconds.
+MAX_TIMEOUT = 3600
+# The largest value of an integer column.
+MAX_INTEGER = 2**31 - 1
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Return (key, value) of KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+    return key, value
+
+
+def whole_number(text: str, least: int, most: int = MAX_INTEGER) -> int:
+    """Return a whole number within the bounds; raise ArgumentTypeError for anything else."""
+    # int() refuses texts of thousands of digits with an error of its own.
+    value = int(text) if re.fullmatch(r"\s*-?[0-9]{1,20}\s*", text) else None
+    if value is None or not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+    return value
+
+
+positive = partial(whole_number, least=1)
+not_negative = partial(whole_number, least=0)
+
+
+def seconds(text: str) -> float:
+    """Return a timeout that oslo.messaging and databases accept."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MAX_TIMEOUT:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds above 0 and up to {MAX_TIMEOUT}"
+        )
+    return value
+
+
+def check_combination(
+    parser: argparse.ArgumentParser, problem: Callable[[argparse.Namespace], str | None]
+) -> None:
+    """Make a parser refuse arguments for which problem() returns an error text."""
+    parse = parser.parse_args
+
+    def parse_args(*arguments: Any) -> Any:
+        parsed = parse(*arguments)
+        error = problem(parsed)
+        if error is not None:
+            parser.error(error)
+        return parsed
+
+    parser.parse_args = parse_args  # type: ignore[assignment,method-assign]
+
+
+def add_flag(parser: Any, name: str, what: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=what)
+
+
+def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> None:
+    """Add an option that may be given several times."""
+    text = f"{what}; may be given several times."
+    parser.add_argument(*names, action="append", default=[], help=text, **settings)
+
+
+def add_host(parser: Any, nargs: str | None = None, shown_by: str = "host list") -> None:
+    """Add the argument that names a host."""
+    parser.add_argument("host", nargs=nargs, help=f"Name of the host, as '{shown_by}' shows it.")
+
+
+def add_reason(parser: Any) -> None:
+    """Add the argument for the reason of a change."""
+    parser.add_argument("--reason", metavar="TEXT", help="Reason to record with the change.")
+
+
+def add_limit(parser: Any, what: str, default: int) -> None:
+    """Add the argument that bounds how many rows a report shows."""
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        default=default,
+        metavar="N",
+        help=f"Maximum number of {what} to show (default: {default}); -f json shows all of them.",
+    )
+
+
+def add_timeout(parser: Any, default: float | None = None) -> None:
+    """Add the argument that bounds how long a command waits for an answer over RPC."""
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=default,
+        metavar="S",
+        help=f"Seconds to wait for the answer (default: {default or 'rpc_response_timeout'}).",
+    )
+
+
+def add_agent(parser: Any, timeout: float | None = None) -> None:
+    """Add the arguments of commands that call an agent."""
+    parser.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="[DEFAULT] host of the agent that reports the host (default: the name of the host).",
+    )
+    add_timeout(parser, timeout)

@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Open the database for a command: soon say what is waited for, and give up in time.
+
+A daemon waits for its database for minutes; a user at a terminal wants to know.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+
+import sqlalchemy as sa
+from cliff.app import App
+from oslo_config import cfg
+from oslo_db.exception import DBConnectionError
+
+from inventory import migrations
+from inventory.engine import Database, DatabaseUnavailable, open_database
+from inventory.migrations import SchemaError
+
+# Seconds: until a command gives up, until it says what it waits for, between two attempts.
+TIMEOUT = 10.0
+NOTICE_AFTER = 0.7
+RETRY_INTERVAL = 0.5
+ADVICE = (
+    "check that it runs and can be reached from here, or wait longer with berthmaster"
+    " --database-timeout"
+)
+
+
+@contextmanager
+def checked_database(app: App) -> Iterator[Database]:
+    """Yield the database with its schema checked; errors name the database."""
+    with open_unchecked(app) as database:
+        migrations.check(database)
+        yield database
+
+
+@contextmanager
+def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
+    """Yield the database whatever its schema; create a file for SQLite only if it may be new.
+
+    Without the intended --config-file it is another database than meant, so errors name it.
+    """
+    conf: cfg.ConfigOpts = app.conf
+    url = _url(conf)
+    try:
+        if url is not None and not is_new:
+            _check_file(url)
+        with closing(_open_in_time(conf, url, app)) as database:
+            yield database
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(f"{error.reason}{_setting(url)}") from error
+    except SchemaError as error:
+        raise SchemaError(f"{error}{_setting(url)}") from error
+
+
+def _url(conf: cfg.ConfigOpts) -> sa.URL | None:
+    """Return the URL of the configured database, None for one that cannot be parsed."""
+    try:
+        return sa.make_url(conf.database.connection)
+    except (ValueError, sa.exc.ArgumentError):
+        return None
+
+
+def _setting(url: sa.URL | None) -> str:
+    """Return the setting of the database without passwords, as the end of a sentence."""
+    if url is None:
+        return ""
+    return f" ([database] connection is {url.set(query={}).render_as_string(hide_password=True)})"
+
+
+def _check_file(url: sa.URL) -> None:
+    """Raise SchemaError where SQLite would create a file."""
+    path = url.database if url.get_backend_name() == "sqlite" else None
+    # A URI, which SQLite reads as well, says itself whether the file may be new.
+    if path and path != ":memory:" and not path.startswith("file:") and not Path(path).exists():
+        raise SchemaError(f"there is no database {path} yet: run 'berthmaster db sync' once")
+
+
+def _open_in_time(conf: cfg.ConfigOpts, url: sa.URL | None, app: App) -> Database:
+    """Return the database, opened within --database-timeout.
+
+    Without that option it is tried as long as the configuration says, but not more than 10 s.
+    """
+    if url is None or url.get_backend_name() == "sqlite":
+        return open_database(conf)
+    timeout: float | None = app.options.database_timeout
+    limit, began = timeout or TIMEOUT, monotonic()
+    retries = conf.database.max_retries
+    configured = retries * conf.database.retry_interval if retries >= 0 else limit
+    until = began + (limit if timeout else min(limit, configured))
+    socket = url.query.get("unix_socket")
+    server = str(socket) if socket else f"{url.host or 'localhost'}:{url.port or 3306}"
+    answer: Future[Database] = Future()
+    # A server that accepts connections and does not answer would block this thread.
+    Thread(target=_open, args=(conf, until, answer), daemon=True).start()
+    try:
+        return answer.result(min(NOTICE_AFTER, limit))
+    except TimeoutError:
+        app.stderr.write(f"waiting for the database at {server} ...\n")
+        app.stderr.flush()
+    try:
+        # A little longer than the last attempt, whose error says more than a timeout.
+        return answer.result(max(0, began + limit + RETRY_INTERVAL - monotonic()))
+    except TimeoutError:
+        answer.cancel()
+        raise DatabaseUnavailable(f"no answer from {server} within {limit:g} s; {ADVICE}") from None
+
+
+def _open(conf: cfg.ConfigOpts, until: float, answer: Future[Database]) -> None:
+    """Answer with the database, or with the error of the last attempt until a point in time."""
+    try:
+        database = _retry(conf, until)
+    # The thread that waits for the answer raises it, whatever it is.
+    except Exception as error:
+        if answer.set_running_or_notify_cancel():
+            answer.set_exception(error)
+        return
+    if answer.set_running_or_notify_cancel():
+        answer.set_result(database)
+    else:
+        database.close()
+
+
+def _retry(conf: cfg.ConfigOpts, until: float) -> Database:
+    while True:
+        try:
+            return open_database(conf, max_retries=1, retry_interval=0)
+        except DatabaseUnavailable as error:
+            if not isinstance(error.__cause__, DBConnectionError):
+                raise
+            if monotonic() + RETRY_INTERVAL > until:
+                raise DatabaseUnavailable(f"{error.reason}; {ADVICE}") from error
+        sleep(RETRY_INTERVAL)

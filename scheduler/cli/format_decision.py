@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Format decisions and their explanations as text and tables.
+
+Explanations and parts of decisions are JSON documents, as schedulers send them and files have them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from inventory.objects.instance_group import InstanceGroup
+from scheduler.analysis.diagnosis import host_name
+from scheduler.cli.base import Table
+from scheduler.decision.types import Decision
+from scheduler.history.saved_decision import SavedDecision
+from scheduler.objects.request_spec import Destination, RequestSpec
+from scheduler.objects.selection import Selection
+from scheduler.request_trace import FAILED, GIVEN_UP, INVALID, NOTHING, PLACED, REFUSED, TOO_LATE
+
+_OUTCOMES = {
+    GIVEN_UP: "given up: other requests claimed the chosen hosts first, on every attempt",
+    TOO_LATE: "too late: the caller no longer waited for the answer",
+    INVALID: "refused as invalid: it came after a later attempt of the same request",
+    FAILED: "failed with an error, which is in the scheduler's log",
+    NOTHING: "nothing: the driver chose no host",
+}
+# The most names of a list to show.
+_MAX_NAMES = 5
+# The most hosts of a table to show by default.
+MAX_HOSTS = 20
+REASON_COLUMNS = ("Host", "Filter", "Reason")
+Document = Mapping[str, Any]
+
+
+def format_heading(saved: SavedDecision) -> list[str]:
+    """Return lines with the request of a saved decision, its outcome and its warnings."""
+    record = saved.record
+    spec, flavor = record.request.spec, record.request.spec.flavor
+    named = f" (flavor {flavor.name})" if flavor.name else ""
+    conflicts = f"; claims lost to other requests: {record.conflicts}" if record.conflicts else ""
+    return [
+        _title(saved),
+        f"Request: {len(record.request.instance_uuids)} x {flavor.vcpus} vCPUs,"
+        f" {flavor.memory_mb} MB of memory, {spec.disk_mb} MB of disk{named}",
+        *_conditions(spec),
+        f"Outcome: {_outcome(record.outcome, record.decision)}",
+        f"Took {1000 * record.total:.1f} ms on a host cache {record.view_age:.1f} s old{conflicts}",
+        *(f"Warning: {each}" for each in record.decision.warnings),
+    ]
+
+
+def _title(saved: SavedDecision) -> str:
+    caller = saved.record.caller
+    parts = [f"Decision {saved.number}" if saved.number is not None else "Decision"]
+    if saved.decided_at is not None:
+        parts.append(f"of {saved.decided_at:%Y-%m-%d %H:%M:%S} UTC")
+    if saved.scheduler:
+        parts.append(f"by scheduler {saved.scheduler}")
+    if caller.request_id:
+        parts.append(f"for {caller.request_id}")
+    return " ".join(parts)
+
+
+def _outcome(outcome: str, decision: Decision) -> str:
+    shortage = decision.shortage
+    if shortage is not None and outcome == REFUSED:
+        which = f" for instance {shortage.index + 1}" if shortage.index else ""
+        return f"refused: no host{which}; the tenant was told {shortage.reason!r}"
+    hosts = _first_names(dict.fromkeys(each.chosen.host for each in decision.placements))
+    if outcome == PLACED:
+        return f"placed on {hosts}"
+    text = _OUTCOMES.get(outcome, outcome)
+    return f"{text} (chosen: {hosts})" if hosts else text
+
+
+def _first_names(names: Iterable[str]) -> str:
+    """Return the first of some names, in their order, and how many more there are."""
+    listed = [*names]
+    more = len(listed) - _MAX_NAMES
+    return ", ".join(listed[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _conditions(spec: RequestSpec) -> Iterator[str]:
+    """Yield a line for each kind of condition of a request besides its size."""
+    where = "; ".join(_where(spec))
+    if where:
+        yield f"Where: {where}"
+    image = dict(spec.image.properties.items()) if spec.image is not None else {}
+    hints = {name: _first_names(map(str, hint)) for name, hint in spec.scheduler_hints.items()}
+    for title, values in (
+        ("Extra specs", spec.flavor.extra_specs or {}),
+        ("Hints", hints),
+        ("Image properties", image),
+    ):
+        if values:
+            yield f"{title}: " + ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _where(spec: RequestSpec) -> Iterator[str]:
+    if spec.is_rebuild:
+        yield "rebuilt on its host"
+    if spec.availability_zone:
+        yield f"zone {spec.availability_zone}"
+    destination = spec.requested_destination or Destination()
+    host = destination.host or destination.node
+    named: Sequence[tuple[str, Iterable[str] | None]] = (
+        ("forced hosts", spec.force_hosts),
+        ("forced nodes", spec.force_nodes),
+        ("not on", spec.ignore_hosts),
+        ("tried before", [each.host or "" for each in spec.retry.hosts] if spec.retry else None),
+        ("destination", [host] if host else None),
+        ("in aggregates", destination.aggregates),
+        ("not in aggregates", sorted(destination.forbidden_aggregates or ())),
+    )
+    yield from (f"{what} {_first_names(names)}" for what, names in named if names)
+    if spec.instance_group is not None:
+        yield _group(spec.instance_group)
+
+
+def _group(group: InstanceGroup) -> str:
+    hosts = _first_names(sorted({*group.hosts})) or "no host"
+    return f"server group {group.name or group.uuid} ({group.policy}), members on {hosts}"
+
+
+def placements_table(title: str, placements: Iterable[Document]) -> Table:
+    """Return the hosts of the instances of a decision."""
+    rows = [
+        (
+            each["instance_uuid"] or "",
+            each["chosen"]["host"],
+            each["chosen"]["nodename"],
+            format_weight(each["chosen"]["weight"]),
+            ", ".join(other["host"] for other in each["alternates"]),
+        )
+        for each in placements
+    ]
+    return Table(title, ("Instance", "Host", "Node", "Weight", "Alternates"), rows)
+
+
+def selection_limits(selection: Selection) -> dict[str, float]:
+    """Return the limits of a selected host as far as filters have set them, without NUMA."""
+    names = ("vcpu", "memory_mb", "disk_gb")
+    limits = {name: getattr(selection.limits, name, None) for name in names}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def format_result(explanation: Document) -> str:
+    """Return in one line whether and where the instance was placed."""
+    name = explanation["instance_uuid"] or f"number {explanation['index']} of the request"
+    of = f"{explanation['hosts']} hosts, {explanation['passing']} of which pass all filters"
+    if explanation["chosen"] is None:
+        return f"There was no host for instance {name}, out of {of}."
+    host = host_name(explanation["chosen"], explanation["chosen_node"])
+    return f"Instance {name} goes to {host}, out of {of}."
+
+
+def format_explanation(explanation: Document, limit: int = MAX_HOSTS) -> list[Table]:
+    """Return how one instance was placed, or why not; limit bounds the hosts of a table."""
+    tables = [filters_table(explanation["steps"]), weights_table(explanation, limit)]
+    if explanation["chosen"] is None:
+        tables += [reasons_table(explanation, limit), near_misses_table(explanation)]
+    return [each for each in tables if each.rows]
+
+
+def filters_table(steps: Iterable[Document]) -> Table:
+    """Return how many hosts each filter left, in the order of the filters."""
+    rows = [(each["name"], each["before"], each["after"]) for each in steps]
+    return Table("Hosts left by each filter", ("Filter", "Before", "After"), rows)
+
+
+def weights_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
+    """Return the best hosts with their weights, weigher by weigher."""
+    weighed = [each for each in explanation["verdicts"] if each["weighed"]]
+    best = sorted(weighed, key=lambda each: each["rank"])[:limit]
+    names = list(best[0]["weighed"]["shares"]) if best else []
+    rows = [
+        (
+            each["rank"],
+            host_name(each["host"], each["nodename"]),
+            *(format_weight(each["weighed"]["shares"].get(name)) for name in names),
+            format_weight(each["weighed"]["total"]),
+            "chosen" if each["chosen"] else "",
+        )
+        for each in best
+    ]
+    return Table("Weights of the best hosts", ("Rank", "Host", *names, "Total", ""), rows)
+
+
+def reasons_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
+    """Return all reasons for which hosts are refused, hosts with the fewest reasons first."""
+    refused = [each for each in explanation["verdicts"] if each["refusals"]][:limit]
+    more = explanation["hosts"] - explanation["passing"] - len(refused)
+    title = f"Why not ({more} more hosts are refused)" if more else "Why not"
+    return Table(title, REASON_COLUMNS, [row for each in refused for row in _reasons(each)])
+
+
+def refusals_table(explanation: Document) -> Table:
+    """Return how many hosts each rule and filter refuses, whatever the others do."""
+    rows = sorted(explanation["reasons"].items(), key=lambda each: -each[1])
+    return Table("Hosts refused by each filter by itself", ("Filter", "Hosts"), rows)
+
+
+def near_misses_table(explanation: Document) -> Table:
+    """Return the changes of which each alone would have been enough, the smallest first."""
+    rows = [(each["text"],) for each in explanation["near_misses"]]
+    return Table("Any one of these would have been enough", ("Change",), rows)
+
+
+def format_host(explanation: Document, name: str) -> list[str | Table]:
+    """Return why one host was not chosen; raise ValueError for an unknown host."""
+    verdicts, folded = explanation["verdicts"], name.casefold()
+    found = [
+        each for each in verdicts if each["nodename"] == name or each["host"].casefold() == folded
+    ]
+    if not found:
+        raise ValueError(f"there was no host {name!r}")
+    chosen = next((each for each in verdicts if each["chosen"]), None)
+    return [section for each in found for section in _format_verdict(each, chosen, explanation)]
+
+
+def _format_verdict(
+    verdict: Document, chosen: Document | None, explanation: Document
+) -> list[str | Table]:
+    name = host_name(verdict["host"], verdict["nodename"])
+    if verdict["refusals"]:
+        count = len(verdict["refusals"])
+        text = f"{name} is refused for {count} {'reason' if count == 1 else 'reasons'}."
+        return [text, Table("", REASON_COLUMNS, _reasons(verdict))]
+    choice = _choice(explanation["drawn_from"])
+    if verdict["chosen"]:
+        return [f"{name} was chosen. {choice}"]
+    rank = f"{name} passes all filters and is number {verdict['rank']} of {explanation['passing']}"
+    if chosen is None or not chosen["weighed"]:
+        return [f"{rank}."]
+    # Totals that are not finite are null.
+    less = (chosen["weighed"]["total"] or 0.0) - (verdict["weighed"]["total"] or 0.0)
+    behind = f"{format_weight(abs(less))} {'behind' if less >= 0 else 'ahead of'}"
+    other = host_name(chosen["host"], chosen["nodename"])
+    columns = ("Weigher", name, other, "Difference")
+    rows = _differences(verdict["weighed"], chosen["weighed"])
+    return [f"{rank}, {behind} {other}, which was chosen. {choice}", Table("", columns, rows)]
+
+
+def _differences(weighed: Document, chosen: Document) -> list[tuple[str, ...]]:
+    """Return the weights of a host and of the chosen one, weigher by weigher."""
+    shares = [
+        (name, share, chosen["shares"].get(name)) for name, share in weighed["shares"].items()
+    ]
+    return [
+        (name, *map(format_weight, (one, other, (other or 0.0) - (one or 0.0))))
+        for name, one, other in [*shares, ("total", weighed["total"], chosen["total"])]
+    ]
+
+
+def _choice(drawn_from: int) -> str:
+    """Return how the host was chosen among those that passed."""
+    match drawn_from:
+        case 0:
+            return "The driver chooses without weights."
+        case 1:
+            return "The best host is chosen."
+        case _:
+            return f"One of the {drawn_from} best hosts is drawn at random."
+
+
+def _reasons(verdict: Document) -> Sequence[tuple[str, str, str]]:
+    """Return a row for each reason, with the name of the host in the first row."""
+    name = host_name(verdict["host"], verdict["nodename"])
+    return [
+        ("" if number else name, each["filter"], each["reason"])
+        for number, each in enumerate(verdict["refusals"])
+    ]
+
+
+def format_weight(value: float | None) -> str:
+    """Return a weight with three places, an empty text for None."""
+    # Adding zero turns -0.0, which a negative multiplier makes of 0, into 0.0.
+    return "" if value is None else f"{value + 0.0:.3f}"

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Live hosts for commands that decide themselves, by the configuration of the schedulers.
+
+They ask no scheduler and claim nothing.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cliff.app import App
+
+from inventory.engine import Database
+from scheduler.analysis.capacity import Simulator
+from scheduler.cli.database_connection import checked_database
+from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.request_builder import build_request
+from scheduler.select_destinations import Destinations
+from scheduler.service import build_destinations
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+
+NOT_SEEN = (
+    "The command decides by itself, on the present state of the database, and claims nothing. It"
+    " does not see what only running schedulers know: instances they assume where [claims] enabled"
+    " = false, and the instances and aggregates that Nova's services have reported to them."
+)
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHosts:
+    """The hosts as they are now, and the decisions of a scheduler with this configuration."""
+
+    database: Database
+    destinations: Destinations
+
+    def simulator(self, show: Progress = lambda _: None) -> Simulator:
+        driver = self.destinations.driver
+        in_order = type(driver).decide is FilterScheduler.decide
+        return Simulator(driver.decide, driver.plan, one_by_one=not in_order, progress=show)
+
+    def with_group(self, spec: RequestSpec) -> RequestSpec:
+        """Return a request with the server group of its hint, and the hosts of its members.
+
+        Raise what build_request() does.
+        """
+        arguments = SelectArguments(spec, [spec.instance_uuid])
+        request = build_request(arguments, RequestContext(is_admin=True), self.database, 1)
+        claimer = self.destinations.claimer
+        return claimer.with_members(request.spec, ()) if claimer else request.spec
+
+    def table(self, spec: RequestSpec) -> HostTable:
+        """Return a working copy of the hosts, with their trust levels if the request needs them."""
+        with self.destinations.hosts(spec, self.destinations.driver) as hosts:
+            return hosts.working_copy()
+
+
+@contextmanager
+def live_hosts(app: App) -> Iterator[LiveHosts]:
+    """Yield the hosts, read once; raise PluginError, DatabaseUnavailable and SchemaError."""
+    with checked_database(app) as database:
+        found = LiveHosts(database, build_destinations(app.conf, database))
+        # One reading for the whole command, so that its results are consistent.
+        found.destinations.host_cache.max_age = float("inf")
+        found.destinations.host_cache.refresh()
+        yield found
+
+
+@contextmanager
+def progress(app: App, what: str) -> Iterator[Progress]:
+    """Yield a function that shows on a terminal how many instances are done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    yield lambda count: print(f"\r{count} {what}", end="", file=app.stderr, flush=True)
+    print("\r\033[K", end="", file=app.stderr, flush=True)

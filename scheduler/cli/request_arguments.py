@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that describe instances, and the requests that they make."""
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from inventory.aggregates import AggregateRecord, find
+from inventory.objects.field_types import read_under
+from inventory.objects.instance_group import ANTI_AFFINITY, POLICIES, InstanceGroup
+from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
+from scheduler.analysis.capacity import LARGEST_SIZE
+from scheduler.cli.arguments import add_repeatable, check_combination, key_value, positive
+from scheduler.objects.flavor_and_image import Flavor, ImageMeta
+from scheduler.objects.numa_extra_specs import numa_topology
+from scheduler.objects.request_spec import Destination, RequestSpec
+from scheduler.wire.image_properties import IMAGE_PROPERTIES
+
+_FLAVOR = "[NAME=]VCPUS,RAM_MB,DISK_GB"
+_PAIRS = {
+    "--extra-spec": "Extra spec of the flavor, such as hw:numa_nodes=2 or hw:cpu_policy=dedicated",
+    "--image-property": "Property of the image; NUMA cells come from extra specs only",
+    "--hint": "Scheduler hint, such as group=NAME",
+}
+
+
+def flavor(text: str) -> Flavor:
+    """Return a flavor of the form [NAME=]VCPUS,RAM_MB,DISK_GB, for argparse."""
+    name, _, figures = text.rpartition("=")
+    try:
+        vcpus, memory_mb, root_gb = map(int, figures.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form {_FLAVOR}") from None
+    if not all(0 <= each <= LARGEST_SIZE for each in (vcpus, memory_mb, root_gb)):
+        raise argparse.ArgumentTypeError(f"{text!r}: a size is below 0 or above {LARGEST_SIZE}")
+    if vcpus == memory_mb == root_gb == 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} uses nothing of a host, so any number of instances fits"
+        )
+    return Flavor(vcpus, memory_mb, root_gb, name=name or None)
+
+
+def format_flavor(found: Flavor) -> str:
+    """Return a flavor in the form in which it is given."""
+    prefix = f"{found.name}=" if found.name else ""
+    return f"{prefix}{found.vcpus},{found.memory_mb},{found.root_gb}"
+
+
+def device(text: str) -> InstancePCIRequest:
+    """Return devices of the form VENDOR:PRODUCT[:COUNT], for argparse."""
+    vendor, _, rest = text.partition(":")
+    product, _, count = rest.partition(":")
+    if not vendor or not product or not (count or "1").isdecimal() or count == "0":
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form VENDOR:PRODUCT[:COUNT]")
+    return InstancePCIRequest(int(count or 1), [{"vendor_id": vendor, "product_id": product}])
+
+
+def add_flavors(parser: Any) -> None:
+    """Add the arguments for instances of several flavors, and for the hosts that they may use."""
+    what = parser.add_argument_group("requirements of the instances")
+    about = "Flavor of the instances, with its name where filters or weighers use that"
+    add_repeatable(what, "--flavor", required=True, type=flavor, metavar=_FLAVOR, what=about)
+    add_requirements(what)
+    where = parser.add_argument_group("hosts that the instances may use")
+    about = "Name, id or uuid of an aggregate that the hosts must be in"
+    add_repeatable(where, "--aggregate", metavar="NAME", what=about)
+    add_zone(where)
+    where.add_argument(
+        "--group-policy",
+        choices=POLICIES,
+        help="Policy of a new server group that all instances are assumed to be members of.",
+    )
+    where.add_argument(
+        "--max-per-host",
+        type=positive,
+        metavar="N",
+        help=f"Maximum number of members on one host, with --group-policy {ANTI_AFFINITY}"
+        " (default: 1).",
+    )
+    check_combination(parser, _wrong_group)
+
+
+def add_requirements(group: Any) -> None:
+    """Add the arguments for what instances need of a host besides their size."""
+    for option, what in _PAIRS.items():
+        add_repeatable(group, option, type=key_value, metavar="K=V", what=what)
+    what, metavar = "PCI devices of each instance", "VENDOR:PRODUCT[:COUNT]"
+    add_repeatable(group, "--pci-device", type=device, metavar=metavar, what=what)
+    group.add_argument("--project", metavar="ID", help="Project of the instances.")
+
+
+def add_zone(group: Any) -> None:
+    """Add the argument for the availability zone of instances."""
+    help_text = "Availability zone of the instances (default: any)."
+    group.add_argument("--availability-zone", metavar="ZONE", help=help_text)
+
+
+def _wrong_group(args: argparse.Namespace) -> str | None:
+    if args.max_per_host is not None and args.group_policy != ANTI_AFFINITY:
+        return f"argument --max-per-host: is for --group-policy {ANTI_AFFINITY} only"
+    if args.group_policy and any(key == "group" for key, _ in args.hint):
+        return "argument --group-policy: is for a new group; the hint names one that exists"
+    return None
+
+
+def request_specs(args: Any, aggregates: list[AggregateRecord]) -> list[RequestSpec]:
+    """Return a request for each flavor, all of them with the same new server group.
+
+    Raise NotFound and Malformed.
+    """
+    uuids = [find(aggregates, text).uuid for text in args.aggregate]
+    policy, most = args.group_policy, args.max_per_host
+    rules = {} if most is None else {"max_server_per_host": most}
+    where = {
+        "requested_destination": Destination(aggregates=uuids) if uuids else None,
+        "instance_group": InstanceGroup(policy=policy, rules=rules) if policy else None,
+    }
+    return [request_spec(args, each, **where) for each in args.flavor]
+
+
+def request_spec(args: Any, size: Flavor, **fields: Any) -> RequestSpec:
+    """Return the request for one instance of a size, with further fields of a RequestSpec.
+
+    Raise Malformed for extra specs and image properties that are wrong or not supported.
+    """
+    hints: dict[str, list[str]] = {}
+    for key, value in args.hint:
+        hints.setdefault(key, []).append(value)
+    # As callers of schedulers write them, by the names of Glance as well.
+    image = dict(args.image_property)
+    properties = read_under("image property", IMAGE_PROPERTIES.read, image)
+    devices = args.pci_device
+    spec = RequestSpec(
+        size,
+        image=ImageMeta(properties=properties) if image else None,
+        project_id=args.project,
+        availability_zone=args.availability_zone,
+        scheduler_hints=hints,
+        pci_requests=InstancePCIRequests(requests=devices) if devices else None,
+        **fields,
+    )
+    return with_flavor(spec, replace(size, extra_specs=dict(args.extra_spec)))
+
+
+def with_flavor(spec: RequestSpec, size: Flavor) -> RequestSpec:
+    """Return a request for another flavor, with the NUMA cells that it asks for."""
+    return replace(spec, flavor=size, numa_topology=numa_topology(size))

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Call the agents of hosts for operators; the names of the agents' RPC servers.
+
+An agent is the server berthmaster-agent.<its host> on Nova's topic 'compute', not <its host>: that
+is nova-compute's name. Two servers of one name on a machine would share its messages, and every
+second request to build an instance would be lost.
+"""
+
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from scheduler.messaging.broker_check import probe_broker
+from scheduler.messaging.messaging_options import checked_transport
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import ServiceUnavailable, from_remote
+
+TOPIC = "compute"
+NAMESPACE = "berthmaster"
+VERSION = "1.0"
+
+
+def server_name(host: str) -> str:
+    """Return the name of the RPC server of a host's agent."""
+    return f"berthmaster-agent.{host}"
+
+
+class AgentClient:
+    """Calls the agents of hosts.
+
+    conf must be the process-wide oslo_config.cfg.CONF: oslo.messaging works with no other. In a
+    process that uses eventlet or oslo.service, choose the backend before this is imported.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
+        self._conf = conf
+        self._transport = transport or checked_transport(conf)
+        self._client = oslo_messaging.get_rpc_client(
+            self._transport,
+            oslo_messaging.Target(topic=TOPIC, namespace=NAMESPACE, version=VERSION),
+        )
+
+    def call(
+        self,
+        context: RequestContext,
+        agent: str,
+        method: str,
+        timeout: float | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Return the result of a method of the agent whose [DEFAULT] host is agent.
+
+        Raise a SchedulerFailure; ServiceUnavailable if the agent does not answer within timeout
+        seconds, by default rpc_response_timeout. The broker drops a call not received by then.
+        """
+        timeout = self._conf.rpc_response_timeout if timeout is None else timeout
+        try:
+            probe_broker(self._conf, self._transport)
+        # The libraries below oslo.messaging have errors of their own.
+        except Exception as error:
+            raise ServiceUnavailable(
+                f"The message broker of [DEFAULT] transport_url cannot be used: {error}"
+            ) from error
+        prepared = self._client.prepare(server=server_name(agent), timeout=timeout, retry=0)
+        try:
+            return prepared.call(context.to_dict(), method, **arguments)
+        except oslo_messaging.RemoteError as error:
+            raise from_remote(error) from None
+        except oslo_messaging.MessagingTimeout as error:
+            raise ServiceUnavailable(
+                f"The agent {agent!r} has not answered within {timeout:g} s: is berthmaster-agent"
+                " running there, on the same transport_url and control_exchange?"
+            ) from error
+        except oslo_messaging.MessagingException as error:
+            raise ServiceUnavailable(f"The message broker failed: {error}") from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.cleanup()

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The values of a decision: placements or a failure, with steps, weights and reasons."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Plug-ins may import it from here.
+from scheduler.base_plugin import ResourceShortfall as ResourceShortfall
+from scheduler.hosts.host_state import Candidate, Consumption
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One filter, or one rule of the prefilter, with the number of hosts before and after it."""
+
+    name: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before}->{self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedHost:
+    """The total weight of a host, with the share of every weigher after its multiplier."""
+
+    host: str
+    nodename: str
+    total: float
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one instance goes, and what it consumes there; a rebuild consumes nothing."""
+
+    instance_uuid: str | None
+    chosen: Candidate
+    steps: tuple[Step, ...]
+    weighed: tuple[WeighedHost, ...]
+    alternates: tuple[Candidate, ...] = ()
+    taken: Consumption | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementFailure:
+    """Why a request failed: the instance without a host, and the steps that left none."""
+
+    index: int
+    instance_uuid: str | None
+    steps: tuple[Step, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one filter refuses one host."""
+
+    host: str
+    nodename: str
+    filter: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of a request: placements for all of its instances, or the failure."""
+
+    placements: tuple[Placement, ...] = ()
+    shortage: PlacementFailure | None = None
+    warnings: tuple[str, ...] = ()
+    seed: int = 0
+    hosts: int = 0

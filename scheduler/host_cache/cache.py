@@ -1,0 +1,307 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host cache of a process: the host table in memory, kept fresh for decisions."""
+
+import gc
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from threading import RLock
+from typing import Any
+
+from inventory.engine import Database, DatabaseUnavailable
+from inventory.objects.aggregate import Aggregate
+from scheduler.cached_thread_pool import SingleFlight
+from scheduler.decision.types import Decision
+from scheduler.host_cache import refresh_queries
+from scheduler.host_cache.assumed import InFlightClaims
+from scheduler.host_cache.instance_tracker import InstanceTracker
+from scheduler.host_cache.node_rows import epoch_seconds
+from scheduler.host_cache.nodes import CacheDigest, Nodes
+from scheduler.host_cache.nova_casts import HostAggregates
+from scheduler.host_cache.refresh_queries import Delta, DeltaQuery
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
+from scheduler.objects.instance import Instance
+from scheduler.objects.request_spec import RequestSpec
+
+# Seconds; agents send heartbeats as often.
+HEARTBEAT_INTERVAL = 10.0
+# Seconds that a decision waits for hosts with mismatches to be read if the cache is young enough.
+MISMATCH_TIMEOUT = 1.0
+
+
+@contextmanager
+def gc_paused(many: bool) -> Iterator[None]:
+    """Pause the garbage collection while many objects are made that stay."""
+    pauses = many and gc.isenabled()
+    if pauses:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if pauses:
+            gc.enable()
+
+
+class HostCache:
+    """The host table and what keeps it fresh.
+
+    Times are in seconds of the monotonic clock unless said otherwise. Many threads may use it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        max_age: float = 0.0,
+        reload_interval: float = 300.0,
+        timeout: float = 60.0,
+        cell_uuid: str | None = None,
+    ) -> None:
+        self._database = database
+        # Up to which age the cache is used without a refresh; a reload may change it.
+        self.max_age = max_age
+        self._reload_interval = reload_interval
+        self._lock = RLock()
+        self._hosts = HostTable()
+        self._aggregates = HostAggregates(self._hosts)
+        self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
+        self._tracker = InstanceTracker(self._hosts)
+        self._in_flight = InFlightClaims(self._hosts, self._tracker.add_claim)
+        # Nodes to be read again. Each time that one is marked it gets a new mark.
+        self._stale: dict[int, int] = {}
+        self._marks = count()
+        # Casts in their order, until one of their threads has the lock.
+        self._casts: deque[Callable[[float], None]] = deque()
+        self._last: Delta | None = None
+        self._read_at = self._loaded_at = float("-inf")
+        self._timeout = timeout
+        self._refreshes = SingleFlight(self.refresh, "host cache")
+
+    @property
+    def age(self) -> float:
+        """The seconds since the last refresh began; infinite before the first one."""
+        return time.monotonic() - self._read_at
+
+    def eligibility_revision(self, node_id: int) -> int:
+        """Return the eligibility_revision of a node; -1, as no row has, if it was only pushed."""
+        with self._lock:
+            return self._nodes.eligibility.get(node_id, -1)
+
+    @contextmanager
+    def current(self, max_age: float | None = None, fresh: bool = False) -> Iterator[HostTable]:
+        """Yield the host table, locked; copy it before consuming from it.
+
+        max_age in seconds replaces the configured one; the age of heartbeats is then that of the
+        reading. fresh means with all that was committed before. Hosts with mismatches are read
+        before. Raises DatabaseUnavailable if the cache is older and cannot be refreshed.
+        """
+        if fresh or self.age > (self.max_age if max_age is None else max_age):
+            self._wait_for_refresh(self._timeout)
+        elif max_age is None and self._tracker.mismatches.unread:
+            with suppress(DatabaseUnavailable):
+                self._wait_for_refresh(min(self._timeout, MISMATCH_TIMEOUT))
+        with self._lock:
+            self._aggregates.write_changes()
+            # Otherwise living hosts would look dead in a cache that is meant to be old.
+            is_old = max_age is not None and not fresh
+            self._hosts.set_time(self._nodes.services_at if is_old else time.monotonic())
+            yield self._hosts
+
+    def nodenames(self, max_age: float | None = None) -> list[str]:
+        """Return the names of all nodes, each once; see current()."""
+        with self.current(max_age) as hosts:
+            return [name for name in hosts.distinct("nodename") if name is not None]
+
+    def set_numa_packing(self, packing: bool) -> None:
+        """Set whether instances fill one NUMA cell after the other; see HostTable."""
+        with self._lock:
+            self._hosts.numa_packing = packing
+
+    def set_trust(self, levels: Mapping[str, str]) -> None:
+        """Set the levels of trust by node, which must not change any more; others are unknown."""
+        with self._lock:
+            self._nodes.set_trust(levels)
+
+    def refresh(self) -> None:
+        """Read what changed and apply it; read all if the last complete reading is too old."""
+        began = time.monotonic()
+        complete = self._last is None or began - self._loaded_at >= self._reload_interval
+        with gc_paused(complete):
+            self._refresh(began, complete)
+
+    def _refresh(self, began: float, complete: bool) -> None:
+        with self._lock:
+            last, stale = self._last, self._stale.copy()
+            mismatches = dict(self._tracker.mismatches.unread)
+            nodes = stale.keys() | self._tracker.node_ids(mismatches)
+        if last is None or complete:
+            delta = self._database.read(refresh_queries.read_all)
+        else:
+            heartbeats = began - self._nodes.services_at >= HEARTBEAT_INTERVAL
+            query = DeltaQuery(self._nodes.generations, nodes, mismatches, heartbeats)
+            delta = self._database.read(
+                lambda connection: refresh_queries.read_changes(connection, last, query)
+            )
+        with self._lock:
+            self._apply(delta, began, stale)
+            read = mismatches if delta.complete else delta.hosts
+            self._tracker.mismatches.mark_read({host: mismatches[host] for host in read})
+        refresh_queries.log_duration(delta, time.monotonic() - began)
+
+    def mark_stale(self, node_ids: Collection[int]) -> None:
+        """Let the next refresh read these nodes and overwrite what was reserved there."""
+        with self._lock:
+            self._stale.update(dict.fromkeys(node_ids, next(self._marks)))
+
+    def apply_push(
+        self, nodes: Sequence[Any], instances: Sequence[Any], claims: Sequence[Any] = ()
+    ) -> None:
+        """Apply rows that an agent or a scheduler has pushed, if they are newer.
+
+        Rows of instances and claims count with those of their nodes. The age of the cache stays:
+        other changes are still to be read.
+        """
+        with self._lock:
+            if self._last is None:
+                return
+            now = self._database_time(time.monotonic())
+            newer = self._nodes.newer_pushed(nodes, self._last, now)
+            self._nodes.write(newer)
+            places = self._nodes.places(newer)
+            delta = Delta(complete=False, nodes=newer, claims=claims)
+            delta.instances = [each for each in instances if (each.host, each.node) in places]
+            self._apply_instances(delta)
+
+    def reserve(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
+        """Consume what was decided until its nodes are read again; return their ids.
+
+        Cells and devices stay as they are. end_reservation() has to follow, and before it
+        mark_stale() unless the claims were made.
+        """
+        with self._lock:
+            return self._in_flight.begin(decision, spec)
+
+    @property
+    def reserved_nodes(self) -> Collection[int]:
+        """The ids of the nodes with reservations that have not ended."""
+        with self._lock:
+            return frozenset(self._in_flight.open)
+
+    def end_reservation(self, node_ids: Collection[int]) -> None:
+        """End a reservation on nodes: it is in their rows now, or never will be."""
+        with self._lock:
+            self._in_flight.end(node_ids, time.monotonic())
+
+    def reports(self, uuid: str, host: str, node: str) -> bool:
+        """Return whether the agent of a node has reported an instance there."""
+        with self._lock:
+            return self._tracker.reports((host, node), uuid)
+
+    def consume(self, decision: Decision, spec: RequestSpec) -> None:
+        """Consume what was decided, without claims, until its hosts report again."""
+        if spec.is_rebuild:
+            return
+        with self._lock:
+            now = time.monotonic()
+            for placement in decision.placements:
+                chosen, uuid = placement.chosen, placement.instance_uuid
+                row = self._hosts.row_of(chosen.host, chosen.nodename)
+                if row is None:
+                    continue
+                known = self._hosts.instances.on(row).get(uuid or "")
+                state = HostState.of(self._hosts, row)
+                state.consume_from_request(spec.for_instance(uuid))
+                self._nodes.mark_consumed(row, self._database_time(now))
+                if uuid:
+                    self._tracker.assume(row, uuid, known, now)
+            # The decision has the same warnings.
+            self._hosts.warnings.clear()
+
+    def update_aggregates(self, aggregates: Sequence[Aggregate]) -> None:
+        """Add or replace aggregates that a service cast."""
+        self._apply_cast(lambda _: self._aggregates.update(aggregates))
+
+    def delete_aggregate(self, aggregate: Aggregate) -> None:
+        """Delete an aggregate that a service cast."""
+        self._apply_cast(lambda _: self._aggregates.delete(aggregate))
+
+    def update_instances(self, host: str, instances: Sequence[Instance]) -> None:
+        """Add or replace instances that a host cast."""
+        self._apply_cast(lambda now: self._tracker.add_casts(host, instances, now))
+
+    def delete_instance(self, host: str, uuid: str) -> None:
+        """Delete an instance that a host cast, until its agent reports it later."""
+        self._apply_cast(lambda now: self._tracker.delete_instance(host, uuid, now))
+
+    def sync_instances(self, host: str, uuids: Sequence[str]) -> None:
+        """Apply the list of all instances that a host cast; with mismatches the host is read."""
+        self._apply_cast(lambda now: self._tracker.sync_casts(host, uuids, now))
+
+    def forget_cast_instances(self) -> None:
+        """Forget the instances of casts; those of agents, claims and decisions stay."""
+        with self._lock:
+            self._tracker.forget_casts()
+
+    def _wait_for_refresh(self, timeout: float) -> None:
+        try:
+            self._refreshes.wait(timeout)
+        except TimeoutError as error:
+            raise DatabaseUnavailable(str(error)) from error
+
+    def _apply_cast(self, apply: Callable[[float], None]) -> None:
+        """Apply a cast, and before it those that came earlier and wait for the lock, too."""
+        self._casts.append(apply)
+        with self._lock:
+            now = self._database_time(time.monotonic())
+            while self._casts:
+                self._casts.popleft()(now)
+
+    def _apply(self, delta: Delta, began: float, stale: Mapping[int, int]) -> None:
+        if delta.services is not None:
+            self._nodes.read_services(delta.services, began)
+        if delta.complete:
+            self._replace_nodes(delta, began, stale)
+            self._loaded_at = began
+        else:
+            delta.drop_outdated_hosts(self._nodes.generations)
+            read = {node.id for node in delta.nodes}
+            self._nodes.remove(stale.keys() - read)
+            delta.nodes = self._nodes.newer(delta.nodes, stale)
+            self._nodes.write(delta.nodes)
+            # A push was faster than the reading, which lacks what was reserved since: still stale.
+            outdated = read - {node.id for node in delta.nodes}
+            stale = {each: mark for each, mark in stale.items() if each not in outdated}
+        self._nodes.eligibility.update(delta.eligibility)
+        for node_id, mark in stale.items():
+            # It may have been marked again meanwhile.
+            if self._stale.get(node_id) == mark:
+                del self._stale[node_id]
+        if delta.aggregates is not None:
+            self._aggregates.read(delta.aggregates)
+            self._aggregates.write_changes()
+        if delta.services is not None:
+            self._nodes.write_services(self._hosts.rows())
+        self._apply_instances(delta)
+        self._last = Delta(delta.complete, delta.now, delta.revisions)
+        self._read_at = began
+
+    def _replace_nodes(self, delta: Delta, began: float, stale: Collection[int]) -> None:
+        # What is being reserved may be in the rows that were read, or not yet.
+        busy = self._in_flight.since(began) - {*stale}
+        digest = CacheDigest(self._hosts, {*stale, *self._nodes.consumed})
+        missed = self._nodes.missed(delta, self._last)
+        delta.nodes = self._nodes.replace_all(delta.nodes, busy)
+        self._nodes.write(delta.nodes)
+        digest.log_differences(missed)
+
+    def _apply_instances(self, delta: Delta) -> None:
+        self._tracker.rewrite(self._nodes.changed_hosts)
+        self._nodes.changed_hosts.clear()
+        self._tracker.read(delta, time.monotonic())
+
+    def _database_time(self, now: float) -> float:
+        """Return a time of the monotonic clock in seconds since 1970 on the database's clock."""
+        return epoch_seconds(self._last.now) + now - self._read_at if self._last else 0.0

@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Write rows of compute_nodes into the host table.
+
+Texts that many hosts share are parsed once: the text is the key of its value in the table.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from oslo_log import log
+
+from inventory import compute_nodes
+from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
+from inventory.pci_pools import PciPools
+from scheduler.hosts.table import HostTable
+
+LOG = log.getLogger(__name__)
+# Metrics whose names end so are stored as shares of 1.
+PERCENT = ".percent"
+
+
+def write_nodes(
+    hosts: HostTable, nodes: Mapping[int, Any], consumed: Mapping[int, float]
+) -> list[Any]:
+    """Write nodes, by their rows in the table; return those whose resources were written.
+
+    Those of a node that never reported its free disk are not. consumed says when resources of a
+    node were consumed without a claim, by its id, in seconds since 1970 on the database's clock:
+    the table keeps them until the node is written later than that.
+    """
+    for name, value_of in _ALWAYS.items():
+        hosts.write([*nodes], name, map(value_of, nodes.values()))
+    current = {
+        row: node
+        for row, node in nodes.items()
+        if node.free_disk_gb is not None and consumed.get(node.id, 0.0) <= written_at(node)
+    }
+    rows, found = [*current], [*current.values()]
+    for name, value_of in _RESOURCES.items():
+        hosts.write(rows, name, map(value_of, found))
+    for name in _PARSERS:
+        texts = [getattr(node, name) or "" for node in found]
+        hosts.share(rows, name, texts, partial(_parse, name))
+    _write_counts(hosts, current)
+    return found
+
+
+def epoch_seconds(time: datetime | None) -> float:
+    """Return a time of the database, which has no zone, as seconds since 1970."""
+    return time.replace(tzinfo=UTC).timestamp() if time else 0.0
+
+
+def written_at(node: Any) -> float:
+    """Return when a row of compute_nodes was written, in seconds since 1970."""
+    return epoch_seconds(node.updated_at or node.created_at)
+
+
+def _free_disk_mb(node: Any) -> int:
+    least = node.disk_available_least
+    free_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
+    return _in_mb(node.free_disk_mb, free_gb)
+
+
+def _in_mb(mb: int | None, gb: int) -> int:
+    """Return a size in MB, which agents of older releases have written in GB only."""
+    return gb * 1024 if mb is None else mb
+
+
+def _write_counts(hosts: HostTable, nodes: Mapping[int, Any]) -> None:
+    counts = []
+    for row, node in nodes.items():
+        stats = hosts.get(row, "stats") or {}
+        # Each claim is an instance that is being built.
+        instances = _count("num_instances", node, stats) + node.claims
+        io_ops = _count("io_workload", node, stats) + node.claims
+        counts.append((instances, io_ops, _count("failed_builds", node, stats)))
+    names = ("num_instances", "num_io_ops", "failed_builds")
+    for name, found in zip(names, zip(*counts, strict=True), strict=False):
+        hosts.write([*nodes], name, found)
+
+
+def _parse(name: str, text: str) -> Any:
+    parse = _PARSERS[name]
+    try:
+        return parse(text)
+    # One unreadable row must not keep all other hosts from being read.
+    except (ValueError, RecursionError, OverflowError) as error:
+        LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
+        return parse("")
+
+
+def _json_of(kind: type) -> Callable[[str], Any]:
+    """Return a parser of JSON whose value is of one type."""
+
+    def parse(text: str) -> Any:
+        value = json.loads(text) if text else kind()
+        if not isinstance(value, kind):
+            raise ValueError(f"not a {kind.__name__}")
+        return value
+
+    return parse
+
+
+def _metrics(text: str) -> Any:
+    """Parse metrics; shares of 1 become the percentages that MetricsWeigher expects."""
+    metrics = _json_of(list)(text)
+    for each in metrics:
+        if isinstance(each, dict) and str(each.get("name")).endswith(PERCENT):
+            # A whole number in JSON may be larger than any float.
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
+                each["value"] = 100 * float(each["value"])
+    return metrics
+
+
+def _count(name: str, node: Any, stats: Mapping[str, Any]) -> int:
+    with suppress(TypeError, ValueError, OverflowError):
+        count = int(stats.get(name) or 0)
+        # With the claims added it must fit into a column.
+        if count.bit_length() < 63:
+            return count
+    LOG.warning(
+        "Statistic %s of host %s is %r, not a number: 0 is used", name, node.host, stats[name]
+    )
+    return 0
+
+
+# Each takes "" if nothing was reported, or it is unreadable: such a host has no devices and no NUMA
+# cells.
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "supported_instances": _json_of(list),
+    "metrics": _metrics,
+    "stats": _json_of(dict),
+    "numa_topology": numa_topology_from_json,
+    "pci_stats": lambda text: PciPools(pci_pools_from_json(text)),
+}
+_FACTS = (
+    *("generation", "uuid", "host_ip", "cpu_info"),
+    *("hypervisor_type", "hypervisor_version", "hypervisor_hostname"),
+)
+# What is read of a row.
+COLUMNS = (
+    *("id", "host", "created_at", "updated_at", "deleted", "claims", *_FACTS),
+    *("memory_mb", "free_ram_mb", "vcpus", "vcpus_used", *compute_nodes.RATIOS),
+    *("local_gb", "local_gb_used", "free_disk_gb", "disk_available_least"),
+    *("disk_mb_used", "free_disk_mb", *_PARSERS),
+)
+# Columns of the table as functions of a row: those that do not change with use, and the others.
+_ALWAYS: dict[str, Callable[[Any], Any]] = {
+    "node_id": attrgetter("id"),
+    **{name: attrgetter(name) for name in _FACTS},
+}
+_RESOURCES: dict[str, Callable[[Any], Any]] = {
+    "updated": written_at,
+    "total_usable_ram_mb": attrgetter("memory_mb"),
+    "free_ram_mb": attrgetter("free_ram_mb"),
+    "total_usable_disk_gb": attrgetter("local_gb"),
+    "free_disk_mb": _free_disk_mb,
+    "disk_mb_used": lambda node: _in_mb(node.disk_mb_used, node.local_gb_used),
+    "vcpus_total": attrgetter("vcpus"),
+    "vcpus_used": attrgetter("vcpus_used"),
+    **{name: attrgetter(name) for name in compute_nodes.RATIOS},
+}

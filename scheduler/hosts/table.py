@@ -1,0 +1,313 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""All hosts of a decision: one numpy column per number, one encoded column per object."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.hosts.columns import (
+    NUMBERS,
+    OBJECTS,
+    EncodedColumn,
+    Mask,
+    NumericColumns,
+    Rows,
+    key_of,
+)
+from scheduler.hosts.limits import Limits
+from scheduler.hosts.result_cache import ChangeLog, ResultCache
+from scheduler.hosts.row_index import GroupCounts, InstanceIndex, RowIndex
+
+Make = Callable[[Any], Any]
+
+
+class HostTable:
+    """Hosts as rows. A row belongs to one (host, nodename) until it is removed, then to another.
+
+    Reading a column by its name gives a read-only array with one element for each row, holes
+    included (present says which rows are hosts). With numa_packing, instances with NUMA cells fill
+    one cell of a host after the other.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.numa_packing = False
+        # To which heartbeat_age refers, on the clock of last_seen.
+        self.time = 0.0
+        self.limits = Limits(0)
+        self.instances = InstanceIndex()
+        self.candidates: Mask = np.zeros(0, np.bool_)
+        self.warnings: dict[str, None] = {}
+        # Of the server group of the request that is being decided.
+        self.group_counts: GroupCounts | None = None
+        self._numbers = NumericColumns()
+        self._objects = {name: EncodedColumn(0) for name in OBJECTS}
+        self._present: Mask = np.zeros(0, np.bool_)
+        self.names = RowIndex()
+        self._holes: list[int] = []
+        self._borrowed: set[str] = set()
+        self._logs = {name: ChangeLog() for name in (*NUMBERS, *OBJECTS)}
+        self.result_cache = ResultCache()
+
+    def __len__(self) -> int:
+        """Return the number of hosts."""
+        return len(self.names)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        if name not in NUMBERS:
+            raise AttributeError(f"the table has no column of numbers called {name}")
+        column = self._numbers.column(name)[: self.size]
+        column.flags.writeable = False
+        return column
+
+    @property
+    def present(self) -> Mask:
+        """Which rows are hosts."""
+        return self._present[: self.size]
+
+    @property
+    def served(self) -> Mask:
+        """Which rows are hosts with a compute service that could build an instance."""
+        return np.asarray(self.present & ~self.unserved, np.bool_)
+
+    def rows(self) -> Iterable[int]:
+        """Return the rows of all hosts, in no order to rely on."""
+        return self.names.rows()
+
+    def row_of(self, host: str, nodename: str) -> int | None:
+        """Return the row of a node, letter case respected."""
+        return self.names.row_of(host, nodename)
+
+    def rows_of_host(self, host: str, any_case: bool = False) -> tuple[int, ...]:
+        """Return the rows of all nodes of a host."""
+        return self.names.rows_of(host, any_case)
+
+    def get(self, row: int, name: str) -> Any:
+        """Return one element: a plain number (None for NaN), flag or object."""
+        if name in self._objects:
+            return self._objects[name][row]
+        return self._numbers.get(row, name)
+
+    def set(self, row: int, name: str, value: Any) -> None:
+        """Write one element."""
+        if name in self._objects:
+            self._own_object(name).set(row, value)
+        else:
+            self._numbers.set(row, name, value)
+        self._log(name).note((row,))
+
+    def write(self, rows: Sequence[int], name: str, values: Iterable[Any]) -> None:
+        """Write an element of each of these rows, in this order; the same value is no change."""
+        if name in self._objects:
+            by_key = [(key_of(value), value) for value in values]
+            return self.share(rows, name, [key for key, _ in by_key], dict(by_key).get)
+        changed = self._numbers.write(rows, name, values)
+        self._log(name).note(changed)
+
+    def share(self, rows: Sequence[int], name: str, keys: Iterable[Hashable], make: Make) -> None:
+        """Give each of these rows the object of its key, make(key) where no row has it yet."""
+        changed = self._own_object(name).write(rows, keys, make)
+        self._log(name).note(changed)
+
+    def fill(self, name: str, column: npt.NDArray[Any]) -> None:
+        """Write a whole column of numbers, one element for each row."""
+        self._numbers.own(name)[: self.size] = column
+        self._log(name).note_all()
+
+    def set_time(self, time: float) -> None:
+        """Set the time, on the clock of last_seen, to which heartbeat_age refers."""
+        self.time = time
+        self.fill("heartbeat_age", time - self.last_seen)
+
+    def objects_of(self, name: str) -> list[Any]:
+        """Return an object column as a list with an element for each row."""
+        column = self._objects[name]
+        return [column.values[code] for code in column.codes[: self.size].tolist()]
+
+    def codes(self, name: str) -> Rows:
+        """Return integers that are equal where rows have the same value of a column."""
+        if name in self._objects:
+            return self._objects[name].codes[: self.size].astype(np.int64)
+        if name == "instances":
+            codes = np.zeros(self.size, np.int64)
+            occupied = [row for row in self.instances.occupied() if row < self.size]
+            codes[occupied] = np.array(occupied, np.int64) + 1
+            return codes
+        return np.unique(getattr(self, name), return_inverse=True)[1].astype(np.int64)
+
+    def distinct(self, name: str) -> list[Any]:
+        """Return the values of an object column by code."""
+        return self._objects[name].values
+
+    def memo(
+        self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
+    ) -> npt.NDArray[Any]:
+        """Return for each row function(its value of an object column), memoized under key.
+
+        The function is called once per distinct value (None included, it must not raise), also
+        over later requests as long as the value exists.
+        """
+        values = self.memo_values(name, key, function, dtype)
+        return values[self._objects[name].codes[: self.size]]
+
+    def memo_values(
+        self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
+    ) -> npt.NDArray[Any]:
+        """Return function(value) for each distinct value of an object column; see memo()."""
+        column = self._objects[name]
+        return column.memo(key, function, dtype)[: len(column.values)]
+
+    def rows_where(self, name: str, holds: Callable[[Any], bool]) -> Mask:
+        """Return for each row whether holds(its value of an object column), called once per value.
+
+        None is a value as well. memo() is for conditions that later requests have in common.
+        """
+        verdicts = np.array([holds(value) for value in self._objects[name].values], np.bool_)
+        return verdicts[self._objects[name].codes[: self.size]]
+
+    def positions(self, columns: Iterable[str]) -> tuple[int, ...]:
+        """Return the number of writes of each of these columns; see written_since()."""
+        return tuple([self._logs[name].position for name in columns])
+
+    def written_since(self, columns: Iterable[str], positions: Iterable[int]) -> Rows | None:
+        """Return the rows in which any of these columns was written, None where that is unknown."""
+        rows: set[int] = set()
+        for name, position in zip(columns, positions, strict=True):
+            written = self._logs[name].since(position)
+            if written is None:
+                return None
+            rows.update(written)
+        return np.array(sorted(rows), np.int64)
+
+    def is_private(self, columns: Iterable[str]) -> bool:
+        """Return whether this copy has changed one of these columns."""
+        return not self._borrowed.issuperset(columns)
+
+    def part(
+        self,
+        rows: Rows,
+        columns: Iterable[str],
+        changes: Mapping[str, int] | None = None,
+        times: Rows | int = 0,
+    ) -> "HostTable":
+        """Return a read-only table of these rows, with these columns and names.
+
+        The changes are added to the numbers of each row so many times.
+        """
+        other = HostTable.__new__(HostTable)
+        other.__dict__.update(self.__dict__)
+        other.size = len(rows)
+        names = {*columns, "host", "nodename"}
+        other._numbers = self._numbers.part(rows, names, changes or {}, times)
+        other._objects = {
+            name: each.part(rows) for name, each in self._objects.items() if name in names
+        }
+        other._present = other.candidates = self._present[rows]
+        other.limits = Limits(len(rows))
+        if self.group_counts is not None:
+            other.group_counts = self.group_counts.part(rows, times)
+        return other
+
+    def warn(self, text: str) -> None:
+        """Add a warning to the decision; the same text is added once."""
+        self.warnings[text] = None
+
+    def add(self, host: str, nodename: str) -> int:
+        """Return the row of a new node."""
+        return self.add_each([(host, nodename)])[0]
+
+    def add_each(self, names: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the rows of new nodes, given as (host, nodename)."""
+        rows = [self._new_row() for _ in names]
+        for log in self._logs.values():
+            log.note(rows)
+        for row, (host, nodename) in zip(rows, names, strict=True):
+            self.names.add(row, host, nodename)
+        self.write(rows, "host", [host for host, _ in names])
+        self.write(rows, "nodename", [nodename for _, nodename in names])
+        self.limits = Limits(self.size)
+        self.candidates = self.present
+        return rows
+
+    def remove(self, row: int) -> None:
+        """Remove the node of a row; another node may get the row."""
+        self.names.remove(self.get(row, "host"), self.get(row, "nodename"))
+        for name in (*NUMBERS, *OBJECTS):
+            self.set(row, name, None)
+        self.instances.replace(row, {})
+        self._present[row] = False
+        self._holes.append(row)
+
+    def working_copy(self) -> "HostTable":
+        """Return a table for one request: what it changes is copied first, the rest is shared.
+
+        It is valid as long as this table does not change.
+        """
+        other = HostTable.__new__(HostTable)
+        other.__dict__.update(self.__dict__)
+        other._numbers = self._numbers.copy()
+        other._objects = self._objects.copy()
+        other._borrowed = {*NUMBERS, *OBJECTS}
+        other.instances = InstanceIndex(self.instances)
+        other.limits = Limits(self.size)
+        other.candidates = self.present
+        other.warnings = {}
+        other.group_counts = None
+        other._logs = self._logs.copy()
+        # Results of a copy that has changed do not hold for the table that it was made from.
+        changed = bool(self._borrowed) and self.is_private(self._logs)
+        other.result_cache = ResultCache(None if changed else self.result_cache)
+        return other
+
+    def detached(self) -> "HostTable":
+        """Return a copy that does not change with this table; the values of columns are shared.
+
+        It takes some milliseconds for ten thousand hosts, most of it for the distinct values.
+        """
+        other = self.working_copy()
+        other._numbers = self._numbers.detached()
+        other._objects = {name: each.copy() for name, each in self._objects.items()}
+        other._borrowed = set()
+        other._logs = {name: ChangeLog(each.position) for name, each in self._logs.items()}
+        other.instances = self.instances.detached()
+        other.names = self.names.copy()
+        other._present = self._present.copy()
+        other.candidates = other.present
+        other._holes = self._holes.copy()
+        other.result_cache = ResultCache()
+        return other
+
+    def _new_row(self) -> int:
+        if self._holes:
+            row = self._holes.pop()
+        else:
+            row = self.size
+            if row == len(self._present):
+                self._grow(max(16, row + row // 2) if row else 1)
+            self.size += 1
+        self._present[row] = True
+        return row
+
+    def _own_object(self, name: str) -> EncodedColumn:
+        if name in self._borrowed:
+            self._objects[name] = self._objects[name].copy()
+            self._log(name)
+        return self._objects[name]
+
+    def _log(self, name: str) -> ChangeLog:
+        """Return the change log of a column, which from now on is private to this table."""
+        if name in self._borrowed:
+            self._logs[name] = ChangeLog(self._logs[name].position)
+            self._borrowed.discard(name)
+        return self._logs[name]
+
+    def _grow(self, capacity: int) -> None:
+        self._numbers.grow(capacity)
+        for objects in self._objects.values():
+            objects.grow(capacity)
+        self._present = np.concatenate(
+            [self._present, np.zeros(capacity - len(self._present), np.bool_)]
+        )

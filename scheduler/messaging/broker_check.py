@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Probe the broker, and explain errors about its queues in terms of options."""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import oslo_messaging
+from oslo_config import cfg
+
+from conf.daemon.health import THREADS
+from conf.private_apis import RABBIT_LOGGER
+from scheduler.messaging.transport import UnusableTransport, rpc_transport
+
+_REFUSAL = re.compile(
+    r"PRECONDITION_FAILED - (?:inequivalent arg|invalid property) '(?P<property>[^']+)'"
+    r" for (?P<kind>\w+) '(?P<name>[^']*)' in vhost '(?P<vhost>[^']*)'(?:: (?P<values>.*))?",
+    re.DOTALL,
+)
+# Property that the broker compares: the options for it, of durable and of transient queues.
+_TYPE = ("rabbit_quorum_queue", "rabbit_transient_quorum_queue and rabbit_stream_fanout")
+_DURABLE = ("rabbit_quorum_queue and amqp_durable_queues", "rabbit_transient_quorum_queue")
+_OPTIONS = {
+    "x-queue-type": _TYPE,
+    "durable": _DURABLE,
+    "non-durable": _DURABLE,
+    "auto_delete": ("amqp_auto_delete",) * 2,
+    "x-expires": ("rabbit_transient_queues_ttl",) * 2,
+    "x-max-age": ("rabbit_transient_queues_ttl",) * 2,
+    "x-delivery-limit": ("rabbit_quorum_delivery_limit",) * 2,
+    "x-max-in-memory-length": ("rabbit_quorum_max_memory_length",) * 2,
+    "x-max-in-memory-bytes": ("rabbit_quorum_max_memory_bytes",) * 2,
+    "x-ha-policy": ("rabbit_ha_queues",) * 2,
+}
+_UNKNOWN = ("the options that decide it",) * 2
+
+
+class QueueMismatch(UnusableTransport):
+    """The broker has a queue or exchange with other properties; the text says what to set."""
+
+
+def mismatch(error: Exception, control_exchange: str) -> QueueMismatch | None:
+    """Return the mismatch that an error of oslo.messaging or below is about, None for others."""
+    found = _REFUSAL.search(str(error))
+    if found is None:
+        return None
+    kind, name, what = found["kind"], found["name"], found["property"]
+    transient = "_fanout" in name or name.startswith("reply_")
+    if what == "non-durable":
+        # oslo.messaging met an exchange that is not durable, and took the queue for the same.
+        topic, fanout, _ = name.partition("_fanout")
+        kind, name, what = "exchange", topic + fanout if fanout else control_exchange, "durable"
+    options = _OPTIONS.get(what, _UNKNOWN)[transient]
+    values = f" ({' '.join(found['values'].split())})" if found["values"] else ""
+    return QueueMismatch(
+        f"the broker has the {kind} {name!r} of virtual host {found['vhost']!r} with another"
+        f" {what!r}{values}: set [oslo_messaging_rabbit] {options} as the services that made it,"
+        " delete it if no other service uses it, or use a new virtual host"
+    )
+
+
+@contextmanager
+def mismatch_not_logged() -> Iterator[None]:
+    """Keep oslo.messaging from logging a mismatch, which is raised as well."""
+    logger = logging.getLogger(RABBIT_LOGGER)
+    logger.addFilter(_is_no_mismatch)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_mismatch)
+
+
+def _is_no_mismatch(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR or not _REFUSAL.search(record.getMessage())
+
+
+def probe_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.Transport) -> None:
+    """Try each broker of transport_url once; raise the error of the last if none can be used.
+
+    Listening for requests or replies would retry for as long as it takes.
+    """
+    brokers = oslo_messaging.TransportURL.parse(conf).hosts
+    # No server has this name; the broker drops what is sent to it.
+    unused = oslo_messaging.Target(topic="compute", server="berthmaster-nobody", version="1.0")
+    client = oslo_messaging.get_rpc_client(transport, unused, retry=max(len(brokers) - 1, 0))
+    try:
+        with mismatch_not_logged():
+            client.cast({}, "ping")
+    except oslo_messaging.MessagingException as error:
+        raise (mismatch(error, conf.control_exchange) or error) from error
+
+
+class BrokerCheck:
+    """Probes the broker over a connection of its own; used by one thread at a time.
+
+    conf must be the process-wide oslo_config.cfg.CONF, see AgentClient. Nothing connects before the
+    first probe.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        # The transport of the last probe that succeeded. One that has failed once would fail again.
+        self._transport: oslo_messaging.Transport | None = None
+        logging.getLogger(RABBIT_LOGGER).addFilter(_is_not_of_health)
+
+    def probe(self) -> None:
+        """Raise the error of a broker that cannot be used."""
+        used, self._transport = self._transport, None
+        if used is not None:
+            # That the broker has closed the connection meanwhile shows only in its use.
+            with suppress(Exception):
+                self._probe(used)
+                return
+        self._probe(rpc_transport(self._conf))
+
+    def close(self) -> None:
+        """Close the connection."""
+        logging.getLogger(RABBIT_LOGGER).removeFilter(_is_not_of_health)
+        if self._transport is not None:
+            self._transport.cleanup()
+
+    def _probe(self, transport: oslo_messaging.Transport) -> None:
+        try:
+            probe_broker(self._conf, transport)
+        except Exception:
+            transport.cleanup()
+            raise
+        self._transport = transport
+
+
+def _is_not_of_health(record: logging.LogRecord) -> bool:
+    """Keep what health checks find every few seconds from the log: /healthz shows it."""
+    return not (record.threadName or "").startswith(f"{THREADS}-")

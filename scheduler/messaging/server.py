@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""An RPC server that bounds the requests in flight and answers all of them when it stops."""
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from contextlib import suppress
+from functools import partial
+from threading import Semaphore
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log
+from oslo_messaging.rpc.server import RPCServer
+
+from conf import private_apis
+from conf.daemon.process import stop_each
+from inventory.objects.field_types import shown
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.messaging.broker_check import mismatch, mismatch_not_logged
+from scheduler.messaging.dispatcher import CheckedDispatcher, drop_unreadable
+from scheduler.messaging.transport import UnusableTransport
+from scheduler.wire.context import Deadline, RequestContext
+
+LOG = log.getLogger(__name__)
+# Requests that the broker hands out ahead of those that are handled. There they wait where neither
+# their expiration nor another scheduler is of any help; one at a time would cost round trips.
+PREFETCH = 4
+# Seconds between two looks of an idle server whether it is to stop.
+POLL = 0.25
+
+
+class RpcServer:
+    """Serves endpoints on a topic, both for the whole topic and for this server's name."""
+
+    def __init__(
+        self,
+        transport: oslo_messaging.Transport,
+        topic: str,
+        server: str,
+        endpoints: Sequence[object],
+        max_in_flight: int,
+    ) -> None:
+        target = oslo_messaging.Target(topic=topic, server=server)
+        self._server = RPCServer(transport, target, CheckedDispatcher(endpoints))
+        # The default is all that the broker has; other drivers do not have the option.
+        with suppress(cfg.NoSuchGroupError, cfg.NoSuchOptError):
+            group = "oslo_messaging_rabbit"
+            transport.conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group)
+        # Calls that wait so many seconds are dropped, however long their callers would wait.
+        self.longest_wait = math.inf
+        self._in_flight: set[Any] = set()
+        # oslo.messaging receives all that the broker has, and what a killed process had is lost.
+        executor = partial(
+            BoundedExecutor, max_in_flight, lambda: self.longest_wait, self._in_flight
+        )
+        private_apis.replace_executor(self._server, executor)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages are being handled."""
+        return len(self._in_flight)
+
+    def start(self) -> None:
+        """Begin to receive; raise UnusableTransport where options or queues do not allow it."""
+        exchange = self._server.conf.control_exchange
+        try:
+            with mismatch_not_logged():
+                self._server.start()
+        # The driver finds out only now that options contradict each other.
+        except RuntimeError as error:
+            raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
+        except oslo_messaging.MessageDeliveryFailure as error:
+            raise (mismatch(error, exchange) or error) from None
+        drop_unreadable(self._server)
+        private_apis.poll_every(self._server, POLL)
+
+    def alive(self) -> bool:
+        """Return whether the thread that receives requests runs."""
+        return private_apis.is_listening(self._server)
+
+    def connected(self) -> bool:
+        """Return whether it is subscribed: not before start(), nor while its broker is gone."""
+        return private_apis.is_connected(self._server)
+
+    def drain(self) -> None:
+        """Stop receiving, and return when all requests in flight have been answered.
+
+        This waits for them even if the broker goes away meanwhile.
+        """
+        stop_each(
+            self._server.stop,
+            lambda: stop_each(*private_apis.cancellations(self._server)),
+            lambda: private_apis.dispatch_received(self._server),
+            self._server.wait,
+        )
+
+
+class BoundedExecutor:
+    """Handles at most max_in_flight messages at a time; the rest waits in the broker.
+
+    There are no more than [DEFAULT] executor_thread_pool_size either. Idle threads are used again
+    and end soon: the library's executor starts 64 and keeps all of them. A call whose caller has
+    given up is dropped without an answer, which would be sent again and again to a queue that may
+    be gone, and hold a place meanwhile.
+    """
+
+    def __init__(
+        self,
+        max_in_flight: int,
+        longest_wait: Callable[[], float],
+        in_flight: set[Any],
+        max_workers: int,
+    ) -> None:
+        self._longest_wait = longest_wait
+        self._in_flight = in_flight
+        self._places = Semaphore(min(max_in_flight, max_workers))
+        self._threads = CachedThreadPool()
+
+    def submit(self, handle: Any, incoming: Any) -> Any:
+        """Handle a message as soon as there is a place; return the future of its result."""
+        (message,) = incoming
+        seconds = math.inf
+        # A cast has no deadline: its caller waits for nothing, and the broker keeps it.
+        if private_apis.awaits_reply(message):
+            seconds = min(self._longest_wait(), private_apis.expiration(message))
+        deadline = Deadline.stamp(message.ctxt, seconds)
+        self._places.acquire()
+        try:
+            future = self._threads.run(lambda: _handle_in_time(handle, incoming, deadline))
+        except BaseException:
+            self._places.release()
+            raise
+        self._in_flight.add(future)
+        future.add_done_callback(self._in_flight.discard)
+        future.add_done_callback(lambda _: self._places.release())
+        return future
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Return when all that is in flight has been handled."""
+        if wait:
+            futures.wait([*self._in_flight])
+
+
+def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
+    """Handle a message unless its caller has given up."""
+    silence = private_apis.call_monitor_timeout(incoming[0])
+    # Callers since Stein also give up when no heartbeat comes in this time.
+    listening = silence if isinstance(silence, (int, float)) and silence > 0 else math.inf
+    limit, waited = min(deadline.seconds, listening), deadline.waited()
+    if waited < limit:
+        handle(incoming)
+        return
+    caller = RequestContext.from_dict(incoming[0].ctxt)
+    caller.for_logging()
+    LOG.info(
+        "Dropped the call %s of %s: it waited %.1f s to be handled, and its caller gave up after"
+        " %g s",
+        shown(incoming[0].message.get("method")),
+        caller.request_id,
+        waited,
+        limit,
+    )

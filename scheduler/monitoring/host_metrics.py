@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of the hosts in the host cache, read when they are collected."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from oslo_config import cfg
+from prometheus_client.core import GaugeMetricFamily
+
+from conf.service import liveness_limit
+from inventory.fits import limit
+from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.table import HostTable
+
+# A host counts in the last of these that is true of it.
+STATES = ("up", "disabled", "maintenance", "down", "forced_down", "unserved")
+UP, DISABLED, MAINTENANCE, DOWN, FORCED_DOWN, UNSERVED = range(len(STATES))
+# How the reason begins that inventory.services gives for a host in maintenance.
+IN_MAINTENANCE = "in maintenance"
+QUANTILES = (0.5, 0.9, 1.0)
+MIB = 2**20
+
+Amounts = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+
+class HostMetrics:
+    """A Prometheus collector. database_time returns the time of the database's clock, or None."""
+
+    def __init__(
+        self, host_cache: HostCache, conf: cfg.ConfigOpts, database_time: Callable[[], float | None]
+    ) -> None:
+        self._host_cache = host_cache
+        self._conf = conf
+        self._database_time = database_time
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics of the host cache as it is, without a refresh."""
+        yield GaugeMetricFamily(
+            "berthmaster_view_age_seconds",
+            "Time since the host cache was last read from the database.",
+            self._host_cache.age,
+        )
+        with self._host_cache.current(max_age=math.inf) as hosts:
+            metrics = [*_metrics(hosts, liveness_limit(self._conf), self._database_time())]
+        yield from metrics
+
+
+def _metrics(
+    hosts: HostTable, alive_within: float, now: float | None
+) -> Iterator[GaugeMetricFamily]:
+    states = _states(hosts, alive_within)
+    counted = states[hosts.present]
+    gauge = GaugeMetricFamily(
+        "berthmaster_hosts", "Nodes by the state of their compute service.", labels=["state"]
+    )
+    for state, count in _by_state(counted):
+        gauge.add_metric([state], count)
+    yield gauge
+    for name, kinds in _resources(hosts).items():
+        gauge = GaugeMetricFamily(
+            f"berthmaster_{name}",
+            "What nodes have, use, and may use with their allocation ratios.",
+            labels=["state", "kind"],
+        )
+        for kind, amounts in kinds.items():
+            for state, amount in _by_state(counted, amounts):
+                gauge.add_metric([state, kind], amount)
+        yield gauge
+    yield _audit_ages(hosts.updated[hosts.present & (states < DOWN)], now)
+
+
+def _resources(hosts: HostTable) -> dict[str, dict[str, Amounts]]:
+    present = hosts.present
+
+    def amounts(total: Any, used: Any, ratio: Any, unit: int) -> dict[str, Amounts]:
+        total, used = total[present], used[present]
+        # A host without a ratio takes no instances.
+        bound = np.nan_to_num(limit(total.astype(np.float64), ratio[present]))
+        return {"total": total * unit, "used": used * unit, "limit": bound * unit}
+
+    memory, disk = hosts.total_usable_ram_mb, hosts.total_usable_disk_gb * 1024
+    memory_used, disk_used = memory - hosts.free_ram_mb, disk - hosts.free_disk_mb
+    return {
+        "vcpus": amounts(hosts.vcpus_total, hosts.vcpus_used, hosts.cpu_allocation_ratio, 1),
+        "memory_bytes": amounts(memory, memory_used, hosts.ram_allocation_ratio, MIB),
+        "disk_bytes": amounts(disk, disk_used, hosts.disk_allocation_ratio, MIB),
+    }
+
+
+def _audit_ages(updated: Amounts, now: float | None) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "berthmaster_agents_audit_age_seconds",
+        "Time since rows of nodes with living agents were written; quantile 1 is the oldest.",
+        labels=["quantile"],
+    )
+    known = updated[np.isfinite(updated)]
+    # Without the database's time the ages are unknown.
+    if now is not None and len(known):
+        ages = np.maximum(now - known, 0.0)
+        for quantile, age in zip(QUANTILES, np.quantile(ages, QUANTILES), strict=True):
+            gauge.add_metric([f"{quantile:g}"], float(age))
+    return gauge
+
+
+def _states(hosts: HostTable, alive_within: float) -> Codes:
+    def in_maintenance(reason: Any) -> bool:
+        return str(reason or "").startswith(IN_MAINTENANCE)
+
+    states = np.where(hosts.service_disabled, DISABLED, UP)
+    maintained = hosts.memo("disabled_reason", "in_maintenance", in_maintenance, np.bool_)
+    states[hosts.service_disabled & maintained] = MAINTENANCE
+    # So written, NaN is not alive.
+    states[~(np.abs(hosts.heartbeat_age) <= alive_within)] = DOWN
+    states[hosts.forced_down] = FORCED_DOWN
+    states[hosts.unserved] = UNSERVED
+    return states.astype(np.int64)
+
+
+def _by_state(states: Codes, amounts: Amounts | None = None) -> Iterable[tuple[str, float]]:
+    return zip(STATES, np.bincount(states, amounts, len(STATES)).tolist(), strict=True)

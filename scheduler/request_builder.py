@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Build the request to decide from what a caller sent, and the answer from the decision."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID, uuid5
+
+from oslo_log import log
+
+from inventory import server_groups
+from inventory.engine import Database
+from inventory.objects.instance_group import InstanceGroup
+from scheduler.claims.claimer import TimedReads
+from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision
+from scheduler.hosts import aggregate_metadata
+from scheduler.hosts.host_state import Candidate
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.selection import SchedulerLimits, Selection
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import InvalidInput, NoValidHost
+
+LOG = log.getLogger(__name__)
+Answer = list[list[Selection]]
+# A tenant may read it.
+ONLY_PLACEMENT = (
+    "Resources of ports or accelerators are requested, which only placement can allocate."
+)
+# The cell of a host for which neither the configuration nor the caller names one.
+NO_CELL = "00000000-0000-0000-0000-00000000ce11"
+# Namespace of the uuids made for unnamed instances; they are in claims, so it never changes.
+_NAMES = UUID("6f4a2b9e-0d53-4c0b-9a27-5b1f8e3c7d64")
+_LIMITS = ("vcpu", "memory_mb", "disk_gb", "numa_topology")
+
+
+def build_request(
+    arguments: SelectArguments,
+    caller: RequestContext,
+    database: Database | TimedReads,
+    max_attempts: int,
+) -> Request:
+    """Return the request to decide, with the server group that its hint names.
+
+    Raises InvalidInput for a group that does not exist, NoValidHost for resources that only
+    placement can allocate, and DatabaseUnavailable.
+    """
+    _refuse_what_only_placement_allocates(arguments.spec, caller)
+    alternates = arguments.return_objects and arguments.return_alternates
+    return Request(
+        _with_group(arguments.spec, database),
+        arguments.instance_uuids,
+        max_attempts - 1 if alternates else 0,
+        seed(caller.request_id, arguments.instance_uuids),
+        caller.is_admin,
+    )
+
+
+def name_instances(request: Request, request_id: str | None, digest: str) -> Request:
+    """Return a request whose instances all have uuids: the same ones when it is sent again.
+
+    Old callers name only the first instance. Without a request id a repetition cannot be
+    recognized, and uuids would mix up different requests.
+    """
+    if request_id is None or None not in request.instance_uuids:
+        return request
+    uuids = [
+        uuid or str(uuid5(_NAMES, f"{request_id} {digest} {index}"))
+        for index, uuid in enumerate(request.instance_uuids)
+    ]
+    return replace(request, instance_uuids=uuids)
+
+
+def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:
+    """Return a number that is the same for the same request and differs between requests."""
+    text = " ".join([request_id or "", *(uuid or "" for uuid in instance_uuids)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def build_answer(
+    decision: Decision, hosts: HostTable, spec: RequestSpec, default_zone: str = "nova"
+) -> Answer:
+    """Return for each instance its destination, followed by its alternates."""
+    destination = spec.requested_destination
+    requested_cell = destination.cell.uuid if destination and destination.cell else None
+
+    def selection(candidate: Candidate) -> Selection:
+        aggregates = hosts.get(candidate.row, "aggregates")
+        zones = aggregate_metadata.split_values(aggregates, "availability_zone")
+        return Selection(
+            service_host=candidate.host,
+            nodename=candidate.nodename,
+            compute_node_uuid=candidate.uuid or "",
+            cell_uuid=candidate.cell_uuid or requested_cell or NO_CELL,
+            limits=SchedulerLimits(**{name: candidate.limits.get(name) for name in _LIMITS}),
+            availability_zone=min(zones, default=default_zone),
+        )
+
+    return [
+        [selection(each) for each in (placement.chosen, *placement.alternates)]
+        for placement in decision.placements
+    ]
+
+
+def _refuse_what_only_placement_allocates(spec: RequestSpec, caller: RequestContext) -> None:
+    """Raise NoValidHost for a request with resource groups, unless it is a rebuild.
+
+    A conductor reads from the allocation which provider serves which group. Here it would find
+    none and fail after the claim. A rebuild leaves the allocation as it is.
+    """
+    groups = spec.requested_resources
+    if not groups or spec.is_rebuild:
+        return
+    LOG.info(
+        "Refused request %s: it has %s groups of resources of %s ports or accelerators, which only"
+        " placement can allocate",
+        caller.request_id,
+        len(groups),
+        len({each.requester_id for each in groups if each.requester_id}),
+    )
+    raise NoValidHost(ONLY_PLACEMENT)
+
+
+def _with_group(spec: RequestSpec, database: Database | TimedReads) -> RequestSpec:
+    """Return the spec with the server group that its hint names, unless it has a group already."""
+    hint = spec.get_scheduler_hint("group")
+    if spec.instance_group is not None or not hint:
+        return spec
+    group = database.read(lambda connection: server_groups.find(connection, str(hint)))
+    if group is None:
+        raise InvalidInput(f"scheduler_hints.group: there is no server group {str(hint)[:64]!r}")
+    found = spec.for_instance(spec.instance_uuid)
+    found.instance_group = InstanceGroup(
+        group.uuid, group.policy, group.members, group.hosts, group.rules
+    )
+    return found

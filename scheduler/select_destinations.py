@@ -1,0 +1,317 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Select destinations: read the host cache, decide, claim, answer; a lost claim starts over."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from inventory.claims.claims import Outdated, PartlyAnswered
+from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.engine import Database
+from scheduler import request_trace
+from scheduler.analysis.explain import Explanation, Extent, explain
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims.claim_request import (
+    ClaimContext,
+    build_claim_request,
+    claimable,
+    request_identity,
+)
+from scheduler.claims.claimer import Claimer, Left, TimedReads, TooLate, forever
+from scheduler.decision.pipeline import NOT_ENOUGH, Request
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver
+from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.snapshots import SnapshotLog
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.request_builder import Answer, build_answer, build_request, name_instances
+from scheduler.request_trace import RequestLog, RequestObserver, RequestTrace, notifying
+from scheduler.trust import Attestation, levels_for
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import Deadline, RequestContext
+from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
+from scheduler.wire.replies import selections_from_json, selections_to_json
+
+# How often a request without a host is decided again because reservations of others may end.
+MAX_RECHECKS = 5
+# How many hosts explain() reports on unless its caller says otherwise.
+EXPLAINED_HOSTS = Extent(most=100)
+
+
+@dataclass(slots=True)
+class SelectState:
+    """A request between its attempts to claim.
+
+    fresh asks for a cache with all that was committed until now. contested says that others had
+    reservations when it was decided. answered has the answers that some instances got before.
+    """
+
+    request: Request
+    digest: str
+    trace: RequestTrace
+    deadline: Deadline
+    fresh: bool = False
+    contested: bool = False
+    rechecks: int = 0
+    answered: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """What distinguishes the request from all others."""
+        return request_identity(self.request, self.trace.caller.request_id, self.digest)
+
+    def complete(self, answer: Answer) -> Answer:
+        """Return an answer with those that were given before, in the order of the request."""
+        if not self.answered:
+            return answer
+        rest = iter(answer)
+        return [
+            selections_from_json(self.answered[uuid] or "[]")
+            if uuid in self.answered
+            else next(rest)
+            for uuid in self.trace.instance_uuids
+        ]
+
+
+class Destinations:
+    """Answer requests with destinations. One per process; many threads may use it.
+
+    Without a claimer the resources of a decision are consumed in the host cache only. With a
+    snapshot log the observers see what was decided on.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        host_cache: HostCache,
+        driver: BaseDriver,
+        max_attempts: int = 3,
+        default_zone: str = "nova",
+        attestation: Attestation | None = None,
+        claimer: Claimer | None = None,
+        observers: Sequence[RequestObserver] = (),
+        snapshot_log: SnapshotLog | None = None,
+    ) -> None:
+        self.driver = driver
+        self.attestation = attestation
+        self.claimer = claimer
+        self.host_cache = host_cache
+        self.snapshot_log = snapshot_log
+        self._database = database
+        self._threads = CachedThreadPool()
+        self._max_attempts = max_attempts
+        self._default_zone = default_zone
+        self._observers = (RequestLog(), *observers)
+
+    def select(
+        self, arguments: SelectArguments, caller: RequestContext, deadline: Deadline | None = None
+    ) -> Answer:
+        """Return for each instance its destination and, if requested, alternates.
+
+        Raises NoValidHost unless all instances have one; nothing is claimed then. Raises
+        InvalidInput for a server group that does not exist and for a request older than a later
+        attempt of its own, DatabaseUnavailable, and ServiceUnavailable after the deadline.
+        """
+        deadline = deadline or Deadline(time.monotonic())
+        trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
+        trace.seconds["queue"] = deadline.waited()
+        with notifying(trace, self._observers):
+            reads = TimedReads(self._database, self._threads, deadline.left)
+            request = build_request(arguments, caller, reads, self._max_attempts)
+            if self.claimer is None or request.spec.is_rebuild:
+                return self._select_without_claims(request, trace)
+            request = name_instances(request, caller.request_id, arguments.digest)
+            trace.instance_uuids = request.instance_uuids
+            state = SelectState(request, arguments.digest, trace, deadline)
+            return self._select_with_claims(state, self.claimer)
+
+    def rehearse(
+        self, arguments: SelectArguments, caller: RequestContext, extent: Extent = EXPLAINED_HOSTS
+    ) -> tuple[Decision, Explanation]:
+        """Return what select() would decide now and why, for the refused or the first instance.
+
+        Nothing is claimed or locked meanwhile. Raises InvalidInput, NoValidHost for resources that
+        only placement can allocate, and DatabaseUnavailable.
+        """
+        request = build_request(arguments, caller, self._database, self._max_attempts)
+        if self.claimer is not None and not request.spec.is_rebuild:
+            uuids = [uuid for uuid in request.instance_uuids if uuid]
+            request = _with_current_claims(request, uuids, self.claimer)
+        driver = self.driver
+        with self.hosts(request.spec, driver) as hosts:
+            copy = hosts.detached()
+        extent.pause()
+        decision = driver.decide(copy.working_copy(), request)
+        extent.pause()
+        index = decision.shortage.index if decision.shortage else 0
+        return decision, explain(copy, request, driver, index, extent)
+
+    @contextmanager
+    def hosts(
+        self, spec: RequestSpec, driver: BaseDriver, fresh: bool = False
+    ) -> Iterator[HostTable]:
+        """Yield the host table, locked, with the levels of trust that the request needs."""
+        cache, max_age = self.host_cache, driver.view_max_age
+        # Before the table is locked: the attestation service may be slow.
+        levels = levels_for(spec, driver.plan, self.attestation, lambda: cache.nodenames(max_age))
+        with cache.current(max_age, fresh) as hosts:
+            if levels is not None:
+                cache.set_trust(levels)
+            yield hosts
+
+    def _select_without_claims(self, request: Request, trace: RequestTrace) -> Answer:
+        with self._hosts(request.spec, trace) as hosts:
+            decision = self._decide(hosts.working_copy(), hosts, request, trace)
+            self.host_cache.consume(decision, request.spec)
+            answer = build_answer(decision, hosts, request.spec, self._default_zone)
+        _finish(decision, trace)
+        return answer
+
+    def _select_with_claims(self, state: SelectState, claimer: Claimer) -> Answer:
+        """Decide and claim until a claim holds or it is certain that there is no host."""
+        while state.trace.conflicts < claimer.settings.attempts:
+            try:
+                if state.deadline.passed():
+                    raise TooLate()
+                answer = self._attempt(state, claimer)
+                if answer is not None:
+                    return state.complete(answer)
+            except ClaimLost:
+                state.trace.conflicts += 1
+            except PartlyAnswered as partly:
+                state.answered |= partly.answers
+                rest = [each for each in state.request.instance_uuids if each not in state.answered]
+                state.request = replace(state.request, instance_uuids=rest)
+            except Outdated as error:
+                raise InvalidInput(f"instance_uuids: {error}") from None
+            except TooLate:
+                raise ServiceUnavailable("The request took longer than its caller waits.") from None
+            state.fresh = True
+        state.trace.outcome = request_trace.GIVEN_UP
+        raise NoValidHost(NOT_ENOUGH)
+
+    def _attempt(self, state: SelectState, claimer: Claimer) -> Answer | None:
+        """Decide and claim once; return None if the newest state has to be decided on."""
+        decision, claim_request, answer = self._decide_and_reserve(state, claimer)
+        result: ClaimResult | None = None
+        if claim_request is not None:
+            result = self._claim(state, claimer, claim_request)
+        elif decision.shortage and all(state.request.instance_uuids):
+            # Either it was answered before, or claims of another request may be in its way.
+            with state.trace.stage("claim"):
+                result = claimer.release_stale(state.identity, state.deadline.left)
+        if result is not None and (result.repeated or result.refused):
+            answer = [selections_from_json(each or "[]") for each in result.answers]
+        if result is not None and result.repeated:
+            state.trace.outcome, state.trace.answer = request_trace.REPEATED, answer
+            return answer
+        if decision.shortage and not self._confirmed_no_host(state, result):
+            return None
+        _finish(decision, state.trace)
+        return answer
+
+    def _decide_and_reserve(
+        self, state: SelectState, claimer: Claimer
+    ) -> tuple[Decision, ClaimRequest | None, Answer]:
+        """Decide, and reserve in the host cache what is about to be claimed."""
+        trace, left = state.trace, state.deadline.left
+        request = _with_current_claims(state.request, state.identity.uuids, claimer, left)
+        # With the same seed as before it would compete for the same hosts again.
+        seed, alternates = request.seed + trace.conflicts, claimer.settings.alternates
+        request = replace(request, seed=seed, holds_alternates=alternates)
+        with self._hosts(request.spec, trace, state.fresh) as hosts:
+            state.contested = bool(self.host_cache.reserved_nodes)
+            decided_on = hosts.working_copy()
+            decision = self._decide(decided_on, hosts, request, trace)
+            if alternates:
+                decision = claimable(decision)
+            answer = build_answer(decision, hosts, request.spec, self._default_zone)
+            if not answer:
+                return decision, None, answer
+            # A text for each claim: of each host if alternates are claimed, else of each instance.
+            texts = [
+                [selections_to_json([host]) for host in each]
+                if alternates
+                else [selections_to_json(each)]
+                for each in answer
+            ]
+            context = ClaimContext(state.identity, request, decision, decided_on, texts)
+            claim_request = build_claim_request(context, claimer.settings, self.host_cache)
+            self.host_cache.reserve(decision, request.spec)
+        return decision, claim_request, answer
+
+    def _claim(self, state: SelectState, claimer: Claimer, request: ClaimRequest) -> ClaimResult:
+        """Claim what was decided; raises what Claimer.claim() does."""
+        reserved = {each.node_id for each in request.claims if not each.alternate}
+        stale = claimed = {each.node_id for each in request.claims}
+        try:
+            with state.trace.stage("claim"):
+                result = claimer.claim(request, state.deadline.left)
+            if not (result.repeated or result.refused):
+                stale = {*result.left, *request.documents}
+            return result
+        except ClaimLost as lost:
+            stale = claimed | set(lost.nodes)
+            raise
+        finally:
+            # The reservation has to end even if it is unknown whether the claim was made.
+            self.host_cache.mark_stale(stale)
+            self.host_cache.end_reservation(reserved)
+
+    def _confirmed_no_host(self, state: SelectState, result: ClaimResult | None) -> bool:
+        """Return whether it is certain that there is no host.
+
+        It is not on an old cache, after claims were released, nor while others hold reservations
+        that they may never claim: their nodes are read again.
+        """
+        if result is None and state.fresh:
+            if not state.contested or state.rechecks >= MAX_RECHECKS:
+                return True
+            state.rechecks += 1
+        self.host_cache.mark_stale(self.host_cache.reserved_nodes)
+        self.host_cache.mark_stale(result.left if result else ())
+        return False
+
+    def _decide(
+        self, copy: HostTable, hosts: HostTable, request: Request, trace: RequestTrace
+    ) -> Decision:
+        """Decide on a working copy of the host table, and record it in the trace."""
+        # A reload may replace driver and snapshot log at any time: use those of this attempt.
+        driver, snapshot_log = trace.driver or self.driver, self.snapshot_log
+        with trace.stage("decide"):
+            decision = driver.decide(copy, request)
+        trace.snapshot = snapshot_log.take(hosts) if snapshot_log else None
+        if trace.snapshot:
+            trace.snapshots.append(trace.snapshot)
+        trace.request, trace.decision = request, decision
+        return decision
+
+    @contextmanager
+    def _hosts(
+        self, spec: RequestSpec, trace: RequestTrace, fresh: bool = False
+    ) -> Iterator[HostTable]:
+        """Yield hosts() for an attempt; its trace gets the driver and how long that took."""
+        trace.driver = driver = self.driver
+        with ExitStack() as locked:
+            with trace.stage("view"):
+                hosts = locked.enter_context(self.hosts(spec, driver, fresh))
+            trace.view_age = self.host_cache.age
+            yield hosts
+
+
+def _with_current_claims(
+    request: Request, uuids: Collection[str], claimer: Claimer, left: Left = forever
+) -> Request:
+    """Return a request with the claimed hosts of its group, spread as competition demands."""
+    spec = claimer.with_members(request.spec, uuids, left)
+    return replace(request, spec=spec, choices=claimer.width.choices)
+
+
+def _finish(decision: Decision, trace: RequestTrace) -> None:
+    """Record the outcome of a decision; raises NoValidHost where it is a shortage."""
+    if decision.shortage:
+        raise NoValidHost(decision.shortage.reason)
+    trace.outcome = request_trace.PLACED if decision.placements else request_trace.NOTHING

@@ -1,0 +1,9 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The concurrency backends under which tests run daemons: the default one, and the other."""
+
+import pytest
+
+DEFAULT, OTHER = "eventlet", "threading"
+BACKENDS = [DEFAULT, OTHER]
+each_backend = pytest.mark.parametrize("backend", BACKENDS)

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the rows that stand for server groups while their members are claimed for."""
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from inventory.claims import claims, group_locks
+from inventory.claims.types import ClaimLost, GroupRule
+from inventory.tables import claimed_groups as table
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer, TooLate
+from scheduler.history import recorder
+from scheduler.history.recorder import DecisionRecorder, Retention
+from tests.contract.database.test_claims_together import a_claim, an_order, audit
+from tests.databases import a_uuid
+from tests.fixtures.daemons.process import wait_until
+
+U1, U2, U3 = a_uuid("one"), a_uuid("two"), a_uuid("three")
+APART = GroupRule("g1", (U1, U2), most=1)
+
+
+@pytest.fixture
+def claimer(cloud):
+    return Claimer(cloud, ClaimSettings())
+
+
+def rows(database):
+    return database.read(lambda c: [*c.scalars(sa.select(table.c.uuid).order_by(table.c.uuid))])
+
+
+def test_groups_without_claims_are_pruned(cloud, claimer):
+    for uuid in ("a", "g0", "z"):
+        group_locks.ensure(cloud, uuid)
+    claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))
+    assert group_locks.prune(cloud) == 3
+    assert rows(cloud) == ["g1"]
+    assert group_locks.prune(cloud) == 0
+    cloud.write(lambda c: claims.release(c, [U1]))
+    assert group_locks.prune(cloud) == 1
+    assert rows(cloud) == []
+
+
+def test_a_group_that_was_pruned_is_claimed_for_again(cloud, claimer):
+    for _ in range(2):
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))
+        cloud.write(lambda c: claims.release(c, [U1]))
+        group_locks.prune(cloud)
+    assert rows(cloud) == []
+
+
+def test_a_group_may_be_pruned_between_its_making_and_its_claim(cloud, claimer, monkeypatch):
+    made, ensure = [], group_locks.ensure
+
+    def hindered(database, uuid):
+        made.append(uuid)
+        ensure(database, uuid)
+        if len(made) < 3:
+            group_locks.prune(database)
+
+    monkeypatch.setattr(group_locks, "ensure", hindered)
+    claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))
+    assert made == ["g1"] * 3
+    # The rule holds as ever.
+    with pytest.raises(ClaimLost):
+        claimer.claim(an_order("req-2", a_claim(U2, 1), group=APART))
+
+
+def test_claims_go_on_while_groups_are_pruned_again_and_again(cloud, claimer, monkeypatch):
+    monkeypatch.setattr(recorder, "PRUNE_INTERVAL", 0.001)
+    pruned = []
+    pruning = DecisionRecorder(
+        cloud,
+        "s1",
+        Retention(max_age=60, max_number=1),
+        prune_more=lambda: pruned.append(group_locks.prune(cloud)),
+    )
+    pruning.start()
+    for number in range(30):
+        group = replace(APART, uuid=f"g{number}")
+        claimer.claim(an_order(f"req-{number}", a_claim(U1, 1), group=group))
+        with pytest.raises(ClaimLost):
+            claimer.claim(an_order(f"other-{number}", a_claim(U2, 1), group=group))
+        cloud.write(lambda c: claims.release(c, [U1]))
+    assert wait_until(lambda: rows(cloud) == [], 20)
+    pruning.stop()
+    assert sum(pruned) >= 30
+
+
+def test_a_claim_for_which_nobody_waits_any_more_is_not_tried(cloud, claimer):
+    with pytest.raises(TooLate):
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART), lambda: -0.4)
+    assert rows(cloud) == []
+
+
+def test_a_group_that_is_deleted_each_time_is_given_up(cloud, claimer, monkeypatch):
+    monkeypatch.setattr(group_locks, "ensure", lambda *_: None)
+    with pytest.raises(ClaimLost, match="deleted again and again"):
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))
+
+
+def confirmed(cloud, claimer, **nodes):
+    """Claim for instances on the nodes of these numbers, and let audits find them there."""
+    for uuid, node in nodes.items():
+        claimer.claim(an_order(f"req {uuid}", a_claim(uuid, node), group=replace(APART, most=2)))
+        cloud.write(lambda c, node=node: audit(c, node, nodes))
+
+
+def test_the_places_of_instances_are_where_their_own_claims_are_confirmed(cloud, claimer):
+    # The smallest id that a node can have is also the smallest slot of a confirmed claim.
+    confirmed(cloud, claimer, **{U1: 1, U2: 2})
+    claimer.claim(an_order("req-3", a_claim(U3, 3)))
+    assert cloud.read(lambda c: group_locks.places(c, [U1])) == {(U1, "h1")}
+    assert cloud.read(lambda c: group_locks.places(c, [U2, U3])) == {(U2, "h2")}
+
+
+def test_an_instance_with_a_confirmed_claim_may_stay_beside_another_member(cloud, claimer):
+    confirmed(cloud, claimer, **{U1: 1, U2: 1})
+    claimer.claim(an_order("resize", a_claim(U1, 1, in_place=True), group=APART))
+    with pytest.raises(ClaimLost, match="the server group has come to h1"):
+        claimer.claim(an_order("build", a_claim(U3, 1), group=APART))

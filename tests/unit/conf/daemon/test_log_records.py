@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What strangers write into values stays in the line of the message, by every formatter."""
+
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_log import formatters, log
+
+from conf.daemon.log_records import MAX_CHARACTERS, OneLineRecord
+
+FORGED = "2026-11-22 03:40:00.000 1 INFO scheduler.service [-] Stopped"
+
+
+@pytest.fixture
+def conf():
+    found = cfg.ConfigOpts()
+    log.register_options(found)
+    found([])
+    return found
+
+
+@pytest.fixture(params=["plain", "oslo.log", "JSON"])
+def formatted(request, conf):
+    """Return a function that formats a message as one of the formatters does."""
+    made = {
+        "plain": logging.Formatter("%(levelname)s %(message)s"),
+        "oslo.log": formatters.ContextFormatter(config=conf),
+        "JSON": formatters.JSONFormatter(),
+    }[request.param]
+
+    def formatting(message, *arguments, error=None):
+        level = logging.ERROR
+        trace = (type(error), error, error.__traceback__) if error else None
+        return made.format(OneLineRecord("name", level, "file", 1, message, arguments, trace))
+
+    return formatting
+
+
+def _traceback_of(text):
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (f"ask\n{FORGED}", rf"ask\n{FORGED}"),
+        (f"ask\r{FORGED}", rf"ask\r{FORGED}"),
+        ("\x1b[2J\x00\x7f\x9b", r"\x1b[2J\x00\x7f\x9b"),
+        ("\u2028\u202e\x85\ud800", r"\u2028\u202e\x85\ud800"),
+        ("Zürich, 東京 \\n", "Zürich, 東京 \\n"),
+    ],
+)
+def test_a_message_is_one_line(formatted, value, shown):
+    line = formatted("Refused a call: %s.", value)
+    assert len(line.splitlines()) == 1
+    # JSON escapes the backslash, and what is beyond ASCII.
+    assert f"Refused a call: {shown}." in line or line.startswith("{")
+    assert line.encode()
+
+
+def test_a_message_is_cut(formatted):
+    line = formatted("%s", "x" * 70_000)
+    assert "x" * MAX_CHARACTERS + "... (66000 characters more)" in line
+    # JSON has the arguments besides.
+    assert len(line) < MAX_CHARACTERS + 500 or line.startswith("{")
+
+
+def test_a_traceback_keeps_its_lines(formatted):
+    error = _traceback_of(f"no\x1b[2J\n{FORGED}")
+    text = formatted("Failed", error=error)
+    assert "\x1b" not in text
+    assert "Traceback (most recent call last):" in text
+    assert len(text.splitlines()) > 4 or text.startswith("{")
+
+
+def test_the_summary_of_an_error_is_one_line(conf):
+    error = _traceback_of(f"no\n{FORGED}")
+    text = formatters.ContextFormatter(config=conf).format(
+        OneLineRecord("name", logging.ERROR, "f", 1, "Failed", (), (type(error), error, None))
+    )
+    assert rf"Failed: ValueError: no\n{FORGED}" in text.splitlines()[0]

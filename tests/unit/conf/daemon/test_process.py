@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot work ends a program with one line; what it does not use it does not import."""
+
+import importlib
+import sys
+
+import pytest
+
+from conf.daemon import process
+
+
+def test_a_refusal_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end, process.refusing("prog", KeyError, ValueError):
+        raise ValueError("a\n  long   story")
+    assert end.value.code == 1
+    assert capsys.readouterr().err == "prog: a long story\n"
+
+
+def test_other_errors_are_no_refusals() -> None:
+    with pytest.raises(KeyError), process.refusing("prog", ValueError):
+        raise KeyError
+
+
+def test_a_good_start_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with process.refusing("prog", ValueError):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_an_unknown_backend_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTHMASTER_CONCURRENCY_BACKEND", "fibres")
+    with pytest.raises(SystemExit):
+        process.begin("prog", lambda: None)
+    assert capsys.readouterr().err.startswith("prog: option [DEFAULT] concurrency_backend")
+
+
+def test_a_package_can_be_kept_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name in [each for each in sys.modules if each.split(".")[0] == "colorsys"]:
+        monkeypatch.delitem(sys.modules, name)
+    process.refuse_import("colorsys")
+    with pytest.raises(ImportError, match="not used in this process"):
+        importlib.import_module("colorsys")
+    assert importlib.import_module("sched")
+
+
+def test_a_stop_logs_what_fails_and_does_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[int] = []
+
+    def fail() -> None:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    process.stop_each(lambda: done.append(1), fail, lambda: done.append(2))
+    assert done == [1, 2]
+    assert caplog.messages == [
+        "A step of the shutdown failed, continuing with the next:"
+        " ConnectionResetError: [Errno 104] Connection reset by peer"
+    ]

@@ -1,0 +1,341 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Records and frames become bytes, in small steps, and are what they were again."""
+
+import json
+import math
+import zlib
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.decision.types import Decision, PlacementFailure
+from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.history import serialization, snapshot_json
+from scheduler.history.serialization import (
+    DecisionDocument,
+    document_from_bytes,
+    document_of,
+    document_to_bytes,
+    release,
+    snapshots_from_bytes,
+    snapshots_to_bytes,
+)
+from scheduler.history.tagged_json import identical
+from scheduler.hosts.snapshots import ColumnChange, Snapshot, SnapshotLog, restore
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.instance import Instance
+from scheduler.request_trace import REFUSED, RequestTrace
+from scheduler.wire.context import RequestContext
+from tests.builders import a_request
+from tests.hosts import a_host, a_table, an_aggregate
+
+
+def packed(document):
+    return zlib.compress(json.dumps(document).encode())
+
+
+def unpacked(data):
+    return json.loads(zlib.decompress(data))
+
+
+def frame_to_bytes(snapshot, *pause):
+    return snapshots_to_bytes([snapshot], *pause)
+
+
+def frame_from_bytes(data):
+    (snapshot,) = snapshots_from_bytes(data)
+    return snapshot
+
+
+def a_record(**changes):
+    request = Request(a_request(), ["u1", "u2", None], alternates=1, seed=3)
+    decision = decide(a_table(a_host("h1"), a_host("h2")), request, Plan())
+    return DecisionDocument(request, decision, **changes)
+
+
+def a_frame(*hosts):
+    table = a_table(*(hosts or [a_host("h1"), a_host("h2"), a_host("h3")]))
+    table.set_time(5.0)
+    return SnapshotLog().take(table)
+
+
+def test_a_record_is_the_same_again():
+    record = a_record(
+        instance_uuids=("u1", "u2", None, "u0"),
+        caller=RequestContext("req-1", roles=("admin",)),
+        settings={"filter_scheduler": {"enabled_filters": ["RamFilter"], "ram": 1.5}},
+        outcome="given_up",
+        conflicts=2,
+        view_age=math.inf,
+        seconds={"decide": 0.1},
+        total=2,
+        release="9.9.9",
+    )
+    assert len(record.decision.placements) == 3
+    assert document_from_bytes(document_to_bytes(record)) == record
+    refused = DecisionDocument(
+        record.request, Decision(shortage=PlacementFailure(0, None, (), "no"))
+    )
+    assert document_from_bytes(document_to_bytes(refused)) == refused
+
+
+def test_a_record_is_made_of_a_course_if_anything_was_decided():
+    caller, record = RequestContext("req-1"), a_record()
+    course = RequestTrace(caller, ["u1", "u2"], 5.0)
+    assert document_of(course) is None
+    course.request, course.driver = record.request, FilterScheduler(Plan())
+    course.driver.settings = {"a": {"b": 1}}
+    assert document_of(course) is None
+    course.decision, course.outcome, course.conflicts = record.decision, REFUSED, 4
+    course.seconds, course.total, course.view_age = {"queue": 1.0}, 2.0, 0.5
+    found = document_of(course)
+    assert found == DecisionDocument(
+        record.request,
+        record.decision,
+        ("u1", "u2"),
+        caller,
+        {"a": {"b": 1}},
+        REFUSED,
+        4,
+        0.5,
+        {"queue": 1.0},
+        2.0,
+        release(),
+    )
+
+
+def test_a_record_of_another_release_is_read():
+    document = unpacked(document_to_bytes(a_record()))
+    document["record"]["mood"] = {"=Mood": {}}
+    del document["record"]["outcome"]
+    assert document_from_bytes(packed(document)) == a_record()
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(DecisionDocument)])
+def test_a_record_has_what_it_ought_to_have(name):
+    document = unpacked(document_to_bytes(a_record()))
+    document["record"][name] = {"=Unknown": {"kind": "a"}}
+    with pytest.raises(ValueError, match=f"{name} is not of type "):
+        document_from_bytes(packed(document))
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("request", "the request is missing"),
+        ("decision", "the decision is missing"),
+        ("placements", "the placements are missing"),
+    ],
+)
+def test_a_record_without_its_parts_is_none(name, complaint):
+    document = unpacked(document_to_bytes(a_record()))
+    del document["record"][name]
+    with pytest.raises(ValueError, match=complaint):
+        document_from_bytes(packed(document))
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "cut off"),
+        (b"odd", "cannot be unpacked"),
+        (zlib.compress(b"\xff\xff"), "."),
+        (zlib.compress(b"[" * 100_000), "nested too deep"),
+        (packed([]), "no object"),
+        (packed({}), "version None"),
+        (packed({"version": True}), "version True"),
+        (packed({"version": 2, "record": {}, "frames": []}), "version 2; this release reads up"),
+        (packed({"version": 1}), "missing"),
+        (packed({"version": 1, "record": {"placements": [1]}, "frames": [1]}), "missing"),
+    ],
+)
+@pytest.mark.parametrize("read", [document_from_bytes, snapshots_from_bytes])
+def test_what_is_no_document_is_refused(read, data, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        read(data)
+
+
+def test_placements_are_placements():
+    document = unpacked(document_to_bytes(a_record()))
+    document["record"]["placements"] = [1]
+    with pytest.raises(ValueError, match="placements have something else"):
+        document_from_bytes(packed(document))
+
+
+def test_bytes_that_are_cut_off_or_too_large_are_refused(monkeypatch):
+    data = document_to_bytes(a_record())
+    with pytest.raises(ValueError, match="cut off or too large"):
+        document_from_bytes(data[:-5])
+    monkeypatch.setattr(serialization, "MAX_BYTES", 100)
+    with pytest.raises(ValueError, match="cut off or too large"):
+        document_from_bytes(data)
+
+
+def test_any_number_of_snapshots_is_packed():
+    frame = a_frame()
+    assert frame_from_bytes(frame_to_bytes(frame)).size == 3
+    assert snapshots_from_bytes(snapshots_to_bytes([frame, frame]))[1].size == 3
+    assert snapshots_from_bytes(snapshots_to_bytes([])) == []
+
+
+def test_work_is_done_in_small_steps(monkeypatch):
+    moments = iter(range(10**6))
+    monkeypatch.setattr(serialization, "monotonic", lambda: next(moments))
+    frame = a_frame(*(a_host(f"h{n}", metrics=[{"name": "a", "value": n}]) for n in range(600)))
+    pauses = []
+    data = frame_to_bytes(frame, lambda: pauses.append(None))
+    # Every value that is new, and every few hundred rows.
+    assert len(pauses) > 600
+    assert frame_to_bytes(frame) == data
+    pauses.clear()
+    record = a_record()
+    assert document_from_bytes(document_to_bytes(record, lambda: pauses.append(None))) == record
+    assert len(pauses) > len(record.decision.placements)
+
+
+def test_values_that_rows_share_are_written_once_and_shared_again():
+    aggregate = an_aggregate(*(f"host-{n}" for n in range(50)))
+    flavor, stats = Flavor(1, 2, 3, id=7), {"a": "b"}
+    hosts = [
+        a_host(f"h{n}", aggregates=[aggregate, an_aggregate(f"own{n % 2}")], stats=dict(stats))
+        for n in range(600)
+    ]
+    for number, host in enumerate(hosts):
+        host.instances = {f"u{number}": Instance(f"u{number}", flavor=replace(flavor))}
+    data = frame_to_bytes(a_frame(*hosts))
+    assert zlib.decompress(data).count(b'"host-7"') == 1
+    assert zlib.decompress(data).count(b'"=Flavor"') == 1
+    frame = frame_from_bytes(data)
+    sets = frame.columns["aggregates"].values
+    assert len({id(each) for each in sets}) == 2
+    assert len({id(each[0]) for each in sets}) == 1
+    assert sets[7] == hosts[7].aggregates
+    assert len({id(each) for each in frame.columns["stats"].values}) == 1
+    flavors = [each.flavor for here in frame.instances.values() for each in here.values()]
+    assert len({id(each) for each in flavors}) == 1
+    assert flavors[0] == flavor
+    assert [*frame.instances[7]] == ["u7"]
+
+
+def test_an_instance_may_be_known_by_another_uuid():
+    host = a_host("h1")
+    host.instances = {"u1": Instance("other"), "u2": Instance("u2", host="h1")}
+    frame = frame_from_bytes(frame_to_bytes(a_frame(host)))
+    assert frame.instances == {0: dict(host.instances)}
+    assert [*frame.instances[0]] == ["u1", "u2"]
+
+
+def test_what_no_release_can_write_is_left_out_of_a_table():
+    frame = frame_from_bytes(frame_to_bytes(a_frame(a_host("h1", stats=object()))))
+    assert "Unknown" in repr(frame.columns["stats"].values)
+    assert restore([frame]).row_of("h1", "h1") == 0
+
+
+NUMBERS = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 0.1, 5e-324, 1.5e308])
+
+
+@given(st.lists(NUMBERS) | st.lists(st.integers(-(2**63), 2**63 - 1)) | st.lists(st.booleans()))
+def test_numbers_are_the_same_to_the_bit(values):
+    dtype = {float: np.float64, int: np.int64, bool: np.bool_}[type(values[0]) if values else int]
+    column = np.array(values, dtype)
+    for each in (column, values):
+        text = "".join(snapshot_json.number_column(each))
+        strict = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+        found = snapshot_json.read_column(strict, len(values))
+        found = [math.nan if one is None else one for one in found]
+        assert identical(found, values)
+
+
+@given(st.lists(st.sampled_from([None, "a", "b", 1, 1.0, True, (1,), ("a", 2)]), max_size=600))
+def test_objects_are_the_same_again(values):
+    column = snapshot_json.ObjectColumn()
+    assert {*column.add(values)} <= {""}
+    assert column.is_empty == (values != [] and {*values} == {None})
+    assert identical(
+        snapshot_json.read_column(json.loads("".join(column.text())), len(values)), values
+    )
+
+
+HEAD = {"reel": 1, "number": 0, "size": 2, "numa_packing": False, "moment": 1.0}
+NOBODY = {"rows": [], "counts": {"each": []}, "facts": {"uuid": {"each": []}}}
+EMPTY = HEAD | {"columns": {}, "residents": NOBODY}
+
+
+def with_column(name, **part):
+    return EMPTY | {"columns": {name: {"rows": None} | part}}
+
+
+def with_residents(**changes):
+    one = {"rows": [1], "counts": {"each": [1]}, "facts": {"uuid": {"each": ["u1"]}}}
+    return EMPTY | {"residents": one | changes}
+
+
+def test_a_frame_of_another_release_is_read():
+    document = with_column("free_ram_mb", column={"each": [1, 2]}, mood="good")
+    document["columns"]["mood"] = 7
+    found = frame_from_bytes(packed({"version": 1, "frames": [document | {"mood": 1}]}))
+    assert found.columns["free_ram_mb"].values.tolist() == [1, 2]
+    assert [*found.columns] == ["free_ram_mb"]
+    document = with_residents()
+    document["residents"]["facts"]["mood"] = 7
+    found = frame_from_bytes(packed({"version": 1, "frames": [document]}))
+    assert found == Snapshot(1, 0, 2, 1.0, instances={1: {"u1": Instance("u1")}})
+    rows = with_column("free_ram_mb", column={"all": None}, rows=[1])
+    found = frame_from_bytes(packed({"version": 1, "frames": [rows]}))
+    assert found.columns == {"free_ram_mb": ColumnChange([1], [None])}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        1,
+        EMPTY | {"size": -1},
+        EMPTY | {"size": 10**9},
+        EMPTY | {"size": 2.0},
+        EMPTY | {"size": True},
+        EMPTY | {"moment": "now"},
+        EMPTY | {"columns": None},
+        EMPTY | {"residents": None},
+        HEAD,
+        with_column("uuid"),
+        with_column("uuid", column=[]),
+        with_column("uuid", column={"each": [1]}),
+        with_column("uuid", column={"each": {}}),
+        with_column("uuid", column={"values": ["a"]}),
+        with_column("uuid", column={"values": ["a"], "codes": [0, 1]}),
+        with_column("uuid", column={"values": ["a"], "codes": [0, -1]}),
+        with_column("uuid", column={"values": ["a"], "codes": [0, True]}),
+        with_column("uuid", column={"values": ["a"], "codes": [0]}),
+        with_column("uuid", column={"all": {"=shared": 0}}),
+        with_column("uuid", column={"all": {"=shared": 0}, "shared": 5}),
+        with_column("uuid", column={"all": 1}, rows=[2]),
+        with_column("uuid", column={"all": 1}, rows=[-1]),
+        with_column("uuid", column={"all": 1}, rows=["1"]),
+        with_column("uuid", column={"all": 1}, rows=3),
+        with_column("host", column={"all": 1}),
+        with_column("free_ram_mb", column={"all": "much"}),
+        with_column("free_ram_mb", column={"all": 2**63}),
+        with_column("free_ram_mb", column={"all": 2**63}, rows=[1]),
+        with_column("free_ram_mb", column={"all": {"=float": "inf"}}),
+        with_column("free_ram_mb", column={"all": {"=float": "nan"}}),
+        EMPTY | {"columns": {"uuid": 5}},
+        with_residents(rows=[2]),
+        with_residents(counts={"each": [-1]}),
+        with_residents(counts={"each": ["1"]}),
+        with_residents(counts={"all": 10**9}),
+        with_residents(counts={"all": 2}),
+        with_residents(facts={}),
+        with_residents(facts=[]),
+        with_residents(facts={"uuid": {"all": 1}}),
+        with_residents(uuids={"all": None}),
+    ],
+    ids=str,
+)
+def test_what_is_no_frame_is_refused(document):
+    with pytest.raises(ValueError, match=r"."):
+        snapshots_from_bytes(packed({"version": 1, "frames": [document]}))

@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.monitoring.host_metrics: states, sums and ages of the hosts in a view."""
+
+import math
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler.host_cache.cache import HostCache
+from scheduler.monitoring.host_metrics import STATES, HostMetrics
+from tests.databases import a_conf, a_node, execute, save, serve
+
+HOSTS = ("ready", "off", "under", "late", "forced", "alone")
+MIB, GIB = 2**20, 2**30
+
+
+@pytest.fixture
+def cloud(database):
+    """Return a database with a host in each state, of which the first two use something."""
+    used = {"vcpus_used": 3, "free_ram_mb": 65024 - 2048, "free_disk_gb": 990}
+    save(database, *(a_node(host, **(used if host == "ready" else {})) for host in HOSTS))
+    serve(database, *HOSTS[:-1])
+    for host, change in {
+        "off": "disabled = 1",
+        "under": "disabled = 1, maintenance = 'new fans'",
+        "late": "last_seen_up = '2001-01-01 00:00:00.000000'",
+        "forced": "forced_down = 1, disabled = 1",
+    }.items():
+        execute(database, f"UPDATE services SET {change} WHERE host = '{host}'")
+    return database
+
+
+@pytest.fixture
+def view(cloud):
+    return HostCache(cloud)
+
+
+def measured(view, database_time=lambda: None):
+    registry = CollectorRegistry()
+    registry.register(HostMetrics(view, a_conf(), database_time))
+    return lambda name, **labels: registry.get_sample_value(f"berthmaster_{name}", labels)
+
+
+def read(view):
+    with view.current():
+        return view
+
+
+def test_each_host_is_in_one_state(view):
+    value = measured(read(view))
+    assert {state: value("hosts", state=state) for state in STATES} == dict.fromkeys(STATES, 1)
+
+
+def test_resources_are_summed_by_state(view):
+    value = measured(read(view))
+
+    def amounts(name, state):
+        return tuple(value(name, state=state, kind=kind) for kind in ("total", "used", "limit"))
+
+    assert amounts("vcpus", "up") == (16, 3, 64)
+    assert amounts("memory_bytes", "up") == (65536 * MIB, 2560 * MIB, 1.5 * 65536 * MIB)
+    assert amounts("disk_bytes", "up") == (1000 * GIB, 10 * GIB, 1000 * GIB)
+    assert amounts("vcpus", "disabled") == amounts("vcpus", "unserved") == (16, 0, 64)
+
+
+def test_a_host_without_a_ratio_promises_nothing(view, cloud):
+    execute(cloud, "UPDATE compute_nodes SET cpu_allocation_ratio = NULL")
+    value = measured(read(view))
+    assert value("vcpus", state="up", kind="limit") == 0
+
+
+def test_what_hosts_have_gone_is_gone_from_the_sums(view, cloud):
+    read(view)
+    execute(cloud, "UPDATE compute_nodes SET deleted = id, generation = generation + 1")
+    view.refresh()
+    view.refresh()
+    value = measured(view)
+    assert sum(value("hosts", state=state) for state in STATES) == 0
+    assert value("agents_audit_age_seconds", quantile="1") is None
+
+
+def test_ages_are_those_of_hosts_with_living_agents(view, cloud):
+    execute(
+        cloud,
+        "UPDATE compute_nodes SET updated_at = '2001-01-01 00:00:00.000000'"
+        " WHERE host IN ('late', 'forced', 'alone')",
+    )
+    now = cloud.now()
+    value = measured(read(view), lambda: now + 100)
+    assert 100 <= value("agents_audit_age_seconds", quantile="0.5") < 160
+    assert 100 <= value("agents_audit_age_seconds", quantile="1") < 160
+    execute(
+        cloud,
+        "UPDATE compute_nodes SET updated_at = '2001-01-01 00:00:00.000000',"
+        " generation = generation + 1 WHERE host = 'off'",
+    )
+    value = measured(read(HostCache(cloud)), lambda: now)
+    assert value("agents_audit_age_seconds", quantile="1") > 10**8
+    assert value("agents_audit_age_seconds", quantile="0.5") < 60
+
+
+def test_without_the_time_of_the_database_there_are_no_ages(view):
+    assert measured(read(view))("agents_audit_age_seconds", quantile="1") is None
+
+
+def test_a_view_that_was_never_read_is_infinitely_old_and_empty(view):
+    value = measured(view)
+    assert value("view_age_seconds") == math.inf
+    assert value("hosts", state="up") == 0
