@@ -199,7 +199,8 @@ def test_the_defaults_of_the_guide_to_tuning_are_those_of_the_code() -> None:
             assert str(value).lower() == default.replace(",", ""), (group, name)
 
 
-def test_the_files_that_the_tour_names_are_there() -> None:
-    named = re.findall(r"``([a-z_]+(?:/[\w.]+)+)``", guides.page("contributor/architecture"))
-    assert len(named) > 40
+@pytest.mark.parametrize(("page", "count"), [("index", 40), ("architecture", 40)])
+def test_the_files_that_the_pages_for_contributors_name_are_there(page: str, count: int) -> None:
+    named = re.findall(r"``([a-z_]+(?:/[\w.]+)+)``", guides.page(f"contributor/{page}"))
+    assert len(named) > count
     assert [each for each in named if not ("NAME" in each or (ROOT / each).exists())] == []
