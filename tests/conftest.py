@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: real daemons on demand, hypothesis profiles, a list of what was skipped."""
+"""What all tests share: real daemons on demand, marks, and a list of what was skipped."""
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 from oslo_service import backend
 
+from tests import profiles
 from tests.fixtures import availability
 from tests.fixtures.daemons.galera import Galera
 from tests.fixtures.daemons.libvirtd import Libvirtd
@@ -22,12 +23,8 @@ backend.init_backend(backend.BackendType.THREADING)
 
 DAEMON_FIXTURES = {"rabbitmq", "mariadb", "galera", "libvirtd"}
 FUNCTIONAL = Path(__file__).parent / "functional"
-
-# No deadline: what a first example costs says more about the machine than about the code.
-hypothesis.settings.register_profile("default", deadline=None)
-# The same examples every time, so that red and green do not depend on luck.
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("ci" if availability.in_ci() else "default")
+BENCHMARKS = Path(__file__).parent / "unit" / "benchmarks"
+profiles.register(repeatable=availability.in_ci())
 
 
 @pytest.fixture(scope="session")
@@ -64,14 +61,25 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libvirtd]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "daemons: set on each test that asks for a real daemon")
+    config.addinivalue_line(
+        "markers", "matrix: for `make test-matrix` alone; set on all tests of benchmarks"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if DAEMON_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("daemons")
+        if BENCHMARKS in item.path.parents:
+            item.add_marker("matrix")
     # Workers take file after file. With the long ones first, none of them is waited for at the end.
     items.sort(key=lambda item: FUNCTIONAL not in item.path.parents)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector forget what was imported and collected: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _skipped(config: pytest.Config) -> list[pytest.TestReport]:

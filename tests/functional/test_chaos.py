@@ -4,6 +4,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.check_history import shortened
 from benchmarks.storm import rounds
 from benchmarks.storm.cloud import Cloud, Fleet
@@ -11,6 +13,9 @@ from benchmarks.storm.faults import KINDS
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
+
+# The calm storms of test_storm.py are in the gate.
+pytestmark = pytest.mark.matrix
 
 SEED = 1
 SCHEDULERS, CALLERS = 4, 200

@@ -21,6 +21,9 @@ from tests.fixtures.daemons.ports import FIRST, LAST, LOOPBACK, OWN, free_ports
 from tests.fixtures.daemons.process import Guard, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 
+# About the tests' own daemons, which all other tests here rely on as well.
+pytestmark = pytest.mark.matrix
+
 GUEST = "6c3f2b9e-52a8-4f0e-8d4f-0d7a1f6f3c11"
 # Leaves its process group, its session and its parent, as QEMU does.
 DAEMONISE = "setsid sh -c 'echo $$ > orphan.pid; exec sleep 600' & exit 0"

@@ -19,6 +19,9 @@ from tests.fixtures.documented import Step
 from tests.fixtures.own_servers import OwnServers, opened
 from tests.fixtures.stage import Done, Stage
 
+# A page takes some seconds, and there are many.
+pytestmark = pytest.mark.matrix
+
 STEPS = {page: documented.steps(page) for page in documented.pages()}
 PROGRAMS = {
     page: {each for step in steps for each in step.programs} for page, steps in STEPS.items()

@@ -33,6 +33,9 @@ from tests.databases import a_conf, a_node, a_uuid, empty, open_at, save, serve
 from tests.fixtures.daemons.galera import Galera, Member
 from tests.fixtures.daemons.process import wait_until
 
+# Another database. tests/contract/database/test_write_sets.py holds its rule in the gate.
+pytestmark = pytest.mark.matrix
+
 ZONES = ZoneRules("nova")
 FIRST, SECOND = a_uuid("first"), a_uuid("second")
 NODES = "SELECT id FROM compute_nodes"

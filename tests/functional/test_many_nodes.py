@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes, services
@@ -79,6 +80,7 @@ def stop(agent: Process) -> None:
     assert "Traceback" not in log(agent)
 
 
+@pytest.mark.matrix
 def test_ten_thousand_hosts(deployment: Deployment, database: Database, backend: str) -> None:
     options = {
         "DEFAULT": FAKE | {"update_resources_interval": INTERVAL, "report_interval": INTERVAL},

@@ -19,6 +19,7 @@ from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import VirtualHost
 from tests.unit.scheduler.wire import wire_samples
 
+pytestmark = pytest.mark.matrix
 PATIENCE = 30.0
 NEWTON = "call_newton_select_destinations_4.3"
 NEWEST = "call_select_destinations_4.5_objects_no_alternates"

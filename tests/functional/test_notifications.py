@@ -245,6 +245,7 @@ def test_the_format_is_chosen(cloud: Replaying, listener: Listener) -> None:
             process.kill()
 
 
+@pytest.mark.matrix
 def test_a_broker_of_notifications_that_is_gone_holds_up_no_request(
     cloud: Replaying, tmp_path: Path
 ) -> None:

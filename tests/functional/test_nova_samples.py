@@ -10,6 +10,8 @@ from inventory.engine import Database
 from tests.fixtures import nova_samples
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
+pytestmark = pytest.mark.matrix
+
 
 @pytest.mark.parametrize("sample", [nova_samples.of_15, nova_samples.of_34])
 def test_all_programs_start_with_every_option_of_a_release(

@@ -17,6 +17,7 @@ from tests.fixtures.daemons.process import Guard, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
 
+pytestmark = pytest.mark.matrix
 PATIENCE = 60.0
 CIPHER = sa.text("SHOW STATUS LIKE 'Ssl_cipher'")
 

@@ -15,6 +15,9 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.served_nova import ServedNova, open_served_nova
 from tests.fixtures.whole_nova import HOSTS
 
+# Six programs of Nova begin for it. The gate has Nova's own client and its moves.
+pytestmark = pytest.mark.matrix
+
 MEMORY_MB = 65536
 # Seconds: what Nova may take for 20 servers here, and how soon claims have to be right after that.
 PATIENCE, AGREE = 120.0, 10.0

@@ -31,6 +31,7 @@ from scheduler.weighers.soft_anti_affinity import ServerGroupSoftAntiAffinityWei
 from tests.builders import a_group, a_request
 from tests.contract.test_reuse import forgetful, outcome
 from tests.hosts import a_host, a_table
+from tests.profiles import one_in
 
 MULTIPLIERS = st.sampled_from([1.0, -1.0, 0.5, 0.0, 3.0])
 SPREAD = (1.0, 1.0, 1.0, -1.0, 0.0)
@@ -97,7 +98,7 @@ def test_the_outcome_is_that_of_asking_about_all_hosts(figures, multipliers, cou
     assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan, **how))
 
 
-@settings(max_examples=10)
+@settings(max_examples=one_in(10))
 @given(st.randoms(use_true_random=False), st.tuples(*[MULTIPLIERS] * 5), st.integers(50, 600))
 def test_also_where_only_the_best_are_weighed_anew(chance, multipliers, count):
     figures = [[chance.randrange(7) for _ in range(3)] for _ in range(2 * batch_placement.FEW + 50)]
