@@ -18,6 +18,7 @@ from conf import (
     libvirt,
     metrics,
     notifications,
+    nova,
     pci,
     scheduler,
     service,
@@ -45,6 +46,8 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("notifications", notifications.OPTS),
     ("status", status.OPTS),
     ("upgrade_levels", upgrade_levels.OPTS),
+    ("api_database", nova.API_DATABASE_OPTS),
+    ("nova", nova.OPTS),
 ]
 # Schedulers read these again on SIGHUP.
 for _module in (alignment, claims, decisions, filter_scheduler, metrics, trusted_computing):

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options that say where a Nova cloud keeps what it knows of itself."""
+
+from oslo_config import cfg
+
+API_DATABASE_OPTS = [
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        help="""
+URL of Nova's API database, with Nova's own name of the option. It is only read, so an account that
+may only read it is enough. Unset, there is no Nova cloud to read.
+""",
+    )
+]
+OPTS = [
+    cfg.StrOpt(
+        "cell_template_connection",
+        secret=True,
+        help="""
+URL that fills in the database URLs of cells that are templates, such as
+{scheme}://{username}:{password}@{hostname}/nova. Set it to what [database] connection is in the
+configuration of Nova's conductors; that option names another database here, our own.
+""",
+    ),
+    cfg.StrOpt(
+        "cell_username",
+        help="""
+Account to read the databases of all cells with, in place of those in Nova's cell mappings, which
+may write.
+""",
+    ),
+    cfg.StrOpt("cell_password", secret=True, help="Password of [nova] cell_username."),
+]

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The compute services and compute nodes of a cell, whole or what changed of them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.nova.database import NovaDatabase, NovaTable
+from inventory.rows import named
+from inventory.tables import utc_now
+
+COMPUTE = "nova-compute"
+SERVICE = (
+    *("host", "disabled", "disabled_reason", "forced_down", "last_seen_up"),
+    *("created_at", "deleted"),
+)
+NODE = (
+    *("id", "host", "hypervisor_hostname", "uuid", "deleted"),
+    *("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used"),
+    *("disk_available_least", "hypervisor_type", "hypervisor_version", "cpu_info", "host_ip"),
+    *("supported_instances", "metrics", "pci_stats", "stats", "numa_topology"),
+    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+)
+
+
+def now(connection: sa.Connection) -> datetime:
+    """Return the time of the server in UTC, which the stamps of rows are compared with."""
+    found: datetime | None = connection.scalar(sa.select(utc_now()))
+    assert found is not None
+    return found
+
+
+def services(connection: sa.Connection, cell: NovaDatabase) -> list[Any]:
+    """Return all live compute services, with the columns SERVICE."""
+    table = cell.table(connection, "services")
+    return named(connection.execute(table.live(*SERVICE).where(table.c.binary == COMPUTE)))
+
+
+def unusual_services(
+    connection: sa.Connection, cell: NovaDatabase, since: datetime, seen_since: datetime
+) -> list[Any]:
+    """Return the services that are new or not healthy, and those that were deleted, deleted first.
+
+    since is for creation and deletion; one whose last heartbeat is older than seen_since is not
+    healthy. All others have beaten since, so that thousands of heartbeats make no row here.
+    """
+    table = cell.table(connection, "services")
+    c = table.c
+    seen = sa.func.coalesce(c.last_seen_up, c.created_at)
+    is_late = sa.or_(seen < seen_since, seen.is_(None))
+    live = sa.and_(
+        c.deleted == 0, sa.or_(c.disabled, c.forced_down, is_late, c.created_at >= since)
+    )
+    ended = sa.and_(c.deleted != 0, c.deleted_at >= since)
+    query = table.select(*SERVICE).where(c.binary == COMPUTE, sa.or_(live, ended))
+    return named(connection.execute(query.order_by(c.deleted.desc())))
+
+
+def is_alive(service: Any, now: datetime, limit: float) -> bool:
+    """Return whether Nova takes a service, a row of services(), to be up."""
+    seen = service.last_seen_up or service.created_at
+    return not service.forced_down and seen is not None and now - seen <= timedelta(seconds=limit)
+
+
+def nodes(
+    connection: sa.Connection, cell: NovaDatabase, since: datetime | None = None
+) -> list[Any]:
+    """Return the columns NODE of all live compute nodes, or of the changed and deleted ones."""
+    table = cell.table(connection, "compute_nodes")
+    if since is None:
+        return named(connection.execute(table.live(*NODE)))
+    return named(connection.execute(table.select(*NODE).where(written(table, since))))
+
+
+def written(table: NovaTable, since: datetime) -> sa.ColumnElement[bool]:
+    """Return the condition for rows that were created, changed or deleted since then."""
+    names = ("created_at", "updated_at", "deleted_at")
+    stamps: Sequence[sa.ColumnElement[bool]] = [table.c[each] >= since for each in names]
+    return sa.or_(*stamps)
