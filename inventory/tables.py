@@ -134,6 +134,8 @@ services = _table(
     *_names("maintenance", nullable=True),
     # Ours: see inventory.revisions.
     _zero("eligibility_revision"),
+    # Ours: the cell of the host in a Nova cloud, NULL for what [scheduler] cell_uuid says.
+    sa.Column("cell_uuid", sa.String(36)),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
@@ -260,6 +262,14 @@ idempotency_keys = _table(
     "idempotency_keys",
     sa.Column("key", sa.String(36), primary_key=True, quote=True),
     sa.Column("created_at", sa.DateTime, nullable=False, index=True),
+)
+
+# Ours: work that one process of several does at a time; see inventory.leases.
+leases = _table(
+    "leases",
+    sa.Column("name", sa.String(64), primary_key=True, quote=True),
+    *_names("owner"),
+    sa.Column("expires_at", _MOMENT, nullable=False),
 )
 
 # Ours: how often a table changed in a way that every reader must see at once. Readers compare one

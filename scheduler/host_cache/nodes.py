@@ -153,7 +153,6 @@ class Nodes:
 
     def _add(self, places: Sequence[Place]) -> None:
         rows = self._hosts.add_each(places)
-        self._hosts.write(rows, "cell_uuid", [self._cell_uuid] * len(rows))
         self.changed_hosts.update(host for host, _ in places)
         self._aggregates.write(rows)
         self.write_services(rows)
@@ -196,6 +195,7 @@ class Nodes:
             "service_disabled": lambda each: services.switched_off(each)[0],
             "disabled_reason": lambda each: services.switched_off(each)[1],
             "forced_down": lambda each: each.forced_down,
+            "cell_uuid": lambda each: each.cell_uuid or self._cell_uuid,
             "last_seen": lambda each: self.services_at - services.heartbeat_age(each),
         }.items():
             self._hosts.write([*served], name, map(value_of, served.values()))

@@ -27,7 +27,7 @@ SLOW = 1.0
 NODE_COLUMNS = (*node_rows.COLUMNS, revisions.ELIGIBILITY)
 SERVICE_COLUMNS = (
     *("host", "disabled", "disabled_reason", "maintenance", "forced_down"),
-    *("last_seen_up", "created_at"),
+    *("last_seen_up", "created_at", "cell_uuid"),
 )
 
 

@@ -24,3 +24,4 @@ GRANT INSERT, UPDATE, DELETE ON berthmaster.instances TO 'berthmaster_agent'@'%'
 GRANT UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_agent'@'%';
 GRANT INSERT, DELETE ON berthmaster.idempotency_keys TO 'berthmaster_agent'@'%';
 GRANT DELETE ON berthmaster.aggregate_hosts TO 'berthmaster_agent'@'%';
+GRANT INSERT, UPDATE, DELETE ON berthmaster.leases TO 'berthmaster_agent'@'%';

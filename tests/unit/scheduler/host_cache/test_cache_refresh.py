@@ -70,6 +70,12 @@ def test_the_first_look_loads_everything(cloud):
     assert (instance.host, instance.memory_mb, instance.vm_state) == ("h2", 1024, "active")
 
 
+def test_a_host_is_in_the_cell_of_its_service(cloud):
+    execute(cloud, "UPDATE services SET cell_uuid = 'c2' WHERE host = 'h2'")
+    cache = HostCache(cloud, cell_uuid="c1")
+    assert [look(cache, host, "cell_uuid") for host in ("h1", "h2")] == ["c1", "c2"]
+
+
 def test_later_looks_read_only_the_nodes_that_changed(cloud, reads):
     cache = HostCache(cloud)
     names(cache)
