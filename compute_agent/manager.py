@@ -9,7 +9,7 @@ last facts.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Event, Thread
 
 from oslo_config import cfg
@@ -18,12 +18,20 @@ from oslo_log import log
 from compute_agent import identity
 from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.identity import IdentityError
+from compute_agent.lease import Lease
+from compute_agent.service_follower import ServiceFollower
 from compute_agent.virt.driver import Driver, DriverError, NodeName
 from conf.compute_agent import audit_interval
-from conf.daemon.state_logger import StateLogger
+from conf.daemon.state_logger import StateLogger, one_line
+from conf.service import liveness_limit
 from inventory import services
+from inventory.aggregates import AggregateRecord
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.errors import some
 from inventory.heartbeat import Heartbeat
+from inventory.operations import aggregate_mirror
+from inventory.operations.aggregate_mirror import Mirrored
+from inventory.services import ServiceState
 
 LOG = log.getLogger(__name__)
 # Their text says everything; other errors are logged with their traceback.
@@ -34,6 +42,8 @@ STOP_TIMEOUT = 10.0
 # Seconds to collect events: one action of an operator makes several, which share an audit.
 DEBOUNCE = 0.05
 NEVER = float("inf")
+# A lease is renewed with each heartbeat, and ends when so many were missed.
+LEASE = 3
 
 
 class Manager:
@@ -51,15 +61,25 @@ class Manager:
         self._database = database
         self._driver = driver
         self._on_registered = on_registered
+        self._lease = self._new_lease()
+        self._lease_state = StateLogger(LOG, "Asking for the lease")
         self._heartbeat = Heartbeat(
             database, driver.hosts(), services.COMPUTE, conf.report_interval, self.audit_now
         )
+        if self._lease:
+            self._heartbeat.allowed = self._lease.renew
+        self._limit = liveness_limit(conf)
+        self._follower = ServiceFollower(database, self._heartbeat, self._limit)
         self._tracker = tracker
         # Called after each audit with its seconds, and the error if it failed.
         self.observer: Callable[[float, Exception | None], None] = lambda seconds, error: None
-        self._registered = False
+        self._registered = self._started = False
+        # Whether the driver itself says which services live.
+        self._follows = False
         # At first, too: an earlier run of the agent may have disabled the services.
         self._disabled = True
+        # As they were written last.
+        self._aggregates: Sequence[AggregateRecord] | None = None
         self._failure = ""
         self._state = StateLogger(LOG, "Audits")
         self._pause = 0.0
@@ -89,6 +109,8 @@ class Manager:
             if self._thread.is_alive():
                 LOG.warning("Abandoning an audit blocked on the database")
         self._heartbeat.stop()
+        if self._lease:
+            self._lease.release()
 
     def alive(self) -> bool:
         """Return whether audits are still being made."""
@@ -98,9 +120,15 @@ class Manager:
         due = attempted = time.monotonic()
         changed = frozenset[NodeName]()
         while not self._stopped.is_set():
+            if not self._is_in_charge():
+                self._driver.changes.wait(self._conf.report_interval)
+                # All is to be looked at when this agent takes over.
+                due, changed = time.monotonic(), frozenset()
+                continue
             began = time.monotonic()
             whole = began >= due or self._requested
-            if whole or (changed and not self._failure):
+            news = changed or self._driver.aggregates() is not self._aggregates
+            if whole or (news and not self._failure):
                 self._requested, attempted = False, began
                 pause = self._attempt(None if whole else changed)
                 if whole or self._failure:
@@ -111,6 +139,37 @@ class Manager:
             if changed and self._failure:
                 # Events may have been missed: all nodes are audited, but not at each event.
                 due = min(due, attempted + self._conf.libvirt.reconnect_interval)
+
+    def _new_lease(self) -> Lease | None:
+        name, conf = self._driver.lease, self._conf
+        seconds = LEASE * conf.report_interval
+        return Lease(self._database, name, conf.host, seconds) if name else None
+
+    def _note_start(self) -> None:
+        if not self._started:
+            self._started = True
+            self._on_registered()
+
+    def _is_in_charge(self) -> bool:
+        """Return whether this agent does the work, after an attempt to get the lease for it."""
+        if self._lease is None or self._lease.held:
+            return True
+        try:
+            held = self._lease.renew()
+        # Most likely the database is away; the end of this thread would be the end of all audits.
+        except Exception as error:
+            text = "Cannot ask for the lease of this agent's work: %s"
+            self._lease_state.failed(one_line(error), text, one_line(error))
+            return False
+        self._lease_state.recovered()
+        if not held:
+            # To systemd an agent that stands by has started.
+            self._note_start()
+            return False
+        # Another agent may have written what this one remembers otherwise.
+        self._follower = ServiceFollower(self._database, self._heartbeat, self._limit)
+        self._aggregates, self._disabled = None, True
+        return True
 
     def _attempt(self, only: Collection[NodeName] | None = None) -> float:
         """Audit some nodes, or all; return the seconds until the next audit, NEVER for none."""
@@ -131,19 +190,50 @@ class Manager:
         return NEVER if interval is None else interval
 
     def _round(self, only: Collection[NodeName] | None) -> None:
+        states = self._driver.service_states()
+        self._follows = states is not None
+        if states is not None:
+            self._follower.serve(self._driver.hosts(), states)
         if not self._registered:
             self._heartbeat.start()
             self._registered = True
-            self._on_registered()
+            self._note_start()
         # Two agents of one host would overwrite each other's rows.
         if self._heartbeat.duplicates.found:
             raise identity.rivals(self._conf, self._driver)
-        ids = dict(zip(self._driver.hosts(), self._heartbeat.ids, strict=True))
-        self._tracker.audit(ids, only)
+        if states is not None:
+            self._audit_and_follow(states, only)
+            return
+        self._tracker.audit(self._heartbeat.ids_by_host(), only)
         if self._disabled:
             own = self._heartbeat.ids
             self._database.write(lambda each: services.enable_automatically(each, own))
             self._disabled = False
+
+    def _audit_and_follow(
+        self, states: Mapping[str, ServiceState], only: Collection[NodeName] | None
+    ) -> None:
+        """Audit as _round() does, and have the services do as theirs of the driver."""
+        # First: a new host must not be in the default zone for a moment.
+        self._mirror_aggregates()
+        follower = self._follower
+        follower.report(states)
+        # The nodes of a host that is gone end with it.
+        self._tracker.audit(
+            {**follower.gone, **self._heartbeat.ids_by_host()}, None if follower.gone else only
+        )
+        follower.switch(states, everything=self._disabled)
+        self._disabled = False
+
+    def _mirror_aggregates(self) -> None:
+        wanted = self._driver.aggregates()
+        if wanted is None or wanted is self._aggregates:
+            return
+        found = aggregate_mirror.mirror(self._database, wanted)
+        if found != Mirrored():
+            written, deleted = some(found.written) or "none", some(found.deleted) or "none"
+            LOG.info("Aggregates follow Nova's: %s written, %s deleted", written, deleted)
+        self._aggregates = wanted
 
     def _log_lateness(self, due: float) -> None:
         """Log when audits of all nodes begin to be late, and when they are in time again."""
@@ -172,7 +262,8 @@ class Manager:
             reason,
             exc_info=None if isinstance(error, EXPLAINED) else error,
         )
-        if self._registered and not isinstance(error, DatabaseUnavailable):
+        is_own = self._registered and not self._follows
+        if is_own and not isinstance(error, DatabaseUnavailable):
             self._disable(reason)
         return self._pause
 

@@ -31,5 +31,23 @@ Account to read the databases of all cells with, in place of those in Nova's cel
 may write.
 """,
     ),
+    cfg.FloatOpt(
+        "poll_interval",
+        default=1.0,
+        min=0.1,
+        help="""
+Seconds between two questions of compute_driver = nova to each of Nova's databases, about what has
+changed there.
+""",
+    ),
+    cfg.IntOpt(
+        "full_poll_interval",
+        default=600,
+        min=1,
+        help="""
+Seconds after which compute_driver = nova reads Nova's databases whole, to find what it may have
+missed.
+""",
+    ),
     cfg.StrOpt("cell_password", secret=True, help="Password of [nova] cell_username."),
 ]

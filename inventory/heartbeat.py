@@ -3,8 +3,8 @@
 """The heartbeat of a daemon: a thread that stamps its service rows, and detects duplicates."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from threading import Event, Thread
+from collections.abc import Callable, Collection, Iterable, Sequence
+from threading import Event, Lock, Thread
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
@@ -65,8 +65,17 @@ class Heartbeat:
         self.ids: list[int] = []
         self.duplicates = DuplicateDetector()
         self._on_duplicate = on_duplicate
+        # Asked before each beat.
+        self.allowed: Callable[[], bool] = lambda: True
         self._database = database
         self._hosts = list(hosts)
+        self._dead: frozenset[str] = frozenset()
+        self._ids_by_host: dict[str, int] = {}
+        # Those of ids that are not dead.
+        self._beating: list[int] = []
+        # Of which services the last count of beats was.
+        self._counted: Sequence[int] = ()
+        self._registering = Lock()
         self._kind = kind
         self._interval = interval
         self._stopped = Event()
@@ -75,8 +84,29 @@ class Heartbeat:
     def start(self) -> None:
         """Register the services, beat once and keep beating; raises when the first beat fails."""
         self._register()
-        self._database.write(lambda connection: services.beat(connection, self.ids))
+        self._database.write(lambda connection: services.beat(connection, self._beating))
         self._thread.start()
+
+    def serve(self, hosts: Iterable[str], dead: Collection[str] = ()) -> None:
+        """Beat for the services of these hosts from now on, but not of those that are dead.
+
+        After start() the services of new hosts are registered; others are left as they are.
+        """
+        names, gone = list(hosts), frozenset(dead)
+        if (names, gone) == (self._hosts, self._dead):
+            return
+        before = self._hosts, self._dead
+        self._hosts, self._dead = names, gone
+        try:
+            if self._thread.ident:
+                self._register()
+        except Exception:
+            self._hosts, self._dead = before
+            raise
+
+    def ids_by_host(self) -> dict[str, int]:
+        """Return the ids of the services by their hosts."""
+        return dict(self._ids_by_host)
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop, and wait for the thread for timeout seconds at most."""
@@ -87,15 +117,20 @@ class Heartbeat:
                 LOG.warning("Heartbeat still waits for the database; stopping without it")
 
     def _register(self) -> None:
-        try:
-            self.ids = self._write_rows()
-        # Another worker of this daemon has made it. Only a new transaction sees its row.
-        except DBDuplicateEntry:
-            self.ids = self._write_rows()
+        with self._registering:
+            hosts, dead = self._hosts, self._dead
+            try:
+                self.ids = self._write_rows(hosts)
+            # Another worker of this daemon has made it. Only a new transaction sees its row.
+            except DBDuplicateEntry:
+                self.ids = self._write_rows(hosts)
+            self._ids_by_host = dict(zip(hosts, self.ids, strict=True))
+            alive = self._ids_by_host.items()
+            self._beating = [number for host, number in alive if host not in dead]
 
-    def _write_rows(self) -> list[int]:
+    def _write_rows(self, hosts: Sequence[str]) -> list[int]:
         return self._database.write(
-            lambda connection: services.register(connection, self._hosts, self._kind, VERSION)
+            lambda connection: services.register(connection, hosts, self._kind, VERSION)
         )
 
     def _run(self) -> None:
@@ -114,12 +149,20 @@ class Heartbeat:
                 state.recovered()
 
     def _beat(self) -> None:
+        if not self.allowed():
+            self.duplicates.forget()
+            return
+        ids = self._beating
+
         def work(connection: sa.Connection) -> tuple[int, int]:
-            alive = services.beat(connection, self.ids)
-            return alive, services.beats(connection, self.ids) if self._on_duplicate else 0
+            alive = services.beat(connection, ids)
+            return alive, services.beats(connection, ids) if self._on_duplicate else 0
 
         alive, count = self._database.write(work)
-        if alive < len(self.ids):
+        if ids is not self._counted:
+            self.duplicates.forget()
+            self._counted = ids
+        if alive < len(ids):
             LOG.warning("A service row of this host was deleted; creating it again")
             self._register()
             self.duplicates.forget()

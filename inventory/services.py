@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of services: one per daemon of a host, with its heartbeat and whether it is enabled."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +24,19 @@ AUTOMATIC = "AUTO: "
 _AUTOMATIC: sa.ColumnElement[bool] = table.c.disabled_reason.startswith(AUTOMATIC, autoescape=True)
 # The zone of services other than compute.
 INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """The state of a service as others see it; disabled_reason is None for an enabled one.
+
+    cell_uuid is the cell of its host, None where there are none.
+    """
+
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    is_alive: bool = True
+    cell_uuid: str | None = None
 
 
 def register(
@@ -55,6 +71,46 @@ def beat(connection: sa.Connection, ids: Sequence[int]) -> int:
     return connection.execute(live.values(**beat, updated_at=utc_now())).rowcount
 
 
+def revive(connection: sa.Connection, ids: Sequence[int], limit: float) -> None:
+    """Record a heartbeat of those services that were down, which readers see at once."""
+    seen = table.c.last_seen_up
+    late = sa.or_(seen.is_(None), seen <= _before(connection, limit))
+    _switch(connection, sa.and_(table.c.id.in_(ids), late), last_seen_up=utc_now())
+
+
+def report_down(connection: sa.Connection, ids: Sequence[int], limit: float) -> None:
+    """Have services, which will not beat, down at once rather than after limit seconds."""
+    late = _before(connection, limit + 1)
+    seen = sa.or_(table.c.last_seen_up.is_(None), table.c.last_seen_up > late)
+    _switch(connection, sa.and_(table.c.id.in_(ids), seen), last_seen_up=late)
+
+
+def _before(connection: sa.Connection, seconds: float) -> datetime:
+    """Return the time of so many seconds ago, on the database's clock."""
+    now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
+    return now - timedelta(seconds=seconds)
+
+
+def follow(connection: sa.Connection, states: Mapping[int, ServiceState]) -> None:
+    """Switch services, given by id, as those whose states these are."""
+    disabled: dict[str, list[int]] = defaultdict(list)
+    for each, state in states.items():
+        if state.disabled_reason is not None:
+            disabled[state.disabled_reason].append(each)
+    for reason, ids in disabled.items():
+        disable_automatically(connection, ids, reason)
+    enabled = [each for each, state in states.items() if state.disabled_reason is None]
+    enable_automatically(connection, enabled)
+    for cell in {each.cell_uuid for each in states.values()}:
+        ids = [each for each, state in states.items() if state.cell_uuid == cell]
+        where = sa.and_(table.c.id.in_(ids), table.c.cell_uuid.is_distinct_from(cell))
+        _switch(connection, where, cell_uuid=cell)
+    for down in (True, False):
+        ids = [each for each, state in states.items() if state.forced_down is down]
+        where = sa.and_(table.c.id.in_(ids), table.c.forced_down != down)
+        _switch(connection, where, forced_down=down)
+
+
 def beats(connection: sa.Connection, ids: Iterable[int]) -> int:
     """Return how many heartbeats these services have had in all."""
     query = sa.select(sa.func.sum(table.c.report_count)).where(table.c.id.in_(ids))
@@ -84,11 +140,11 @@ def switch(connection: sa.Connection, row: sa.Row[Any], **values: Any) -> sa.Row
     return connection.execute(_query().where(table.c.id == row.id)).one()
 
 
-def delete(connection: sa.Connection, row: sa.Row[Any]) -> None:
-    """Mark a service as deleted."""
+def delete(connection: sa.Connection, ids: Sequence[int]) -> None:
+    """Mark services as deleted."""
     connection.execute(
         sa.update(table)
-        .where(table.c.id == row.id, table.c.deleted == 0)
+        .where(table.c.id.in_(ids), table.c.deleted == 0)
         .values(deleted=table.c.id, deleted_at=utc_now())
     )
     revisions.advance(connection, revisions.SERVICES)

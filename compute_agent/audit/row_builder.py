@@ -13,6 +13,7 @@ from compute_agent.device_spec import DeviceSpec
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
 from inventory.claims.numa_pci_usage import cells_taken, devices_taken
 from inventory.objects import node_json
+from inventory.objects.pci_and_network import PciDevicePool
 
 
 def room_for_migrations(
@@ -113,7 +114,8 @@ def build_rows(
     coming = {each.instance_uuid.lower() for each in claims if not each.in_place}
     here = usage.held_by_claims(usage.on_node(guests, found.managed), guests, coming)
     held = [Size(each.vcpus, each.memory_mb, each.disk_mb) for each in claims]
-    stats = usage.stats(here)
+    own = found.facts.settings
+    stats = {**(own.stats if own else {}), **usage.stats(here)}
     if found.facts.booted is not None:
         # The time rather than the uptime, which would change the row at every audit.
         stats["booted"] = str(found.facts.booted)
@@ -159,13 +161,19 @@ def _documents(found: PollResult, here: list[Guest], claims: Collection[Any]) ->
     cells = usage.cells(found.facts.numa, here)
     if cells is not None:
         cells = cells_taken(cells, claims)
-    taken = {address for each in here for address in each.pci_addresses}
-    pools = free_pools(found.settings.device_specs, found.facts.pci_devices, taken)
+    pools = _free_pools(found, here)
     return {
         "numa_topology": None if cells is None else node_json.numa_topology_to_json(cells),
         "pci_stats": node_json.pci_pools_to_json(devices_taken(pools, claims)),
         "metrics": json.dumps(found.metrics),
     }
+
+
+def _free_pools(found: PollResult, here: list[Guest]) -> list[PciDevicePool]:
+    if found.facts.settings is not None:
+        return list(found.facts.settings.pci_pools)
+    taken = {address for each in here for address in each.pci_addresses}
+    return free_pools(found.settings.device_specs, found.facts.pci_devices, taken)
 
 
 def _instance(guest: Guest) -> dict[str, Any]:

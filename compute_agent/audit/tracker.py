@@ -23,7 +23,7 @@ from compute_agent.audit.database_state import DatabaseState
 from compute_agent.audit.row_builder import PollResult, Settings
 from compute_agent.audit.store import AuditResult, Batch
 from compute_agent.identity import IdentityError
-from compute_agent.virt.driver import Driver, DriverError, NodeName, Size
+from compute_agent.virt.driver import Driver, DriverError, NodeFacts, NodeName, Size
 from inventory import compute_nodes
 from inventory.claims import claims
 from inventory.claims.types import ClaimLost
@@ -113,7 +113,7 @@ class ResourceTracker:
         return self._names
 
     def _poll(self, this: _Audit, names: Iterable[NodeName]) -> list[PollResult]:
-        this.polled_at = time.monotonic()
+        this.polled_at = self._driver.polled_at()
         found = []
         for name in names:
             try:
@@ -134,10 +134,11 @@ class ResourceTracker:
             name=name,
             uuid=facts.uuid or self._confirmed_uuid(name),
             service_id=this.service_ids[name.host],
-            settings=this.settings,
+            settings=_settings_of(facts, this.settings),
             facts=facts,
             guests=guests,
-            metrics=self._metrics(name),
+            metrics=_metrics_of(facts) or self._metrics(name),
+            moves=list(self._driver.moves(name)),
         )
 
     def _store_changed(self, this: _Audit, found: Sequence[PollResult]) -> None:
@@ -155,7 +156,8 @@ class ResourceTracker:
         this.marks |= state.marks
         changed = []
         for each in found:
-            managed, moves = state.managed.get(each.name, []), state.moves.get(each.name, [])
+            managed = state.managed.get(each.name, [])
+            moves = each.moves + state.moves.get(each.name, [])
             complete = replace(each, managed=managed, moves=moves)
             differs = each.name in state.overdue or self._differs(this, complete)
             if each.name not in refused and differs:
@@ -251,6 +253,19 @@ class ResourceTracker:
             ratios=ratios,
             device_specs=self._device_specs,
         )
+
+
+def _settings_of(facts: NodeFacts, options: Settings) -> Settings:
+    own = facts.settings
+    if own is None:
+        return options
+    # A row without a ratio of its own has that of the options.
+    ratios = {**options.ratios, **own.ratios}
+    return replace(options, host_ip=own.host_ip, reserved=own.reserved, ratios=ratios)
+
+
+def _metrics_of(facts: NodeFacts) -> list[dict[str, Any]]:
+    return [dict(each) for each in facts.settings.metrics] if facts.settings else []
 
 
 def _log_claims(stored: AuditResult) -> None:

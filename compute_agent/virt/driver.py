@@ -12,13 +12,17 @@ Errors that a driver may raise:
     +-- DriverAnswerUnusable    its answer makes no sense
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from compute_agent.virt.event_mailbox import EventMailbox
+from inventory.aggregates import AggregateRecord
 from inventory.objects.numa import InstanceNUMATopology, NUMATopology
+from inventory.objects.pci_and_network import PciDevicePool
+from inventory.services import ServiceState
 
 MIB_PER_GIB = 1024
 
@@ -97,13 +101,30 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What another service decides about a node, where this agent's own options decide else.
+
+    reserved is what is not for instances. pci_pools are the devices that no guest has, metrics
+    are as in their column. stats are kept besides those that the agent counts.
+    """
+
+    host_ip: str
+    reserved: Size
+    ratios: Mapping[str, float]
+    pci_pools: tuple[PciDevicePool, ...] = ()
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    stats: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What a node has, in use or not.
 
     Memory is in MiB and disk in GiB. memory_used_mb is the hypervisor's own view, for the log.
     disk_available_least is what the file system still has for us; cpu_info is a JSON text, ""
     where nothing is known; supported_instances holds (architecture, hypervisor type, vm mode).
-    numa holds the cells with nothing in use. booted says when, in seconds since 1970.
+    numa holds the cells with nothing in use. booted says when, in seconds since 1970. settings
+    replace the options of the agent.
     """
 
     vcpus: int
@@ -119,6 +140,7 @@ class NodeFacts:
     numa: NUMATopology | None = None
     pci_devices: tuple[PciDevice, ...] = ()
     booted: int | None = None
+    settings: NodeSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +207,8 @@ class Driver(ABC):
 
     # True: facts carry a uuid. False: there is one node, and the agent keeps its uuid in a file.
     knows_uuids: ClassVar[bool] = False
+    # The lease of which one agent of several with this driver does the work; None: each does.
+    lease: ClassVar[str | None] = None
 
     # Any: the options of oslo.config, whose types are only known when it runs.
     @abstractmethod
@@ -195,7 +219,10 @@ class Driver(ABC):
 
     @abstractmethod
     def hosts(self) -> Sequence[str]:
-        """Return the names of the hosts whose services this agent reports, without a call."""
+        """Return the names of the hosts whose services this agent reports, without a call.
+
+        They stay the same unless service_states() says more than None.
+        """
 
     @abstractmethod
     def nodes(self) -> Sequence[NodeName]:
@@ -215,6 +242,28 @@ class Driver(ABC):
     @abstractmethod
     def close(self) -> None:
         """Fail the running call and all later ones at once."""
+
+    def service_states(self) -> Mapping[str, ServiceState] | None:
+        """Return the states of the services of hosts(), which may have changed; raises DriverError.
+
+        None: there is one host, or all live and die with this agent. Hosts left out are down.
+        """
+        return None
+
+    def aggregates(self) -> Sequence[AggregateRecord] | None:
+        """Return all aggregates, the same object as long as they are the same.
+
+        None: operators keep them by our own commands.
+        """
+        return None
+
+    def moves(self, node: NodeName) -> Sequence[Move]:
+        """Return the migrations under way from or to a node, the newest first."""
+        return ()
+
+    def polled_at(self) -> float:
+        """Return from when on facts() and guests() know what happened, by time.monotonic()."""
+        return time.monotonic()
 
     def is_gone(self, node: NodeName) -> bool:
         """Return whether a node that nodes() left out is gone, rather than absent for a while."""

@@ -120,7 +120,7 @@ def delete(
     if binary == services.COMPUTE[0]:
         # First, as in operations on aggregates.
         revisions.lock(connection, revisions.AGGREGATES)
-    services.delete(connection, row)
+    services.delete(connection, [row.id])
     gone: list[str] = []
     if binary == services.COMPUTE[0]:
         gone = _delete_nodes(connection, row.host)

@@ -24,6 +24,11 @@ class RecordedDriver(fake.FakeDriver):
     memory_mb = 65536
     local_gb = 1000
 
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        # Nova's own fake has no room for a thin image to grow.
+        found: dict[str, Any] = super().get_available_resource(nodename)
+        return {**found, "disk_available_least": self.local_gb}
+
     def spawn(self, context: Any, instance: Any, *arguments: Any, **words: Any) -> None:
         _fail_if_told()
         super().spawn(context, instance, *arguments, **words)
@@ -42,9 +47,11 @@ class RecordedDriver(fake.FakeDriver):
         disks: str = super().migrate_disk_and_power_off(*arguments, **words)
         return disks
 
-    def finish_migration(self, context: Any, migration: Any, instance: Any, *rest: Any) -> None:
+    def finish_migration(
+        self, context: Any, migration: Any, instance: Any, *rest: Any, **words: Any
+    ) -> None:
         _fail_if_told()
-        super().finish_migration(context, migration, instance, *rest)
+        super().finish_migration(context, migration, instance, *rest, **words)
         self._keep(instance)
 
     def confirm_migration(self, context: Any, migration: Any, instance: Any, network: Any) -> None:

@@ -21,6 +21,7 @@ from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, services
 from inventory.engine import Database
+from inventory.services import ServiceState
 from tests.fixtures.agent import a_guest
 from tests.fixtures.daemons.process import wait_until
 
@@ -133,6 +134,23 @@ def test_an_outage_takes_the_host_out_until_it_is_over(
         # It is logged last.
         assert comes(lambda: "Audits recovered" in messages(caplog))
     assert len([text for text in messages(caplog) if "the daemon is gone" in text]) == 1
+
+
+def test_an_outage_changes_no_service_of_which_the_driver_knows_the_state(
+    start: Start, database: Database, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = {host: ServiceState() for host in driver.hosts()}
+    monkeypatch.setattr(driver, "service_states", lambda: states)
+    manager = start()
+    assert comes(lambda: database.read(compute_nodes.all_live))
+    failures: list[Exception] = []
+    manager.observer = lambda _, error: failures.append(error) if error else None
+    driver.fail("the cell is away")
+    assert comes(lambda: len(failures) >= 2)
+    assert disabled(database) is None
+    states = {host: ServiceState("switched off") for host in driver.hosts()}
+    driver.fail(None)
+    assert comes(lambda: disabled(database) == "AUTO: switched off")
 
 
 def test_what_an_operator_disabled_stays_so(

@@ -3,14 +3,17 @@
 """A second beat for the same rows is noticed, and a heart stops in time."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from threading import Event
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory import services
 from inventory.heartbeat import CERTAIN, WINDOW, DuplicateDetector, Heartbeat
+from tests.fixtures import agent
 
 PATIENCE = 30.0
 
@@ -83,3 +86,24 @@ def test_a_stop_does_not_wait_for_a_database_that_hangs(caplog):
     database.may_answer.set()
     heart.stop()
     assert not heart._thread.is_alive()
+
+
+def test_services_that_join_are_no_second_beat(tmp_path: Path) -> None:
+    database = agent.database(agent.options(tmp_path))
+    database.write(lambda each: services.register(each, ["b"], services.COMPUTE, 1))
+    values = {"report_count": 1000}
+    database.write(lambda each: each.execute(sa.update(services.table).values(**values)))
+    heart = Heartbeat(database, ["a"], services.COMPUTE, 3600, lambda: None)
+    heart.start()
+    for hosts in (["a"], ["a", "b"], ["b"], ["a", "b"]):
+        heart.serve(hosts)
+        for _ in range(2):
+            heart._beat()
+        assert heart.ids_by_host().keys() == {*hosts}
+        assert not heart.duplicates.found
+    heart.serve(["a", "b"], dead=["b"])
+    heart._beat()
+    counts = {row.host: row.report_count for row in database.read(services.all_live)}
+    assert counts == {"a": 8, "b": 1006}
+    heart.stop()
+    database.close()

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""One cell of a Nova cloud in memory, kept true by polls of its database."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Any
+
+import sqlalchemy as sa
+
+from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName
+from compute_agent.virt.nova.node_rows import NodeRows
+from compute_agent.virt.nova.servers import ServerRows, Servers
+from compute_agent.virt.nova.service_states import ServiceStates
+from inventory.nova import computes
+from inventory.nova.database import NovaDatabase
+
+# Stamps come from the clocks of Nova's services, and a transaction commits later than it stamps.
+OVERLAP = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    now: datetime
+    whole: bool
+    services: Sequence[Any]
+    nodes: Sequence[Any]
+    servers: ServerRows
+
+
+class CellMirror:
+    """One thread polls, another asks. limit is the age of a service's last heartbeat, if alive."""
+
+    def __init__(self, database: NovaDatabase, limit: float) -> None:
+        # When the last poll began that went well, by time.monotonic(); None before it.
+        self.polled_at: float | None = None
+        self.services = ServiceStates(limit)
+        self.nodes = NodeRows()
+        self._servers = Servers()
+        self._database = database
+        # The server's time at the last poll.
+        self._read_at: datetime | None = None
+        self._lock = Lock()
+
+    def move_to(self, database: NovaDatabase) -> None:
+        """Read another database from now on, at first all of it."""
+        with self._lock:
+            self._database, self._read_at = database, None
+
+    def poll(self, whole: bool) -> set[NodeName]:
+        """Read what changed, or everything; return the nodes that differ.
+
+        Raises NovaDatabaseUnavailable.
+        """
+        began, database = time.monotonic(), self._database
+        if whole:
+            database.forget_schema()
+        rows = database.read(lambda connection: self._read(connection, database, whole))
+        with self._lock:
+            # The cell may have moved meanwhile.
+            if self._database is not database:
+                return set()
+            self._read_at, self.polled_at = rows.now, began
+            return self._apply(rows)
+
+    def facts(self, node: NodeName) -> NodeFacts:
+        """Return the facts of a node; raises KeyError for one that is gone."""
+        with self._lock:
+            return self.nodes.facts(node)
+
+    def guests(self, node: NodeName) -> Sequence[Guest]:
+        with self._lock:
+            return self._servers.on(node)
+
+    def moves(self, node: NodeName) -> Sequence[Move]:
+        return self._servers.moves(node)
+
+    def _read(self, connection: sa.Connection, cell: NovaDatabase, whole: bool) -> _Rows:
+        now = computes.now(connection)
+        since = None if whole or self._read_at is None else self._read_at - OVERLAP
+        return _Rows(
+            now,
+            since is None,
+            self.services.read(connection, cell, now, since),
+            computes.nodes(connection, cell, since),
+            self._servers.read(connection, cell, now, since),
+        )
+
+    def _apply(self, rows: _Rows) -> set[NodeName]:
+        hosts = self.services.apply(rows.services, rows.now, rows.whole)
+        changed = self.nodes.apply(rows.nodes, rows.whole)
+        changed |= self._servers.apply(rows.servers, rows.whole)
+        for name in changed:
+            self.nodes.reserve(name, self._servers.on(name), self._servers.moves(name))
+        if hosts:
+            changed |= {name for name in self.nodes.names() if name.host in hosts}
+        return changed

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's rows of instances and migrations as guests and moves. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from compute_agent.virt.driver import MIB_PER_GIB, Guest, Move, NodeName, Size
+from inventory.instance_states import moving, released
+from inventory.objects.node_json import guest_topology_from_json
+
+# The flavors of an instance: that of now, and those of a resize under way.
+FLAVORS = ("cur", "old", "new")
+Flavors = Mapping[str, Mapping[str, Any]]
+
+
+def place(row: Any) -> NodeName | None:
+    """Return where an instance, a row of inventory.nova.servers, takes room; None for nowhere."""
+    if row.deleted or not (row.host and row.node) or released(row.vm_state, row.task_state):
+        return None
+    return NodeName(row.host, row.node)
+
+
+def guest(row: Any, extra: Any) -> Guest:
+    """Return an instance with its inventory.nova.servers.Extra.
+
+    Raises ValueError for a document that cannot be read.
+    """
+    flavor = flavors(extra.flavor).get("cur", {})
+    topology = extra.numa_topology
+    return Guest(
+        uuid=row.uuid.lower(),
+        name=row.display_name or row.uuid,
+        vcpus=row.vcpus or 0,
+        memory_mb=row.memory_mb or 0,
+        root_gb=0 if is_volume_booted(row) else row.root_gb or 0,
+        ephemeral_gb=row.ephemeral_gb or 0,
+        swap_mb=int(flavor.get("swap") or 0),
+        vm_state=row.vm_state or "active",
+        task_state=row.task_state,
+        project_id=row.project_id,
+        os_type=row.os_type,
+        flavor_id=row.instance_type_id,
+        flavor_name=flavor.get("name"),
+        image_properties=dict(extra.image_properties),
+        numa=guest_topology_from_json(topology) if topology else None,
+    )
+
+
+def is_volume_booted(row: Any) -> bool:
+    """Return whether the root disk of an instance is no local one: it names no image."""
+    return bool(row.image_ref == "")
+
+
+def flavors(text: str | None) -> Flavors:
+    """Return the fields of an instance's flavors by their part in it; raises ValueError."""
+    found = json.loads(text) if text else {}
+    return {part: found[part]["nova_object.data"] for part in FLAVORS if found.get(part)}
+
+
+def move(row: Any, instance: Any, known: Flavors) -> Move | None:
+    """Return a migration with its instance's row and flavors, None if it takes no room."""
+    if instance.deleted or not moving(instance.vm_state, instance.task_state):
+        return None
+    by_id = {each.get("id"): each for each in known.values()}
+    present = known.get("cur", {})
+    is_local = not is_volume_booted(instance)
+
+    def size(number: int | None, part: str) -> Size:
+        flavor = by_id.get(number) or known.get(part) or present
+        gib = int(flavor.get("ephemeral_gb", 0)) + (int(flavor.get("root_gb", 0)) * is_local)
+        disk_mb = gib * MIB_PER_GIB + int(flavor.get("swap") or 0)
+        return Size(int(flavor.get("vcpus", 0)), int(flavor.get("memory_mb", 0)), disk_mb)
+
+    return Move(
+        instance_uuid=row.instance_uuid.lower(),
+        source=_end(row.source_compute, row.source_node),
+        destination=_end(row.dest_compute, row.dest_node),
+        old=size(row.old_instance_type_id, "old"),
+        new=size(row.new_instance_type_id, "new"),
+    )
+
+
+def _end(host: str | None, node: str | None) -> NodeName | None:
+    return NodeName(host, node) if host and node else None

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The compute nodes of a cell, as Nova's rows have them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oslo_log import log
+
+from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
+from compute_agent.virt.nova import nodes
+
+LOG = log.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Node:
+    number: int
+    # Of the row, whose texts are too long to be kept ten thousand times.
+    digest: int
+    facts: NodeFacts
+    used: Size
+    reserved: Size | None = None
+
+
+class NodeRows:
+    """Facts by node; changed when nodes came or went, as counted by version."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._known: dict[NodeName, _Node] = {}
+        self._names: dict[int, NodeName] = {}
+        # Long texts that many nodes have in common.
+        self._texts: dict[str, str] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def names(self) -> list[NodeName]:
+        return list(self._known)
+
+    def facts(self, name: NodeName) -> NodeFacts:
+        """Return the facts of a node; raises KeyError for one that is gone."""
+        return self._known[name].facts
+
+    def apply(self, rows: Iterable[Any], whole: bool) -> set[NodeName]:
+        """Take the nodes from rows, all of them if whole; return those that changed."""
+        changed, there = set(), set[int]()
+        for row in rows:
+            there.add(row.id)
+            changed |= self._take(row)
+        if whole:
+            changed |= {self._forget(number) for number in self._names.keys() - there}
+        return changed
+
+    def reserve(self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move]) -> None:
+        """Find out what is reserved of a node, from its usage and what is on it."""
+        node = self._known.get(name)
+        if node is not None:
+            node.reserved = nodes.reserved(name, node.used, guests, moves, node.reserved)
+            node.facts = nodes.with_reserved(node.facts, node.reserved)
+
+    def _take(self, row: Any) -> set[NodeName]:
+        gone = bool(row.deleted) or not (row.host and row.hypervisor_hostname)
+        name = NodeName(row.host or "", row.hypervisor_hostname or "")
+        # A row that gets another name is another node.
+        left = self._names.get(row.id, name)
+        changed = (
+            {self._forget(row.id)} if row.id in self._names and (gone or left != name) else set()
+        )
+        if gone:
+            return changed
+        known, digest = self._known.get(name), hash(row)
+        if known and (known.number, known.digest) == (row.id, digest):
+            return changed
+        try:
+            facts = self._shared(nodes.facts(row, (known and known.reserved) or Size()))
+        except (ValueError, TypeError) as error:
+            LOG.warning("The row of node %s cannot be read, ignoring it: %s", name.node, error)
+            return changed
+        if known is None:
+            self.version += 1
+        else:
+            self._names.pop(known.number, None)
+        reserved = known.reserved if known else None
+        self._names[row.id] = name
+        self._known[name] = _Node(row.id, digest, facts, nodes.used(row), reserved)
+        return changed | {name}
+
+    def _forget(self, number: int) -> NodeName:
+        name = self._names.pop(number)
+        del self._known[name]
+        self.version += 1
+        return name
+
+    def _shared(self, facts: NodeFacts) -> NodeFacts:
+        text = self._texts.setdefault(facts.cpu_info, facts.cpu_info)
+        return facts if text is facts.cpu_info else replace(facts, cpu_info=text)

@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's rows of compute nodes as facts. Pure."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from compute_agent.audit.row_builder import room_for_migrations
+from compute_agent.virt.driver import (
+    MIB_PER_GIB,
+    Guest,
+    Move,
+    NodeFacts,
+    NodeName,
+    NodeSettings,
+    Size,
+)
+from inventory.objects.field_types import Malformed
+from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
+from inventory.objects.numa import NUMATopology
+
+RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+# What the audit counts itself.
+_COUNTED = ("num_", "io_workload")
+
+
+def facts(row: Any, reserved: Size) -> NodeFacts:
+    """Return the facts of a row with the columns inventory.nova.computes.NODE.
+
+    Raises ValueError for a document that cannot be read.
+    """
+    settings = NodeSettings(
+        host_ip=row.host_ip or "",
+        reserved=reserved,
+        # To Nova 0.0 is none, too.
+        ratios={name: value for name in RATIOS if (value := getattr(row, name))},
+        pci_pools=tuple(pci_pools_from_json(row.pci_stats)),
+        metrics=tuple(_document(row.metrics, list)),
+        stats=_kept_stats(row.stats),
+    )
+    triples = _document(row.supported_instances, list)
+    return NodeFacts(
+        vcpus=row.vcpus,
+        memory_mb=row.memory_mb,
+        local_gb=row.local_gb,
+        hypervisor_type=row.hypervisor_type,
+        hypervisor_version=row.hypervisor_version,
+        uuid=row.uuid,
+        disk_available_least=row.disk_available_least,
+        cpu_info=row.cpu_info or "",
+        supported_instances=tuple((str(a), str(h), str(m)) for a, h, m in triples),
+        numa=_unused(numa_topology_from_json(row.numa_topology)),
+        settings=settings,
+    )
+
+
+def used(row: Any) -> Size:
+    """Return what is used of a node by its row, reserves included."""
+    return Size(row.vcpus_used, row.memory_mb_used, row.local_gb_used * MIB_PER_GIB)
+
+
+def reserved(
+    node: NodeName, used: Size, guests: Iterable[Guest], moves: Iterable[Move], last: Size | None
+) -> Size:
+    """Return what is used of a node besides its instances and their migrations.
+
+    Nova keeps the usage of a node in another transaction than an instance that comes or goes: with
+    a task in progress one of them may be ahead, and last, what was found before, still holds.
+    """
+    here = {each.uuid: each for each in guests}
+    sizes = [each.size for each in here.values()]
+    sizes += room_for_migrations(node, moves, here)
+    rest = Size(
+        used.vcpus - sum(each.vcpus for each in sizes),
+        used.memory_mb - sum(each.memory_mb for each in sizes),
+        used.disk_mb - sum(each.disk_mb for each in sizes),
+    )
+    if not any(each.task_state or each.vm_state == "building" for each in here.values()):
+        return rest
+    return last or Size(max(rest.vcpus, 0), max(rest.memory_mb, 0), max(rest.disk_mb, 0))
+
+
+def with_reserved(facts: NodeFacts, reserved: Size) -> NodeFacts:
+    """Return the facts of a node with another reserve."""
+    assert facts.settings is not None
+    if facts.settings.reserved == reserved:
+        return facts
+    return replace(facts, settings=replace(facts.settings, reserved=reserved))
+
+
+def _document(text: str | None, kind: type) -> Any:
+    """Return a JSON text of this kind, or an empty one where there is none."""
+    found = json.loads(text) if text else None
+    if found is None:
+        return kind()
+    if not isinstance(found, kind):
+        raise Malformed(f"{kind.__name__} expected, not {type(found).__name__}")
+    return found
+
+
+def _kept_stats(text: str | None) -> dict[str, str]:
+    stats = _document(text, dict)
+    return {name: str(stats[name]) for name in sorted(stats) if not name.startswith(_COUNTED)}
+
+
+def _unused(topology: NUMATopology | None) -> NUMATopology | None:
+    for cell in topology.cells if topology is not None else ():
+        cell.cpu_usage = cell.memory_usage = 0
+        cell.pinned_cpus = set()
+        for pages in cell.mempages:
+            pages.used = 0
+    return topology

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Polls of one of Nova's databases, in a thread of its own."""
+
+import time
+from collections.abc import Callable
+from threading import Event, Thread
+
+from oslo_log import log
+
+from conf.daemon.state_logger import StateLogger, one_line
+from inventory.nova.database import NovaDatabaseUnavailable
+
+LOG = log.getLogger(__name__)
+
+
+class Poller:
+    """Calls poll(whole) again and again, and switched() when is_lost changes.
+
+    is_lost is whether there was no answer for more than limit. Times are in seconds. failure says
+    why the last poll failed, "" if it did not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        poll: Callable[[bool], None],
+        switched: Callable[[], None],
+        limit: float,
+        intervals: tuple[float, float],
+    ) -> None:
+        self.failure = "it has not been read yet"
+        self.is_lost = True
+        # Set when the first poll is over, whatever came of it.
+        self.tried = Event()
+        self._poll = poll
+        self._switched = switched
+        self._limit = limit
+        self._interval, self._full_interval = intervals
+        self._stopped = Event()
+        self._state = StateLogger(LOG, f"Reading Nova's database {name}")
+        self._thread = Thread(target=self._run, name=f"nova {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the poll that is under way; do not wait for it."""
+        self._stopped.set()
+        self.tried.set()
+
+    def _run(self) -> None:
+        succeeded = read_whole = float("-inf")
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            # After an outage, too: what happened meanwhile may have stamps of any kind.
+            whole = bool(self.failure) or began - read_whole >= self._full_interval
+            self.failure = self._try(whole)
+            if not self.failure:
+                succeeded, read_whole = began, began if whole else read_whole
+            is_lost = time.monotonic() - succeeded > self._limit
+            if is_lost != self.is_lost:
+                self.is_lost = is_lost
+                self._switched()
+            self.tried.set()
+            self._stopped.wait(max(0.0, began + self._interval - time.monotonic()))
+
+    def _try(self, whole: bool) -> str:
+        try:
+            self._poll(whole)
+        except NovaDatabaseUnavailable as error:
+            reason = str(error)
+        # The end of this thread would be the end of all polls.
+        except Exception as error:
+            reason = one_line(error)
+        else:
+            self._state.recovered()
+            return ""
+        if not self._stopped.is_set():
+            self._state.failed(reason, "Trying again every %g s: %s", self._interval, reason)
+        return reason

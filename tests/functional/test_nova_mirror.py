@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that reads a whole Nova cloud, and a scheduler that answers from its rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from inventory import aggregates, services, tables
+from inventory.claims.types import CONFIRMED
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.served_nova import CELL, ServedNova, open_served_nova
+from tests.fixtures.whole_nova import HOSTS
+
+# Six programs of Nova begin for it.
+pytestmark = pytest.mark.matrix
+
+# Seconds: what Nova may take here, and how soon our rows have to be right after that.
+PATIENCE, AGREE = 120.0, 10.0
+DOWN_TIME = 15
+MIRROR = {
+    "DEFAULT": {
+        "host": "mirror",
+        "compute_driver": "nova",
+        "report_interval": 3,
+        "service_down_time": DOWN_TIME,
+    }
+}
+# What Nova's compute services and we count each for themselves.
+USAGE = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
+
+
+@pytest.fixture(scope="module")
+def cloud(
+    nova_installed: None,
+    rabbitmq: RabbitMQ,
+    mariadb: MariaDB,
+    schema: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ServedNova]:
+    """A cloud with three computes, and one agent that reads it."""
+    directory = tmp_path_factory.mktemp("mirrored")
+    url = mariadb.copy_database(schema, directory.name)
+    with open_served_nova(rabbitmq.transport_url, mariadb, url, directory, MIRROR) as found:
+        assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS), PATIENCE)
+        yield found
+
+
+@pytest.fixture
+def cell(cloud: ServedNova, mariadb: MariaDB) -> Iterator[sa.Engine]:
+    """Nova's own cell database."""
+    engine = sa.create_engine(mariadb.url("nova_cell1"))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def emptied(cloud: ServedNova) -> Iterator[None]:
+    """No server is there when a test is over."""
+    yield
+    for uuid in cloud.nova.servers():
+        cloud.nova.call("DELETE", f"/servers/{uuid}")
+    assert wait_until(lambda: not cloud.nova.servers(), PATIENCE)
+    assert wait_until(lambda: not cloud.rows(tables.instances), AGREE)
+
+
+def boot(cloud: ServedNova, count: int, **wanted: str) -> dict[str, str | None]:
+    """Return the hosts of so many new servers by their uuids."""
+    flavor = cloud.nova.flavor(1024)
+    uuids = [cloud.nova.boot(flavor, **wanted) for _ in range(count)]
+    states = ("ACTIVE", "ERROR")
+    servers = cloud.nova.servers
+    assert wait_until(lambda: all(servers()[u].status in states for u in uuids), PATIENCE)
+    assert [servers()[uuid].status for uuid in uuids] == ["ACTIVE"] * count
+    return {uuid: servers()[uuid].host for uuid in uuids}
+
+
+def ours(cloud: ServedNova) -> dict[str, tuple[Any, ...]]:
+    found = cloud.rows(tables.compute_nodes)
+    return {row.uuid: tuple(getattr(row, name) for name in USAGE) for row in found}
+
+
+def used(cloud: ServedNova) -> list[int]:
+    """Return the memory in use on each host, in MB."""
+    return [row.memory_mb_used for row in cloud.rows(tables.compute_nodes)]
+
+
+def novas(cell: sa.Engine) -> dict[str, tuple[Any, ...]]:
+    query = sa.text(f"SELECT uuid, {', '.join(USAGE)} FROM compute_nodes WHERE deleted = 0")
+    with cell.connect() as connection:
+        return {row.uuid: tuple(row)[1:] for row in connection.execute(query)}
+
+
+def state(cloud: ServedNova, host: str) -> tuple[bool, str | None, float]:
+    """Return whether the service of a host is disabled, why, and the age of its heartbeat."""
+    rows = cloud.database.read(lambda each: services.all_live(each, services.COMPUTE[0]))
+    (row,) = (each for each in rows if each.host == host)
+    return row.disabled, row.disabled_reason, services.heartbeat_age(row)
+
+
+def test_rows_equal_novas_and_claims_are_confirmed(cloud: ServedNova, cell: sa.Engine) -> None:
+    placed = boot(cloud, 6)
+    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+    rows = cloud.rows(tables.instances)
+    assert {row.uuid: row.host for row in rows} == placed
+    assert {row.flavor_name for row in rows} == {"mb1024"}
+    assert wait_until(lambda: cloud.claims(CONFIRMED) == set(placed.items()), AGREE)
+
+
+def test_what_is_deleted_is_free_again(cloud: ServedNova, cell: sa.Engine) -> None:
+    before = ours(cloud)
+    (uuid,) = boot(cloud, 1)
+    assert wait_until(lambda: ours(cloud) != before, AGREE)
+    cloud.nova.call("DELETE", f"/servers/{uuid}")
+    assert wait_until(lambda: uuid not in cloud.nova.servers(), PATIENCE)
+    assert wait_until(lambda: ours(cloud) == novas(cell) == before, AGREE)
+    assert wait_until(lambda: not cloud.claims(), AGREE)
+
+
+def test_a_service_that_nova_disables_gets_nothing(cloud: ServedNova) -> None:
+    found = cloud.nova.call("GET", "/os-services?binary=nova-compute")["services"]
+    (number,) = (each["id"] for each in found if each["host"] == HOSTS[0])
+    off = {"status": "disabled", "disabled_reason": "broken disk"}
+    cloud.nova.call("PUT", f"/os-services/{number}", off)
+    expected = (True, "AUTO: disabled in Nova: broken disk")
+    assert wait_until(lambda: state(cloud, HOSTS[0])[:2] == expected, AGREE)
+    assert HOSTS[0] not in boot(cloud, 4).values()
+    cloud.nova.call("PUT", f"/os-services/{number}", {"status": "enabled"})
+    assert wait_until(lambda: state(cloud, HOSTS[0])[:2] == (False, None), AGREE)
+
+
+def test_a_resize_holds_room_on_both_hosts_until_it_is_confirmed(
+    cloud: ServedNova, cell: sa.Engine
+) -> None:
+    ((uuid, source),) = boot(cloud, 1).items()
+    action, resize = f"/servers/{uuid}/action", {"flavorRef": cloud.nova.flavor(2048)}
+    cloud.nova.call("POST", action, {"resize": resize})
+    servers = cloud.nova.servers
+    assert wait_until(lambda: servers()[uuid].status == "VERIFY_RESIZE", PATIENCE)
+    assert servers()[uuid].host != source
+    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+    assert sorted(used(cloud)) == [512, 512 + 1024, 512 + 2048]
+    cloud.nova.call("POST", action, {"confirmResize": None})
+    assert wait_until(lambda: servers()[uuid].status == "ACTIVE", PATIENCE)
+    assert wait_until(lambda: sorted(used(cloud)) == [512, 512, 512 + 2048], AGREE)
+    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+
+
+def test_aggregates_and_zones_are_novas(cloud: ServedNova) -> None:
+    nova = cloud.nova
+    zone = {"aggregate": {"name": "south", "availability_zone": "south"}}
+    number = nova.call("POST", "/os-aggregates", zone)["aggregate"]["id"]
+    nova.call("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": HOSTS[1]}})
+
+    def known() -> dict[str, set[str]]:
+        return aggregates.zones_by_host(cloud.database.read(aggregates.everything))
+
+    assert wait_until(lambda: known() == {HOSTS[1]: {"south"}}, AGREE), known()
+    assert set(boot(cloud, 3, availability_zone="south").values()) == {HOSTS[1]}
+    for uuid in nova.servers():
+        nova.call("DELETE", f"/servers/{uuid}")
+    assert wait_until(lambda: not nova.servers(), PATIENCE)
+    nova.call("POST", f"/os-aggregates/{number}/action", {"remove_host": {"host": HOSTS[1]}})
+    nova.call("DELETE", f"/os-aggregates/{number}")
+    assert wait_until(lambda: not known(), AGREE)
+
+
+def test_hosts_are_in_the_cell_of_their_mapping(cloud: ServedNova) -> None:
+    assert {row.cell_uuid for row in cloud.rows(tables.services) if row.host in HOSTS} == {CELL}
+
+
+def test_a_dead_compute_is_down_in_time(cloud: ServedNova) -> None:
+    """Last in this file: the compute takes long to come again, and nothing else needs it."""
+    assert wait_until(lambda: state(cloud, HOSTS[2])[2] < DOWN_TIME, AGREE)
+    cloud.nova.computes[HOSTS[2]].kill()
+    assert wait_until(lambda: state(cloud, HOSTS[2])[2] > DOWN_TIME, DOWN_TIME + AGREE)
+    assert state(cloud, HOSTS[0])[2] <= DOWN_TIME
+    assert HOSTS[2] not in boot(cloud, 4).values()

@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two agents that could read the same Nova cloud, as processes: one does, the other stands by."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inventory import compute_nodes, services
+from inventory.engine import Database
+from tests.fixtures import agent
+from tests.fixtures.daemons.process import Guard, Process, wait_until
+from tests.nova_tables import NovaCloud, ago
+
+PROGRAM = Path(sys.executable).with_name("berthmaster-agent")
+REPORT_INTERVAL = 1
+# Seconds.
+PATIENCE = 60.0
+
+
+class Controllers:
+    """Two controllers with an agent each, a cloud of Nova, and our database."""
+
+    def __init__(self, directory: Path, guard: Guard) -> None:
+        self.nova = NovaCloud(directory, ["h1", "h2"], ["h3"])
+        self._directory = directory
+        self._guard = guard
+        self._sections: dict[str, Any] = {
+            "DEFAULT": {
+                "compute_driver": "nova",
+                "report_interval": REPORT_INTERVAL,
+                "update_resources_interval": 2,
+            },
+            "api_database": {"connection": self.nova.api.url},
+            "nova": {"poll_interval": 0.2},
+            "database": {"connection": f"sqlite:///{directory}/ours.sqlite"},
+        }
+        self.database: Database = agent.database(agent.options(directory, **self._sections))
+        for cell in self.nova.cells:
+            for host in ("h1", "h2", "h3"):
+                # They are alive as long as the test takes.
+                cell.change("services", {"host": host}, last_seen_up=ago(-600))
+
+    def start(self, name: str) -> Process:
+        own = self._directory / name
+        own.mkdir()
+        default = self._sections["DEFAULT"] | {"host": name, "state_path": own}
+        file = agent.configuration(own, **(self._sections | {"DEFAULT": default}))
+        command = [str(PROGRAM), "--config-file", str(file)]
+        return self._guard.start(name, command, own, {"HOME": "/"})
+
+    def memory(self) -> dict[str, int]:
+        """Return the memory of the nodes that our database has."""
+        return {row.host: row.memory_mb for row in self.database.read(compute_nodes.all_live)}
+
+    def beats(self) -> int:
+        rows = self.database.read(services.all_live)
+        return min((row.report_count for row in rows), default=0)
+
+
+def said(process: Process, text: str) -> int:
+    """Return how often a process has logged something."""
+    return process.log.read_text().count(text) if process.log.exists() else 0
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    with ExitStack() as stack:
+        made = Controllers(tmp_path, stack.enter_context(Guard()))
+        stack.enter_context(closing(made.database))
+        stack.enter_context(closing(made.nova))
+        yield made
+
+
+def test_another_agent_goes_on_when_one_is_killed(controllers: Controllers) -> None:
+    first = controllers.start("c1")
+    expected = dict.fromkeys(("h1", "h2", "h3"), 65536)
+    assert wait_until(lambda: controllers.memory() == expected, PATIENCE)
+    second = controllers.start("c2")
+    assert wait_until(lambda: said(second, "the agent of c1 has lease"), PATIENCE)
+    first.send(signal.SIGKILL)
+    controllers.nova.cells[0].change("compute_nodes", {"host": "h2"}, memory_mb=1024)
+    assert wait_until(lambda: controllers.memory()["h2"] == 1024, PATIENCE)
+    beats = controllers.beats()
+    assert wait_until(lambda: controllers.beats() >= beats + 2, PATIENCE)
+    second.send(signal.SIGTERM)
+    assert second.wait(PATIENCE) == 0
+    assert "Traceback" not in second.log.read_text()
+
+
+def test_an_agent_that_was_paused_finds_that_another_took_over(controllers: Controllers) -> None:
+    first = controllers.start("c1")
+    assert wait_until(lambda: len(controllers.memory()) == 3, PATIENCE)
+    second = controllers.start("c2")
+    assert wait_until(lambda: said(second, "the agent of c1 has lease"), PATIENCE)
+    first.send(signal.SIGSTOP)
+    assert wait_until(lambda: said(second, "Taking over lease"), PATIENCE)
+    first.send(signal.SIGCONT)
+    assert wait_until(lambda: said(first, "the agent of c2 has lease"), PATIENCE)
+    controllers.nova.cells[0].change("compute_nodes", {"host": "h1"}, memory_mb=2048)
+    assert wait_until(lambda: controllers.memory()["h1"] == 2048, PATIENCE)
+    # One that ends politely does not make the other wait.
+    second.send(signal.SIGTERM)
+    assert second.wait(PATIENCE) == 0
+    assert wait_until(lambda: said(first, "Taking over lease") == 2, PATIENCE)

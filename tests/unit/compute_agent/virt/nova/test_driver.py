@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of a Nova cloud: which hosts it reports, and what becomes of cells that are away."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from compute_agent.virt.driver import DriverMisconfigured, DriverUnavailable, NodeName
+from compute_agent.virt.nova.driver import NovaDriver
+from inventory.aggregates import AggregateRecord
+from inventory.services import ServiceState
+from tests.databases import a_uuid
+from tests.fixtures import agent
+from tests.fixtures.daemons.process import wait_until
+from tests.nova_tables import CELL, NovaTables, ago
+
+H1, H2, H3 = (NodeName(each, each) for each in ("h1", "h2", "h3"))
+OTHER_CELL = CELL.replace("c1", "c2")
+PATIENCE = 20.0
+Cloud = dict[str, NovaTables]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Cloud]:
+    """Two cells: one of h1 and h2, one of h3."""
+    found = {
+        "api": NovaTables(tmp_path / "api.sqlite", api=True),
+        "cell1": NovaTables(tmp_path / "cell1.sqlite"),
+        "cell2": NovaTables(tmp_path / "cell2.sqlite"),
+    }
+    for number, (name, uuid) in enumerate((("cell1", CELL), ("cell2", OTHER_CELL)), 1):
+        url = found[name].url
+        found["api"].add("cell_mappings", uuid=uuid, name=name, database_connection=url)
+        for host in {1: ("h1", "h2"), 2: ("h3",)}[number]:
+            found[name].add_host(host)
+            found["api"].add("host_mappings", host=host, cell_id=number)
+    yield found
+    for each in found.values():
+        each.close()
+
+
+@pytest.fixture
+def conf(tmp_path: Path, cloud: Cloud) -> cfg.ConfigOpts:
+    """Options with which polls are frequent, and what does not answer is soon lost."""
+    return agent.options(
+        tmp_path,
+        DEFAULT={"compute_driver": "nova", "service_down_time": 2, "report_interval": 1},
+        api_database={"connection": cloud["api"].url},
+        nova={"poll_interval": 0.1},
+    )
+
+
+@pytest.fixture
+def driver(conf: cfg.ConfigOpts) -> Iterator[NovaDriver]:
+    made = NovaDriver(conf)
+    yield made
+    made.close()
+
+
+def noted(driver: NovaDriver, condition: Callable[[], bool]) -> set[NodeName]:
+    """Return the nodes that were noted until something came true."""
+    found: set[NodeName] = set()
+
+    def look() -> bool:
+        found.update(driver.changes.wait(0.05))
+        return condition()
+
+    assert wait_until(look, PATIENCE)
+    return found
+
+
+def keep_alive(cloud: Cloud, *hosts: str) -> None:
+    """Let services have beaten so that they are alive as long as the test takes."""
+    for name in ("cell1", "cell2"):
+        for host in hosts:
+            cloud[name].change("services", {"host": host}, last_seen_up=ago(-600))
+
+
+def test_it_connects_nothing_when_it_is_made(tmp_path: Path) -> None:
+    conf = agent.options(tmp_path, api_database={"connection": f"sqlite:///{tmp_path}/none"})
+    made = NovaDriver(conf)
+    assert made.hosts() == []
+    made.close()
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("url", [None, "nonsense"])
+def test_it_says_what_it_needs(tmp_path: Path, url: str | None) -> None:
+    conf = agent.options(tmp_path)
+    conf.set_override("connection", url, group="api_database")
+    with pytest.raises(DriverMisconfigured, match=r"\[api_database\] connection"):
+        NovaDriver(conf)
+
+
+def test_hosts_of_all_cells_are_reported(driver: NovaDriver) -> None:
+    assert set(driver.nodes()) == {H1, H2, H3}
+    assert set(driver.service_states()) == set(driver.hosts()) == {"h1", "h2", "h3"}
+    assert driver.facts(H3).uuid == a_uuid("h3")
+    assert list(driver.guests(H3)) == []
+    assert driver.polled_at() > 0
+
+
+def test_only_hosts_of_the_mapped_cell_are_reported(driver: NovaDriver, cloud: Cloud) -> None:
+    cloud["api"].change("host_mappings", {"host": "h2"}, cell_id=2)
+    with cloud["api"].engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM host_mappings WHERE host = 'h1'"))
+    assert driver.nodes() == [H3]
+    cloud["api"].add("host_mappings", host="h1", cell_id=1)
+    assert H1 in noted(driver, lambda: set(driver.nodes()) == {H1, H3})
+
+
+def test_changes_are_noted(driver: NovaDriver, cloud: Cloud) -> None:
+    driver.nodes()
+    uuid = cloud["cell1"].boot(1, "h2", updated_at=ago(0))
+    assert noted(driver, lambda: bool(driver.guests(H2))) >= {H2}
+    assert [each.uuid for each in driver.guests(H2)] == [uuid]
+
+
+def test_aggregates_are_the_same_object_until_they_change(driver: NovaDriver, cloud: Cloud) -> None:
+    driver.nodes()
+    before = driver.aggregates()
+    assert before == []
+    cloud["api"].add("aggregates", uuid=a_uuid("ssd"), name="ssd")
+    cloud["api"].add("aggregate_hosts", aggregate_id=1, host="h1")
+    noted(driver, lambda: len(driver.aggregates() or ()) == 1)
+    cloud["api"].add("aggregate_metadata", aggregate_id=1, key="ssd", value="true")
+    noted(driver, lambda: (driver.aggregates() or before)[0].metadata == {"ssd": "true"})
+    assert driver.aggregates() is driver.aggregates()
+    assert driver.aggregates() == [
+        AggregateRecord(1, a_uuid("ssd"), "ssd", ["h1"], {"ssd": "true"})
+    ]
+
+
+def test_a_disabled_cell_gets_nothing(driver: NovaDriver, cloud: Cloud) -> None:
+    keep_alive(cloud, "h1", "h3")
+    driver.nodes()
+    cloud["api"].change("cell_mappings", {"name": "cell2"}, disabled=True)
+    expected = ServiceState("cell cell2 is disabled in Nova", cell_uuid=OTHER_CELL)
+    assert wait_until(lambda: driver.service_states()["h3"] == expected, PATIENCE)
+    assert driver.service_states()["h1"] == ServiceState(cell_uuid=CELL)
+
+
+def test_a_cell_that_moves_keeps_its_hosts(
+    driver: NovaDriver, cloud: Cloud, tmp_path: Path
+) -> None:
+    assert H3 in driver.nodes()
+    new = NovaTables(tmp_path / "new.sqlite")
+    new.add_host("h3", memory_mb=1024)
+    key = {"name": "cell2"}
+    cloud["api"].change("cell_mappings", key, database_connection="mysql+pymysql://127.0.0.1:1/a")
+    assert wait_until(lambda: not driver.service_states()["h3"].is_alive, PATIENCE)
+    assert H3 in driver.nodes()
+    cloud["api"].change("cell_mappings", key, database_connection=new.url, updated_at=ago(-5))
+    assert H3 in noted(driver, lambda: driver.service_states()["h3"].is_alive)
+    assert driver.facts(H3).memory_mb == 1024
+    new.close()
+
+
+def test_a_host_without_a_service_is_down(driver: NovaDriver, cloud: Cloud) -> None:
+    keep_alive(cloud, "h1", "h2", "h3")
+    cloud["cell2"].change("services", {"host": "h3"}, deleted=1, deleted_at=ago(0))
+    assert driver.service_states() == {
+        "h1": ServiceState(cell_uuid=CELL),
+        "h2": ServiceState(cell_uuid=CELL),
+        "h3": ServiceState(is_alive=False, cell_uuid=OTHER_CELL),
+    }
+
+
+def test_a_cell_that_is_away_is_stale_then_down_and_the_others_go_on(
+    driver: NovaDriver, cloud: Cloud
+) -> None:
+    keep_alive(cloud, "h1", "h2", "h3")
+    assert wait_until(lambda: driver.service_states()["h3"].is_alive, PATIENCE)
+    hide(cloud["cell2"], "compute_nodes", "hidden")
+
+    def is_stale() -> bool:
+        try:
+            driver.facts(H3)
+        except DriverUnavailable:
+            return True
+        return False
+
+    assert wait_until(is_stale, PATIENCE)
+    assert driver.service_states()["h3"].is_alive
+    assert H3 in noted(driver, lambda: not driver.service_states()["h3"].is_alive)
+    assert driver.service_states()["h1"].is_alive
+    assert driver.facts(H1).vcpus == 16
+    hide(cloud["cell2"], "hidden", "compute_nodes")
+    assert H3 in noted(driver, lambda: driver.service_states()["h3"].is_alive)
+    assert driver.facts(H3).vcpus == 16
+
+
+def test_without_the_api_database_there_is_no_answer(conf: cfg.ConfigOpts, cloud: Cloud) -> None:
+    hide(cloud["api"], "cell_mappings", "hidden")
+    driver = NovaDriver(conf)
+    with pytest.raises(DriverUnavailable, match="cell_mappings"):
+        driver.nodes()
+    hide(cloud["api"], "hidden", "cell_mappings")
+    assert wait_until(lambda: driver._version is not None, PATIENCE)
+    assert set(driver.nodes()) == {H1, H2, H3}
+    driver.close()
+    with pytest.raises(DriverUnavailable, match="closed"):
+        driver.nodes()
+
+
+def hide(tables: NovaTables, old: str, new: str) -> None:
+    with tables.engine.begin() as connection:
+        connection.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))

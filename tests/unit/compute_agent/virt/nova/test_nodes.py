@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of compute nodes become facts, and usage is split into what is counted and the rest."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compute_agent.audit import usage
+from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from compute_agent.virt.nova import nodes
+from inventory.objects import node_json
+from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from inventory.objects.pci_and_network import PciDevicePool
+from tests.nova_tables import a_node
+
+H1, H2 = NodeName("h1", "h1"), NodeName("h2", "h2")
+NO = dict.fromkeys(
+    ("disk_available_least", "metrics", "pci_stats", "numa_topology", "cpu_allocation_ratio")
+)
+RATIOS = {"ram_allocation_ratio": 1.5, "disk_allocation_ratio": 0.0}
+AMOUNT = st.integers(0, 1000)
+GUESTS = st.builds(
+    Guest,
+    uuid=st.uuids().map(str),
+    name=st.just("vm"),
+    **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"), AMOUNT),
+)
+SIZES = st.builds(Size, AMOUNT, AMOUNT, AMOUNT)
+
+
+def a_row(**values: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{**NO, **RATIOS, **a_node("h1"), **values})
+
+
+def test_a_ratio_of_nothing_is_that_of_the_options() -> None:
+    settings = nodes.facts(a_row(), Size()).settings
+    assert settings is not None
+    assert settings.ratios == {"ram_allocation_ratio": 1.5}
+
+
+def test_cells_are_as_if_nothing_used_them() -> None:
+    pages = [NUMAPagesTopology(size_kb=4, total=100, used=60, reserved=10)]
+    used = {"cpu_usage": 2, "memory_usage": 512, "pinned_cpus": {1}}
+    cell = NUMACell(0, 1024, {0, 1}, {0, 1}, siblings=[{0, 1}], mempages=pages, **used)
+    text = node_json.numa_topology_to_json(NUMATopology([cell]))
+    found = nodes.facts(a_row(numa_topology=text), Size()).numa
+    assert found is not None
+    (read,) = found.cells
+    assert (read.cpu_usage, read.memory_usage, read.pinned_cpus) == (0, 0, set())
+    assert (read.mempages[0].used, read.mempages[0].reserved) == (0, 10)
+
+
+def test_free_devices_are_those_of_the_row() -> None:
+    pool = PciDevicePool(product_id="1", vendor_id="2", count=3, numa_node=None, tags={})
+    settings = nodes.facts(a_row(pci_stats=node_json.pci_pools_to_json([pool])), Size()).settings
+    assert settings is not None
+    assert settings.pci_pools == (pool,)
+
+
+@pytest.mark.parametrize("values", [{"stats": "[1]"}, {"metrics": "{"}, {"numa_topology": "1"}])
+def test_a_bad_document_is_refused(values: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        nodes.facts(a_row(**values), Size())
+
+
+@given(st.lists(GUESTS, max_size=4, unique_by=lambda each: each.uuid), SIZES, st.booleans())
+def test_the_audit_counts_what_novas_row_says(
+    guests: list[Guest], old: Size, incoming: bool
+) -> None:
+    """Whatever is on a node, and whatever else Nova has counted there."""
+    move = Move("m", H2, H1, Size(), old) if incoming else Move("m", H1, H2, old, Size())
+    row = a_row(vcpus_used=9000, memory_mb_used=90_000, local_gb_used=9000)
+    rest = nodes.reserved(H1, nodes.used(row), guests, [move], last=None)
+    facts = nodes.facts(row, rest)
+    columns = usage.count(facts, guests, [rest, old])
+    for name in ("vcpus_used", "memory_mb_used", "local_gb_used"):
+        assert columns[name] == getattr(row, name)
+
+
+@given(GUESTS, SIZES)
+def test_what_is_reserved_stays_while_something_is_on_its_way(guest: Guest, used: Size) -> None:
+    last = Size(1, 2, 3)
+    coming = Guest("b", "vm", 1, 1, task_state="spawning")
+    assert nodes.reserved(H1, used, [guest, coming], [], last) == last
+    first = nodes.reserved(H1, used, [guest, coming], [], None)
+    assert min(first.vcpus, first.memory_mb, first.disk_mb) >= 0
