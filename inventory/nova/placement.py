@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Placement: what its providers have, who uses it, and how allocations are written.
+
+Each method raises PlacementUnavailable, or PlacementRefused for what is not there.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_config import cfg
+
+from inventory.nova.allocation_audit import PlacementRecords
+from inventory.nova.candidates import Candidates, RequestGroups
+from inventory.nova.placement_errors import PlacementRefused
+from inventory.nova.placement_session import MICROVERSION, PlacementSession
+
+Resources = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The microversions that a Placement knows, such as 1.0 and 1.39."""
+
+    minimum: str
+    maximum: str
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it knows the one that we ask with."""
+        return _numbers(self.minimum) <= _numbers(MICROVERSION) <= _numbers(self.maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A resource provider; that of a compute node has the node's uuid and name."""
+
+    uuid: str
+    name: str
+    generation: int
+    parent_uuid: str | None
+    root_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a provider has of a resource class."""
+
+    total: int
+    reserved: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+    allocation_ratio: float
+
+    @property
+    def capacity(self) -> int:
+        """How much may be given away, overcommit included."""
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAllocations:
+    """What a consumer has, by provider. Without anything it has no generation and no owner."""
+
+    resources: Mapping[str, Resources]
+    generation: int | None
+    project_id: str | None
+    user_id: str | None
+
+
+class PlacementClient:
+    """Asks Placement as section [placement] says. Threads may share it."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Connect to nothing yet; raises PlacementMisconfigured."""
+        self.session = PlacementSession(conf)
+
+    def version(self) -> VersionRange:
+        """Return which microversions it knows, which needs no role."""
+
+        def build(found: Any) -> VersionRange:
+            (version,) = found["versions"]
+            return VersionRange(version["min_version"], version["max_version"])
+
+        return self.session.read("/", build)
+
+    def providers(self) -> Sequence[Provider]:
+        """Return all providers, with one request."""
+        return self.session.read(
+            "/resource_providers",
+            lambda found: [
+                Provider(
+                    uuid=each["uuid"],
+                    name=each["name"],
+                    generation=each["generation"],
+                    parent_uuid=each["parent_provider_uuid"],
+                    root_uuid=each["root_provider_uuid"],
+                )
+                for each in found["resource_providers"]
+            ],
+        )
+
+    def allocations_of(self, provider_uuid: str) -> Mapping[str, Resources]:
+        """Return who has what of a provider, by the uuid of the consumer."""
+        return self.session.read(
+            f"/resource_providers/{provider_uuid}/allocations",
+            lambda found: {
+                consumer: dict(each["resources"]) for consumer, each in found["allocations"].items()
+            },
+        )
+
+    def records(self, workers: int = 8) -> PlacementRecords:
+        """Return who has what of all providers, with one request for each, some at a time."""
+        providers = self.providers()
+        uuids = [each.uuid for each in providers]
+        with ThreadPoolExecutor(workers) as pool:
+            found = pool.map(self._allocations_of_any, uuids)
+            allocations = dict(zip(uuids, found, strict=True))
+        return PlacementRecords(allocations, {each.uuid: each.root_uuid for each in providers})
+
+    def _allocations_of_any(self, provider_uuid: str) -> Mapping[str, Resources]:
+        """Return the allocations of a provider, which may be gone by now."""
+        try:
+            return self.allocations_of(provider_uuid)
+        except PlacementRefused as error:
+            if error.status == 404:
+                return {}
+            raise
+
+    def inventories(self, provider_uuid: str) -> Mapping[str, Inventory]:
+        """Return what a provider has, by resource class."""
+        return self.session.read(
+            f"/resource_providers/{provider_uuid}/inventories",
+            lambda found: {
+                name: Inventory(**{field: each[field] for field in Inventory.__slots__})
+                for name, each in found["inventories"].items()
+            },
+        )
+
+    def traits(self, provider_uuid: str) -> frozenset[str]:
+        """Return the traits of a provider."""
+        return self.session.read(
+            f"/resource_providers/{provider_uuid}/traits", lambda found: frozenset(found["traits"])
+        )
+
+    def allocations_for(self, consumer_uuid: str) -> ConsumerAllocations:
+        """Return what an instance or a migration has; nothing if it is not known."""
+        return self.session.read(
+            f"/allocations/{consumer_uuid}",
+            lambda found: ConsumerAllocations(
+                resources={
+                    provider: dict(each["resources"])
+                    for provider, each in found["allocations"].items()
+                },
+                generation=found.get("consumer_generation"),
+                project_id=found.get("project_id"),
+                user_id=found.get("user_id"),
+            ),
+        )
+
+    def allocation_candidates(
+        self, groups: RequestGroups, in_tree: str | None = None, limit: int | None = None
+    ) -> Candidates:
+        """Return where a request fits, in the tree of a provider or anywhere."""
+        query = groups.query(in_tree, limit)
+        return self.session.read("/allocation_candidates", Candidates.from_json, query)
+
+    def put_allocations(self, consumer_uuid: str, document: Mapping[str, Any]) -> None:
+        """Replace what one consumer has; raises PlacementConflict, too."""
+        self.session.request("PUT", f"/allocations/{consumer_uuid}", document)
+
+    def post_allocations(self, document: Mapping[str, Any]) -> None:
+        """Replace what several consumers have, all or none; raises PlacementConflict, too."""
+        self.session.request("POST", "/allocations", document)
+
+    def delete_allocations(self, consumer_uuid: str) -> bool:
+        """Take everything from a consumer; return whether it had anything."""
+        try:
+            self.session.request("DELETE", f"/allocations/{consumer_uuid}")
+        except PlacementRefused as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self.session.close()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
