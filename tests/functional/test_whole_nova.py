@@ -1,14 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Builds that fail in a whole Nova cloud: nothing is placed twice, and no claim is left behind."""
+"""A whole Nova cloud: builds that fail leave nothing behind, and allocations can be cured."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
 
+from inventory.nova.allocation_audit import Disagreement, Kind, audit
+from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
+from inventory.nova.placement import PlacementClient
+from inventory.nova.records import read_records
+from tests.fixtures.command import Command, Done
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -139,3 +149,112 @@ def test_a_resize_that_fails_leaves_no_claim(cloud: ServedNova) -> None:
         assert wait_until(lambda: cloud.nova.servers()[uuid].status != "RESIZE", PATIENCE)
     assert cloud.nova.servers()[uuid] == server
     assert wait_until(lambda: agree(cloud), AGREE), cloud.claims()
+
+
+@pytest.fixture
+def reader(mariadb: MariaDB, cloud: ServedNova) -> Iterator[str]:
+    """An account that may only read the databases of Nova."""
+    mariadb.execute_as_root("CREATE USER 'reader'@'%' IDENTIFIED BY 'a password'")
+    for name in ("nova_api", "nova_cell1"):
+        mariadb.execute_as_root(f"GRANT SELECT ON {name}.* TO 'reader'@'%'")
+    yield "reader"
+    mariadb.execute_as_root("DROP USER 'reader'@'%'")
+
+
+def checked(cloud: ServedNova, path: Path, user: str | None = None) -> Done:
+    """Return what nova check says, with an account in place of Nova's own."""
+    api = sa.make_url(cloud.nova.urls["nova_api"])
+    lines = ["[nova]"]
+    if user:
+        api = api.set(username=user, password="a password")
+        lines += [f"cell_username = {user}", "cell_password = a password"]
+    url = api.render_as_string(hide_password=False)
+    lines += ["[placement]", *(f"{name} = {value}" for name, value in cloud.nova.placement.items())]
+    path.write_text("\n".join(["[api_database]", f"connection = {url}", *lines]))
+    return Command(path).run("nova", "check")
+
+
+def test_a_cloud_in_order_is_ready_for_the_switch(
+    cloud: ServedNova, reader: str, tmp_path: Path
+) -> None:
+    done = checked(cloud, tmp_path / "conf", reader)
+    assert (done.status, done.stderr) == (0, ""), done.stdout
+    assert "ok       cell cell1: 3 compute services, 3 nodes\n" in done.stdout
+    assert "ok       allocations: agree with 0 instances on 3 nodes\n" in done.stdout
+    assert done.stdout.endswith("Ready for the switch: 0 errors, 0 warnings.\n")
+    done = checked(cloud, tmp_path / "conf")
+    assert "warning  API database: its account may write" in done.stdout
+    assert "warning  cell cell1: its account may write" in done.stdout
+
+
+def test_a_host_that_was_not_discovered_is_in_the_way(
+    cloud: ServedNova, mariadb: MariaDB, reader: str, tmp_path: Path
+) -> None:
+    mariadb.execute(f"UPDATE nova_api.host_mappings SET host = 'other' WHERE host = '{HOSTS[2]}'")
+    try:
+        done = checked(cloud, tmp_path / "conf", reader)
+    finally:
+        mariadb.execute(
+            f"UPDATE nova_api.host_mappings SET host = '{HOSTS[2]}' WHERE host = 'other'"
+        )
+    assert done.status == 1
+    assert f"nothing there: 1 host ({HOSTS[2]})\n" in done.stdout
+    assert "-> nova-manage cell_v2 discover_hosts" in done.stdout
+
+
+def test_what_reads_nova_cannot_write_whatever_its_account_may(cloud: ServedNova) -> None:
+    with closing(NovaDatabase("cell1", cloud.nova.urls["nova_cell1"])) as database:
+        assert len(database.rows("services", "host")) > len(HOSTS)
+        with pytest.raises(NovaDatabaseUnavailable, match="READ ONLY"):
+            database.read(lambda each: each.exec_driver_sql("DELETE FROM services"))
+
+
+def disagreements(cloud: ServedNova, client: PlacementClient) -> list[Disagreement]:
+    """Compare what Nova's databases and Placement say."""
+    urls = cloud.nova.urls
+    with (
+        closing(NovaDatabase("API", urls["nova_api"])) as api,
+        closing(NovaDatabase("cell1", urls["nova_cell1"])) as cell,
+    ):
+        return audit(read_records(api, [cell], is_complete=True), client.records())
+
+
+def test_nova_s_own_commands_cure_what_disagrees_in_placement(
+    cloud: ServedNova, tmp_path: Path
+) -> None:
+    """A scheduler of ours writes no allocations yet, so at first none is there."""
+    assert build(cloud, 512, 2) == ["ACTIVE"] * 2
+    conf = cfg.ConfigOpts()
+    conf([f"--config-file={cloud.nova.directory}/nova.conf"], project="nova")
+
+    def cured(*kinds: Kind) -> None:
+        found = disagreements(cloud, client)
+        assert tuple(each.kind for each in found) == kinds
+        for each in found:
+            cloud.nova.manage(*shlex.split(each.command)[1:])
+        assert disagreements(cloud, client) == []
+
+    with closing(PlacementClient(conf)) as client:
+        done = checked(cloud, tmp_path / "conf")
+        assert done.status == 1
+        assert "allocations: 2 consumers, whose instances have no allocation: " in done.stdout
+        assert "-> nova-manage placement heal_allocations --instance" in done.stdout
+        cured(Kind.MISSING, Kind.MISSING)
+        assert checked(cloud, tmp_path / "conf").status == 0
+        uuid = min(cloud.nova.servers())
+        own = client.allocations_for(uuid)
+        ((place, resources),) = own.resources.items()
+        other = next(each.uuid for each in client.providers() if each.uuid != place)
+        owner = {"project_id": own.project_id, "user_id": own.user_id}
+
+        def put(consumer: str, generation: int | None, host: str, memory_mb: int) -> None:
+            allocations = {host: {"resources": {**resources, "MEMORY_MB": memory_mb}}}
+            document = {"allocations": allocations, "consumer_generation": generation}
+            client.put_allocations(consumer, {**document, **owner})
+
+        put(uuid, own.generation, other, 512)
+        cured(Kind.ELSEWHERE)
+        put(uuid, client.allocations_for(uuid).generation, place, 256)
+        cured(Kind.SIZE)
+        put(str(uuid4()), None, other, 512)
+        cured(Kind.LEFT_OVER)
