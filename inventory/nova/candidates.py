@@ -54,7 +54,9 @@ class RequestGroups:
         # All groups of a candidate come from one tree, so one of them says which. It has to be one
         # with resources.
         first = min(
-            (group for group in self.groups if group.resources), key=lambda group: group.suffix
+            (group for group in self.groups if group.resources),
+            key=lambda group: group.suffix,
+            default=None,
         )
         found = [
             each

@@ -40,9 +40,9 @@ def request_spec(
         left.pop("availability_zone", None),
         security_groups=_security_groups(left.pop("security_groups", ())),
         port_resource_requests=[
-            objects.RequestGroup(**each) for each in left.pop("port_resources", ())
+            objects.RequestGroup(**_with_sets(each)) for each in left.pop("port_resources", ())
         ],
-        request_level_params=objects.RequestLevelParams(**left.pop("level_params", {})),
+        request_level_params=objects.RequestLevelParams(**_with_sets(left.pop("level_params", {}))),
     )
     spec.num_instances = left.pop("num_instances", 1)
     spec.is_bfv = left.pop("is_bfv", False)
@@ -54,6 +54,14 @@ def request_spec(
         spec.requested_destination = destination(left.pop("destination"))
     refuse_left(left)
     return spec
+
+
+def _with_sets(words: Words) -> dict[str, Any]:
+    """Return words whose lists of traits and aggregates are sets, which JSON does not have."""
+    return {
+        name: {*value} if name.startswith(("required", "forbidden", "root")) else value
+        for name, value in words.items()
+    }
 
 
 def refuse_left(left: Words) -> None:
