@@ -4,6 +4,8 @@
 
 from oslo_config import cfg, types
 
+# Values of allocations.
+REQUIRED, OPTIONAL, OFF = "required", "optional", "off"
 RESOURCES = ["vcpu", "memory_mb", "disk_gb"]
 OPTS = [
     cfg.BoolOpt(
@@ -64,6 +66,24 @@ free resources, in instances like the requested one: in a small or full cloud fe
 
 Warning: if disabled, all alternates are returned without claims. A repeated build may then use
 resources of another instance; compute hosts of Nova do not refuse that.
+""",
+    ),
+    cfg.StrOpt(
+        "allocations",
+        default=REQUIRED,
+        choices=[
+            (REQUIRED, "requests fail while Placement does not answer"),
+            (OPTIONAL, "hosts are selected without allocations while Placement does not answer"),
+            (OFF, "Placement is never asked"),
+        ],
+        help="""
+Whether claims become allocations in Placement, too, where section [placement] is configured as in
+Nova's own nova.conf.
+
+A host is selected only if Placement has room on it. Alternates are not claimed then: conductors
+allocate on the one that they use. "nova-manage placement heal_allocations" allocates later for
+instances that were placed without. Requests for traits and resources that only Placement knows fail
+in any case while it does not answer.
 """,
     ),
     cfg.BoolOpt(

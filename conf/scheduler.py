@@ -71,6 +71,30 @@ fake answers every request with no host at all.
         deprecated_opts=formerly("default_schedule_zone"),
         help="Zone in which simple_scheduler places instances that ask for none; unset, any.",
     ),
+    cfg.IntOpt(
+        "max_placement_results",
+        default=1000,
+        min=1,
+        help="""
+Maximum number of candidates that Placement names when it is asked about all hosts: for requests of
+traits or resources that only Placement knows, and after it has refused chosen hosts.
+""",
+    ),
+    cfg.BoolOpt(
+        "query_placement_for_image_type_support",
+        default=False,
+        help="""
+Select only hosts of which Placement knows that they support the disk format of the image.
+""",
+    ),
+    cfg.BoolOpt(
+        "image_metadata_prefilter",
+        default=False,
+        help="""
+Select only hosts of which Placement knows that they support what the image requests: models of
+buses, video and network devices, architectures.
+""",
+    ),
     cfg.BoolOpt(
         "query_placement_for_availability_zone",
         mutable=True,

@@ -34,16 +34,18 @@ def _run(backend: str) -> int:
     from conf.loading import ConfigError
     from inventory import migrations
     from inventory.engine import DatabaseUnavailable
+    from inventory.nova.placement_errors import PlacementMisconfigured
     from scheduler import plugins, trust
     from scheduler.api.notifications import Notifications
     from scheduler.messaging.messaging_options import checked_transport
     from scheduler.messaging.transport import UnusableTransport
-    from scheduler.service import SchedulerService
+    from scheduler.service import SchedulerService, load_allocator
 
     conf = cfg.CONF
     refusals = (
         ConfigError,
         DatabaseUnavailable,
+        PlacementMisconfigured,
         plugins.PluginError,
         migrations.SchemaError,
         UnusableTransport,
@@ -53,6 +55,7 @@ def _run(backend: str) -> int:
         notifier = Notifier(os.environ)
         plugins.load_driver(conf)
         trust.load(conf)
+        load_allocator(conf)
         # For these checks only: workers make their own transports and open their own database.
         checked_transport(conf)
         Notifications(conf)

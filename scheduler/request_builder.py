@@ -19,13 +19,12 @@ from scheduler.hosts import aggregate_metadata
 from scheduler.hosts.host_state import Candidate
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.selection import SchedulerLimits, Selection
+from scheduler.objects.selection import Answer, SchedulerLimits, Selection
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost
 
 LOG = log.getLogger(__name__)
-Answer = list[list[Selection]]
 # A tenant may read it.
 ONLY_PLACEMENT = (
     "Resources of ports or accelerators are requested, which only placement can allocate."
@@ -42,13 +41,15 @@ def build_request(
     caller: RequestContext,
     database: Database | TimedReads,
     max_attempts: int,
+    allocates: bool = False,
 ) -> Request:
     """Return the request to decide, with the server group that its hint names.
 
     Raises InvalidInput for a group that does not exist, NoValidHost for resources that only
-    placement can allocate, and DatabaseUnavailable.
+    Placement can allocate, unless the request allocates there, and DatabaseUnavailable.
     """
-    _refuse_what_only_placement_allocates(arguments.spec, caller)
+    if not allocates:
+        _refuse_what_only_placement_allocates(arguments.spec, caller)
     alternates = arguments.return_objects and arguments.return_alternates
     return Request(
         _with_group(arguments.spec, database),

@@ -154,15 +154,16 @@ _MAX_NAMED = 5
 class PlacementOnly(BaseHostFilter):
     """Keep no host for a request of resources or traits that only Placement can judge.
 
-    Resources that repeat the flavor, such as resources:VCPU of its vCPUs, are allowed. Traits of
-    aggregates are left to IsolateAggregates if that is enabled.
+    Where Placement has said which nodes it offers, it has judged. Resources that repeat the flavor,
+    such as resources:VCPU of its vCPUs, are allowed. Traits of aggregates are left to
+    IsolateAggregates if that is enabled.
     """
 
     isolates = False
     options = (("isolates", "scheduler", "enable_isolated_aggregate_filtering"),)
 
     def applies(self, spec: RequestSpec) -> bool:
-        return any(self._unjudged(spec))
+        return spec.offered_nodes is None and any(self._unjudged(spec))
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         return np.full(hosts.size, not self.applies(spec))
@@ -172,7 +173,7 @@ class PlacementOnly(BaseHostFilter):
 
     def refusal(self, spec: RequestSpec) -> str | None:
         found = list(self._unjudged(spec))
-        if not found:
+        if not found or not self.applies(spec):
             return None
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"Only placement can judge what is requested: {', '.join(found[:_MAX_NAMED])}{more}."

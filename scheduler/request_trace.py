@@ -17,7 +17,7 @@ from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
 from scheduler.hosts.snapshots import Snapshot
-from scheduler.request_builder import Answer
+from scheduler.objects.selection import Answer
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
 
@@ -29,7 +29,7 @@ PLACED, REFUSED, NOTHING, REPEATED = "placed", "refused", "nothing", "repeated"
 GIVEN_UP, TOO_LATE, INVALID, FAILED = "given_up", "too_late", "invalid", "failed"
 OUTCOMES = (PLACED, REFUSED, NOTHING, REPEATED, GIVEN_UP, TOO_LATE, INVALID, FAILED)
 # Where a request spends its time: waiting to be handled, then in all its attempts together.
-STAGES = ("queue", "view", "decide", "claim")
+STAGES = ("queue", "view", "decide", "claim", "placement")
 # At most so many different warnings are logged in so many seconds: a plug-in whose text differs
 # for each request must not fill the disk.
 MAX_WARNINGS = 1000

@@ -1,23 +1,29 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Select destinations: read the host cache, decide, claim, answer; a lost claim starts over."""
+"""Select destinations: read the host cache, decide, claim, answer; a lost claim starts over.
+
+With an allocator each claim is an allocation in Placement, too: it is asked about the chosen hosts
+before the claim, and told of the claim after it.
+"""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from inventory.claims.claims import Outdated, PartlyAnswered
-from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
 from inventory.engine import Database
+from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
 from scheduler.analysis.explain import Explanation, Extent, explain
 from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import (
     ClaimContext,
     build_claim_request,
     claimable,
-    request_identity,
+    with_answers,
 )
 from scheduler.claims.claimer import Claimer, Left, TimedReads, TooLate, forever
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
@@ -27,13 +33,15 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.request_builder import Answer, build_answer, build_request, name_instances
+from scheduler.objects.selection import Answer
+from scheduler.request_builder import build_answer, build_request, name_instances
 from scheduler.request_trace import RequestLog, RequestObserver, RequestTrace, notifying
+from scheduler.select_state import SelectState
 from scheduler.trust import Attestation, levels_for
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import Deadline, RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
-from scheduler.wire.replies import selections_from_json, selections_to_json
+from scheduler.wire.replies import selections_from_json
 
 # How often a request without a host is decided again because reservations of others may end.
 MAX_RECHECKS = 5
@@ -41,46 +49,12 @@ MAX_RECHECKS = 5
 EXPLAINED_HOSTS = Extent(most=100)
 
 
-@dataclass(slots=True)
-class SelectState:
-    """A request between its attempts to claim.
-
-    fresh asks for a cache with all that was committed until now. contested says that others had
-    reservations when it was decided. answered has the answers that some instances got before.
-    """
-
-    request: Request
-    digest: str
-    trace: RequestTrace
-    deadline: Deadline
-    fresh: bool = False
-    contested: bool = False
-    rechecks: int = 0
-    answered: dict[str, str | None] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> Identity:
-        """What distinguishes the request from all others."""
-        return request_identity(self.request, self.trace.caller.request_id, self.digest)
-
-    def complete(self, answer: Answer) -> Answer:
-        """Return an answer with those that were given before, in the order of the request."""
-        if not self.answered:
-            return answer
-        rest = iter(answer)
-        return [
-            selections_from_json(self.answered[uuid] or "[]")
-            if uuid in self.answered
-            else next(rest)
-            for uuid in self.trace.instance_uuids
-        ]
-
-
 class Destinations:
     """Answer requests with destinations. One per process; many threads may use it.
 
-    Without a claimer the resources of a decision are consumed in the host cache only. With a
-    snapshot log the observers see what was decided on.
+    Without a claimer the resources of a decision are consumed in the host cache only. With an
+    allocator claims are allocated in Placement. With a snapshot log the observers see what was
+    decided on.
     """
 
     def __init__(
@@ -92,12 +66,14 @@ class Destinations:
         default_zone: str = "nova",
         attestation: Attestation | None = None,
         claimer: Claimer | None = None,
+        allocator: Allocator | None = None,
         observers: Sequence[RequestObserver] = (),
         snapshot_log: SnapshotLog | None = None,
     ) -> None:
         self.driver = driver
         self.attestation = attestation
         self.claimer = claimer
+        self.allocator = allocator
         self.host_cache = host_cache
         self.snapshot_log = snapshot_log
         self._database = database
@@ -113,19 +89,25 @@ class Destinations:
 
         Raises NoValidHost unless all instances have one; nothing is claimed then. Raises
         InvalidInput for a server group that does not exist and for a request older than a later
-        attempt of its own, DatabaseUnavailable, and ServiceUnavailable after the deadline.
+        attempt of its own, DatabaseUnavailable, PlacementUnavailable, and ServiceUnavailable after
+        the deadline.
         """
         deadline = deadline or Deadline(time.monotonic())
         trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
         trace.seconds["queue"] = deadline.waited()
         with notifying(trace, self._observers):
             reads = TimedReads(self._database, self._threads, deadline.left)
-            request = build_request(arguments, caller, reads, self._max_attempts)
+            allocates = self.allocator is not None
+            request = build_request(arguments, caller, reads, self._max_attempts, allocates)
             if self.claimer is None or request.spec.is_rebuild:
                 return self._select_without_claims(request, trace)
             request = name_instances(request, caller.request_id, arguments.digest)
             trace.instance_uuids = request.instance_uuids
             state = SelectState(request, arguments.digest, trace, deadline)
+            # Of instances that have no names there is nobody to allocate for.
+            if self.allocator is not None and None not in arguments.instance_uuids:
+                with trace.stage("placement"):
+                    state.placement = self.allocator.begin(request.spec, deadline.left)
             return self._select_with_claims(state, self.claimer)
 
     def rehearse(
@@ -134,9 +116,15 @@ class Destinations:
         """Return what select() would decide now and why, for the refused or the first instance.
 
         Nothing is claimed or locked meanwhile. Raises InvalidInput, NoValidHost for resources that
-        only placement can allocate, and DatabaseUnavailable.
+        only Placement can allocate, DatabaseUnavailable and PlacementUnavailable.
         """
-        request = build_request(arguments, caller, self._database, self._max_attempts)
+        allocator = self.allocator
+        request = build_request(
+            arguments, caller, self._database, self._max_attempts, allocator is not None
+        )
+        if allocator is not None:
+            spec = allocator.begin(request.spec, forever).restrict(request.spec)
+            request = replace(request, spec=spec)
         if self.claimer is not None and not request.spec.is_rebuild:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             request = _with_current_claims(request, uuids, self.claimer)
@@ -198,13 +186,15 @@ class Destinations:
         decision, claim_request, answer = self._decide_and_reserve(state, claimer)
         result: ClaimResult | None = None
         if claim_request is not None:
-            result = self._claim(state, claimer, claim_request)
+            result, answer = self._claim(state, claimer, claim_request, answer)
         elif decision.shortage and all(state.request.instance_uuids):
             # Either it was answered before, or claims of another request may be in its way.
             with state.trace.stage("claim"):
                 result = claimer.release_stale(state.identity, state.deadline.left)
         if result is not None and (result.repeated or result.refused):
             answer = [selections_from_json(each or "[]") for each in result.answers]
+        if claim_request is not None or (result is not None and result.repeated):
+            self._allocate(state, claimer, answer, result is not None and result.repeated)
         if result is not None and result.repeated:
             state.trace.outcome, state.trace.answer = request_trace.REPEATED, answer
             return answer
@@ -217,8 +207,10 @@ class Destinations:
         self, state: SelectState, claimer: Claimer
     ) -> tuple[Decision, ClaimRequest | None, Answer]:
         """Decide, and reserve in the host cache what is about to be claimed."""
-        trace, left = state.trace, state.deadline.left
-        request = _with_current_claims(state.request, state.identity.uuids, claimer, left)
+        trace, left, request = state.trace, state.deadline.left, state.request
+        if state.placement is not None:
+            request = replace(request, spec=state.placement.restrict(request.spec))
+        request = _with_current_claims(request, state.identity.uuids, claimer, left)
         # With the same seed as before it would compete for the same hosts again.
         seed, alternates = request.seed + trace.conflicts, claimer.settings.alternates
         request = replace(request, seed=seed, holds_alternates=alternates)
@@ -231,28 +223,30 @@ class Destinations:
             answer = build_answer(decision, hosts, request.spec, self._default_zone)
             if not answer:
                 return decision, None, answer
-            # A text for each claim: of each host if alternates are claimed, else of each instance.
-            texts = [
-                [selections_to_json([host]) for host in each]
-                if alternates
-                else [selections_to_json(each)]
-                for each in answer
-            ]
-            context = ClaimContext(state.identity, request, decision, decided_on, texts)
+            context = ClaimContext(state.identity, request, decision, decided_on)
             claim_request = build_claim_request(context, claimer.settings, self.host_cache)
             self.host_cache.reserve(decision, request.spec)
         return decision, claim_request, answer
 
-    def _claim(self, state: SelectState, claimer: Claimer, request: ClaimRequest) -> ClaimResult:
-        """Claim what was decided; raises what Claimer.claim() does."""
+    def _claim(
+        self, state: SelectState, claimer: Claimer, request: ClaimRequest, answer: Answer
+    ) -> tuple[ClaimResult, Answer]:
+        """Claim what was decided; return the answer with what Placement offers for it.
+
+        Raises what Claimer.claim() and Allocator.offer() do.
+        """
         reserved = {each.node_id for each in request.claims if not each.alternate}
         stale = claimed = {each.node_id for each in request.claims}
         try:
+            if self.allocator is not None and state.placement is not None:
+                with state.trace.stage("placement"):
+                    answer = self.allocator.offer(state.placement, answer, state.deadline.left)
             with state.trace.stage("claim"):
+                request = with_answers(request, answer, claimer.settings.alternates)
                 result = claimer.claim(request, state.deadline.left)
             if not (result.repeated or result.refused):
                 stale = {*result.left, *request.documents}
-            return result
+            return result, answer
         except ClaimLost as lost:
             stale = claimed | set(lost.nodes)
             raise
@@ -260,6 +254,27 @@ class Destinations:
             # The reservation has to end even if it is unknown whether the claim was made.
             self.host_cache.mark_stale(stale)
             self.host_cache.end_reservation(reserved)
+
+    def _allocate(
+        self, state: SelectState, claimer: Claimer, answer: Answer, repeated: bool
+    ) -> None:
+        """Allocate in Placement what was claimed; release the claims if that fails.
+
+        While it is unknown whether Placement has written the allocations, the claims stay: the same
+        request again finds both, or writes the allocations.
+        """
+        if self.allocator is None or state.placement is None:
+            return
+        uuids, left = state.identity.uuids, state.deadline.left
+        try:
+            with state.trace.stage("placement"):
+                self.allocator.allocate(state.placement, state.earlier, left, repeated=True)
+                answers = dict(zip(uuids, answer, strict=True))
+                self.allocator.allocate(state.placement, answers, left, repeated)
+        except (ClaimLost, PlacementUnavailable) as error:
+            if not getattr(error, "may_be_done", False):
+                claimer.release(uuids)
+            raise
 
     def _confirmed_no_host(self, state: SelectState, result: ClaimResult | None) -> bool:
         """Return whether it is certain that there is no host.

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as oslo_service
 
+from conf.claims import OFF, REQUIRED
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
@@ -17,15 +18,20 @@ from inventory import heartbeat, migrations, services
 from inventory.claims import group_locks
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
+from inventory.nova.placement import PlacementClient
+from inventory.nova.placement_errors import PlacementMisconfigured
+from inventory.nova.placement_session import is_configured
 from scheduler import plugins, trust
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
 from scheduler.claim_reconciler import ClaimReconciler
+from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.release_queue import ReleaseQueue
+from scheduler.claims.resource_request import TraitOptions
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
@@ -89,8 +95,30 @@ def _driver(conf: cfg.ConfigOpts) -> BaseDriver:
 def _claimer(conf: cfg.ConfigOpts, database: Database, publish: Publish) -> Claimer | None:
     if not conf.claims.enabled:
         return None
-    settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, conf.claims.alternates)
+    # Conductors allocate on the alternates that they use.
+    alternates = conf.claims.alternates and not _allocates(conf)
+    settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
     return Claimer(database, settings, publish)
+
+
+def _allocates(conf: cfg.ConfigOpts) -> bool:
+    return bool(conf.claims.enabled and conf.claims.allocations != OFF and is_configured(conf))
+
+
+def load_allocator(conf: cfg.ConfigOpts) -> Allocator | None:
+    """Return what allocates in Placement, None without claims or section [placement].
+
+    Connects to nothing yet; raises PlacementMisconfigured.
+    """
+    if not _allocates(conf):
+        return None
+    options = conf.scheduler
+    traits = TraitOptions(
+        image_type_support=options.query_placement_for_image_type_support,
+        image_metadata=options.image_metadata_prefilter,
+    )
+    is_required = conf.claims.allocations == REQUIRED
+    return Allocator(PlacementClient(conf), is_required, options.max_placement_results, traits)
 
 
 def _retention(conf: cfg.ConfigOpts) -> Retention:
@@ -99,7 +127,9 @@ def _retention(conf: cfg.ConfigOpts) -> Retention:
 
 def _check_claims(conf: cfg.ConfigOpts, database: Database) -> None:
     """Warn of settings and agents that weaken claims; prune the rows of unused server groups."""
-    if not conf.claims.alternates:
+    if _allocates(conf):
+        LOG.info("Claims are allocated in Placement, as section [placement] says")
+    elif not conf.claims.alternates:
         LOG.warning(
             "[claims] alternates is off: nothing is claimed on alternates, so that instances whose"
             " builds are tried again may take more than a host has"
@@ -179,6 +209,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             conf, database, self._publisher.publish_nodes, observers
         )
         self.destinations.snapshot_log = self._snapshot_log()
+        self.destinations.allocator = load_allocator(conf)
         self._releases = ReleaseQueue(lambda: self.destinations.claimer)
         self._server, self._push_server = self._create_servers()
 
@@ -222,6 +253,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._releases.stop,
             self._reconciler.stop,
             self._conductor.close,
+            self._close_allocator,
             self._publisher.stop,
             self._notifications.stop,
             self._recorder.stop,
@@ -232,6 +264,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         )
         self._stopped.set()
         LOG.info("Stopped")
+
+    def _close_allocator(self) -> None:
+        if self.destinations.allocator is not None:
+            self.destinations.allocator.close()
 
     def wait(self) -> None:
         """Return when the service has stopped."""
@@ -248,10 +284,11 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         mistake = ""
         try:
             driver, attestation = _driver(self._conf), trust.load(self._conf)
+            self.destinations.allocator = load_allocator(self._conf)
             self.destinations.driver, self.destinations.attestation = driver, attestation
             publish = self._publisher.publish_nodes
             self.destinations.claimer = _claimer(self._conf, self._database, publish)
-        except (plugins.PluginError, cfg.Error) as error:
+        except (plugins.PluginError, PlacementMisconfigured, cfg.Error) as error:
             mistake = str(error)
         if mistake:
             LOG.error("Reload rejected, keeping the current configuration: %s", mistake)

@@ -36,10 +36,23 @@ class PlacementMisconfigured(PlacementError):
 
 
 class PlacementUnavailable(PlacementError):
-    """Placement did not serve a request, for a reason that is none of the request's."""
+    """Placement did not serve a request, for a reason that is none of the request's.
 
-    def __init__(self, request: str, reason: str, cure: str) -> None:
+    It may serve the next one if is_transient, as while it is restarted. With may_be_done only the
+    answer is missing: the request may have been carried out.
+    """
+
+    def __init__(
+        self,
+        request: str,
+        reason: str,
+        cure: str,
+        is_transient: bool = False,
+        may_be_done: bool = False,
+    ) -> None:
         super().__init__(f"Placement is not available: {request}: {reason}", cure)
+        self.is_transient = is_transient
+        self.may_be_done = may_be_done
 
 
 class PlacementConflict(PlacementError):
@@ -80,7 +93,11 @@ def error_of(request: str, is_fixed: bool, response: Any) -> PlacementError:
     if status == 409:
         return PlacementConflict(request, detail, code == _CONCURRENT_UPDATE)
     if cure := _cure(status, is_fixed or code is None):
-        return PlacementUnavailable(request, f"HTTP {status}: {detail}", cure)
+        is_transient = status == 429 or status >= 500
+        # A proxy does not know what became of a request whose answer it has not got.
+        may_be_done = status in (502, 504)
+        reason = f"HTTP {status}: {detail}"
+        return PlacementUnavailable(request, reason, cure, is_transient, may_be_done)
     return PlacementRefused(request, detail, status)
 
 

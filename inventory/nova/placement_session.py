@@ -3,12 +3,12 @@
 """Requests to Placement, by keystoneauth1 and section [placement] of Nova's own configuration."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from oslo_config import cfg
 
-from conf.loading import ConfigError, check_values
+from conf.loading import ConfigError, check_values, setting
 from inventory.nova.placement_errors import (
     PlacementMisconfigured,
     PlacementUnavailable,
@@ -22,21 +22,28 @@ Query = Sequence[tuple[str, str]]
 # What Nova's own scheduler asks with, so that its conductors can use what we pass on to them.
 MICROVERSION = "1.36"
 GROUP = "placement"
-# In place of keystoneauth1's defaults: the first two as in Nova, and seconds, for no answer of
-# Placement takes longer on a healthy cloud and without a limit a request would wait for ever.
+# In place of keystoneauth1's defaults: the first two as in Nova, and seconds, for without a limit a
+# request would wait for ever. A busy Placement may take long; callers have deadlines of their own.
 _DEFAULTS = {
     "service_type": "placement",
     "valid_interfaces": ["internal", "public"],
-    "timeout": 10.0,
+    "timeout": 60.0,
 }
-# Connections that are kept open; the ordinary number is less than a scheduler has threads.
-_POOL = 100
+# Connections at a time, which are kept open; further requests wait for one. Web servers before a
+# Placement let only some hundred in, of all schedulers and computes together.
+_POOL = 16
 # These options are no operator's choice; Nova does not read them either.
 _NO_VERSION = {"version": None, "min_version": None, "max_version": None}
 # Paths that every Placement has.
 _FIXED = ("/", "/resource_providers", "/allocation_candidates", "/allocations")
 _COPY = "copy section [placement] from the nova.conf of Nova's conductors"
 _CHECK = "check section [placement], and that Placement runs"
+
+
+def is_configured(conf: cfg.ConfigOpts) -> bool:
+    """Return whether a configuration says how to reach Placement."""
+    names = [(GROUP, "auth_type"), (GROUP, "auth_section")]
+    return setting(conf, names) is not None
 
 
 class PlacementSession:
@@ -47,6 +54,9 @@ class PlacementSession:
         loading = _library("keystoneauth1.loading")
         self._failures = _library("keystoneauth1.exceptions")
         self._errors = (self._failures.ClientException, OSError)
+        below = _library("urllib3.exceptions")
+        # There was no connection, so that nothing has been sent.
+        self._unsent = (below.NewConnectionError, below.ConnectTimeoutError)
         try:
             _register(conf, loading)
             self._session = loading.load_session_from_conf_options(
@@ -64,7 +74,7 @@ class PlacementSession:
         except (ConfigError, cfg.Error, *self._errors, TypeError, ValueError) as error:
             raise PlacementMisconfigured(str(error), _COPY) from None
         for adapter in {*self._session.adapters.values()}:
-            adapter.init_poolmanager(10, _POOL)
+            adapter.init_poolmanager(10, _POOL, block=True)
 
     def read(self, path: str, build: Callable[[Any], T], query: Query = ()) -> T:
         """Return build(the answer to a GET); raises PlacementUnavailable, PlacementRefused."""
@@ -95,7 +105,10 @@ class PlacementSession:
                 microversion=None if path == "/" else MICROVERSION,
             )
         except self._errors as error:
-            raise PlacementUnavailable(request, self._reason(error), _CHECK) from None
+            causes = _causes(error)
+            may_be_done = not any(isinstance(each, self._unsent) for each in causes)
+            reason = self._reason(error)
+            raise PlacementUnavailable(request, reason, _CHECK, True, may_be_done) from None
         if not 200 <= response.status_code < 300:
             raise error_of(request, path in _FIXED, response)
         return response
@@ -128,9 +141,15 @@ class PlacementSession:
             return f"no answer within {self._session.timeout:g} s"
         # Those around it repeat the URL, and say nothing that an operator knows.
         if isinstance(error, self._failures.ConnectionError):
-            while (cause := error.__cause__ or error.__context__) is not None:
-                error = cause
+            *_, error = _causes(error)
         return getattr(error, "strerror", None) or str(error) or repr(error)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it comes from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _library(name: str) -> Any:

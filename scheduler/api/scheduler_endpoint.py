@@ -10,6 +10,7 @@ import oslo_messaging
 from oslo_log import log
 
 from inventory.engine import DatabaseUnavailable
+from inventory.nova.placement_errors import PlacementError
 from scheduler.api.notifications import Notifications
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
@@ -109,3 +110,6 @@ def errors_for(caller: RequestContext) -> Iterator[None]:
     except DatabaseUnavailable as error:
         LOG.error("Request failed: %s", error)
         raise ServiceUnavailable(f"The scheduler's database {error.brief}.") from error
+    except PlacementError as error:
+        LOG.error("Request failed: %s", error)
+        raise ServiceUnavailable("The scheduler cannot reach Placement.") from error

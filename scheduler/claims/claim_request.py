@@ -25,6 +25,8 @@ from scheduler.hosts.host_state import Candidate, Consumption
 from scheduler.hosts.limits import GROUP, NUMERIC, GroupLimit
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.selection import Answer
+from scheduler.wire.replies import selections_to_json
 
 # What each limit is made from: columns of compute_nodes, and their names in the host table.
 _MADE_FROM = {
@@ -53,34 +55,31 @@ class ClaimSettings:
 class ClaimContext:
     """What a claim request is built from.
 
-    hosts is the table as the decision has left it. answers has for each placement a text for its
-    host, and one for each of its alternates if these are claimed.
+    hosts is the table as the decision has left it.
     """
 
     identity: Identity
     request: Request
     decision: Decision
     hosts: HostTable
-    answers: Sequence[Sequence[str]]
 
 
 def build_claim_request(
     context: ClaimContext, settings: ClaimSettings, host_cache: HostCache
 ) -> ClaimRequest:
-    """Return the request to claim what was decided."""
+    """Return the request to claim what was decided; with_answers() completes it."""
     spec, hosts, placements = context.request.spec, context.hosts, context.decision.placements
     claims, alternates, documents = [], [], {}
     about = _instance_columns(spec)
-    for placement, answers in zip(placements, context.answers, strict=True):
-        claim = _claim(hosts, placement, host_cache)
-        claim = replace(claim, answer=answers[0], about=about)
+    for placement in placements:
+        claim = replace(_claim(hosts, placement, host_cache), about=about)
         claims.append(claim)
         if found := _documents(hosts, placement.chosen.row, claim):
             documents[claim.node_id] = found
         if settings.alternates:
-            for each, answer in zip(placement.alternates, answers[1:], strict=True):
+            for each in placement.alternates:
                 where = _where(hosts, each, host_cache)
-                held = replace(claim, **where, answer=answer, in_place=False, alternate=True)
+                held = replace(claim, **where, in_place=False, alternate=True)
                 alternates.append(held)
     return ClaimRequest(
         request_id=context.identity.request_id,
@@ -91,6 +90,24 @@ def build_claim_request(
         documents=documents,
         attempt=context.identity.attempt,
     )
+
+
+def with_answers(request: ClaimRequest, answer: Answer, alternates: bool) -> ClaimRequest:
+    """Return a request whose claims have their answers: with alternates claimed, each its host."""
+    chosen = [each for each in request.claims if not each.alternate]
+    if not alternates:
+        texts = [selections_to_json(each) for each in answer]
+        claims = list(map(_answered, chosen, texts))
+    else:
+        held = [each for each in request.claims if each.alternate]
+        texts = [selections_to_json([first]) for first, *_ in answer]
+        more = [selections_to_json([each]) for _, *rest in answer for each in rest]
+        claims = [*map(_answered, chosen, texts), *map(_answered, held, more)]
+    return replace(request, claims=claims)
+
+
+def _answered(claim: Claim, answer: str) -> Claim:
+    return replace(claim, answer=answer)
 
 
 def request_identity(request: Request, request_id: str | None, digest: str) -> Identity:

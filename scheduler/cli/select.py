@@ -12,6 +12,8 @@ from inventory.claims.types import ClaimLost
 from inventory.engine import DatabaseUnavailable
 from inventory.errors import OperationRefused
 from inventory.migrations import SchemaError
+from inventory.nova.placement import PlacementClient
+from inventory.nova.placement_errors import PlacementError
 from scheduler.api import explain_endpoint
 from scheduler.cli.arguments import (
     add_flag,
@@ -49,8 +51,9 @@ COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternate
 class Select(ListCommand):
     """Ask a scheduler for hosts for new instances, and show its answer.
 
-    The scheduler claims resources for the instances, as for any caller. The claims are released at
-    once, since nothing is built. With --dry-run nothing is claimed, and the decision is explained.
+    The scheduler claims resources for the instances, as for any caller, and allocates them in
+    Placement if it is configured to. All is given back at once, since nothing is built. With
+    --dry-run nothing is claimed, and the decision is explained.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -120,14 +123,30 @@ class Select(ListCommand):
                 self.write(claims.release, uuids)
             except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
                 print(f"the claims stay until their leases end: {error}", file=sys.stderr)
+            if any(first.allocation_request for first, *_ in destinations):
+                self._delete_allocations(uuids)
         # The fake driver answers with nothing.
         return COLUMNS, [_row(*each) for each in zip(uuids, destinations, strict=False)]
+
+    def _delete_allocations(self, uuids: list[str]) -> None:
+        """Delete what the scheduler has allocated in Placement."""
+        left = list(uuids)
+        try:
+            with closing(PlacementClient(self.conf)) as placement:
+                while left:
+                    placement.delete_allocations(left[0])
+                    del left[0]
+        except PlacementError as error:
+            cure = f"'openstack resource provider allocation delete {left[0]}'"
+            print(
+                f"{len(left)} allocations stay: {error}; delete each with {cure}", file=sys.stderr
+            )
 
 
 def _add_modes(parser: Any) -> None:
     add_flag(parser, "--alternates", "Show alternate hosts for each instance, too.")
     mode = parser.add_mutually_exclusive_group()
-    what = "Keep the claims until their leases end; without it they are released at once."
+    what = "Keep the claims until their leases end, and allocations in Placement for ever."
     add_flag(mode, "--keep", what)
     what = (
         "Claim nothing, and explain the decision: the hosts left by each filter and their weights"

@@ -53,6 +53,8 @@ def rules(hosts: HostTable, spec: RequestSpec) -> Iterator[tuple[str, Mask]]:
         yield "force_hosts", _named(hosts, spec.force_hosts)
     if spec.force_nodes:
         yield "force_nodes", _on_nodes(hosts, spec.force_nodes)
+    if spec.offered_nodes is not None or spec.refused_nodes:
+        yield "placement", hosts.rows_where("uuid", lambda uuid: _is_offered(spec, uuid))
 
 
 def why_not(hosts: HostTable, spec: RequestSpec, rule: str, row: int) -> str:
@@ -78,6 +80,8 @@ def why_not(hosts: HostTable, spec: RequestSpec, rule: str, row: int) -> str:
             return f"is not among the forced hosts {', '.join(spec.force_hosts or ())}"
         case "force_nodes":
             return f"is not among the forced nodes {', '.join(spec.force_nodes or ())}"
+        case "placement":
+            return "has no allocation candidate in Placement"
         case _:
             return "has no compute service"
 
@@ -120,6 +124,11 @@ def _in_any(hosts: HostTable, uuids: Iterable[str]) -> Mask:
         return any(each.uuid in wanted for each in aggregates or ())
 
     return hosts.rows_where("aggregates", is_in)
+
+
+def _is_offered(spec: RequestSpec, uuid: str | None) -> bool:
+    offered = spec.offered_nodes is None or uuid in spec.offered_nodes
+    return offered and uuid not in spec.refused_nodes
 
 
 def _named(hosts: HostTable, names: Iterable[str]) -> Mask:

@@ -8,14 +8,13 @@ from contextlib import ExitStack, closing
 
 from oslo_config import cfg
 
-from conf import loading
 from inventory.errors import some
 from inventory.nova.allocation_audit import Disagreement, Kind, NovaRecords, PlacementRecords, audit
 from inventory.nova.cells import CellTemplateError, read_mappings
 from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementError
-from inventory.nova.placement_session import MICROVERSION
+from inventory.nova.placement_session import MICROVERSION, is_configured
 from inventory.nova.records import read_records
 from scheduler.nova_check.cloud import ERROR, OK, WARNING, Finding, cell_access, number
 
@@ -35,8 +34,7 @@ _KINDS = {
 
 def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Yield what is found. Databases that cannot be read are left to the check of the cloud."""
-    names = [("placement", "auth_type"), ("placement", "auth_section")]
-    if loading.setting(conf, names) is None:
+    if not is_configured(conf):
         yield Finding(WARNING, SUBJECT, NOT_SET, "copy the section from the nova.conf of Nova")
         return
     try:

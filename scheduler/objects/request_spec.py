@@ -89,7 +89,9 @@ class RequestSpec(FieldPresence):
     """A request for ``num_instances`` instances of one flavor.
 
     ``num_instances`` is the size of the first boot request; the present number comes with the
-    arguments of the call.
+    arguments of the call. ``offered_nodes`` and ``refused_nodes`` come from Placement and not from
+    the caller: uuids of the only nodes that it offers, None where any may be, and of those without
+    room there.
     """
 
     flavor: Flavor
@@ -116,6 +118,8 @@ class RequestSpec(FieldPresence):
     requested_resources: list[RequestGroup] = field(default_factory=list)
     request_level_params: RequestLevelParams = field(default_factory=RequestLevelParams)
     id: int | None = None
+    offered_nodes: set[str] | None = None
+    refused_nodes: set[str] = field(default_factory=set)
 
     @property
     def vcpus(self) -> int:

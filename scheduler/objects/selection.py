@@ -43,3 +43,7 @@ class Selection(FieldPresence):
     allocation_request: str | None = None
     allocation_request_version: str | None = None
     availability_zone: str | None = None
+
+
+# For each instance its destination, followed by its alternates.
+Answer = list[list[Selection]]

@@ -18,6 +18,7 @@ from scheduler.claims.claim_request import (
     build_claim_request,
     claimable,
     request_identity,
+    with_answers,
 )
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.chance import ChanceScheduler
@@ -29,6 +30,8 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.objects.request_spec import SchedulerRetries, TriedHost
+from scheduler.objects.selection import Selection
+from scheduler.wire.replies import selections_from_json
 from tests.builders import GROUP, a_group, a_request, an_image
 from tests.devices import a_pool, all_of, devices, wanted
 from tests.hosts import a_host, a_table
@@ -67,14 +70,19 @@ def ordered(table, spec, uuids=("u1",), plan=PLAN, alternates=0, **settings):
 
 
 def order(table, request, decision, terms=None, seen=()):
-    answers = [
-        [f"to {each.host}" for each in (placement.chosen, *placement.alternates)]
+    asked = ClaimContext(request_identity(request, "req-1", "digest"), request, decision, table)
+    settings = terms or ClaimSettings(lease=30)
+    found = build_claim_request(asked, settings, View(seen))
+    answer = [
+        [Selection(each.host, each.nodename) for each in (placement.chosen, *placement.alternates)]
         for placement in decision.placements
     ]
-    asked = ClaimContext(
-        request_identity(request, "req-1", "digest"), request, decision, table, answers
-    )
-    return build_claim_request(asked, terms or ClaimSettings(lease=30), View(seen))
+    return with_answers(found, answer, settings.alternates)
+
+
+def answered(claim):
+    """Return the hosts in the answer of a claim."""
+    return [each.service_host for each in selections_from_json(claim.answer)]
 
 
 def test_a_claim_is_what_was_decided():
@@ -95,7 +103,7 @@ def test_a_claim_is_what_was_decided():
         "memory_mb": 65536,
         "ram_allocation_ratio": 1.0,
     }
-    assert (claim.answer, claim.in_place, claim.numa, claim.pci) == ("to h1", False, None, None)
+    assert (claim.in_place, claim.numa, claim.pci, answered(claim)) == (False, None, None, ["h1"])
     assert claim.about == {
         "project_id": "project1",
         "root_gb": 10,
@@ -167,7 +175,7 @@ def test_alternates_are_claimed_where_that_is_wanted():
         ("h2", -2, True),
         ("h3", -3, True),
     ]
-    assert [(each.vcpus, each.answer) for each in alternates] == [(2, "to h2"), (2, "to h3")]
+    assert [(each.vcpus, answered(each)) for each in alternates] == [(2, ["h2"]), (2, ["h3"])]
     assert alternates[0].limits == chosen.limits
     nodes = [table.get(row, "nodename") for row in range(3)]
     assert len(set(nodes)) == 3

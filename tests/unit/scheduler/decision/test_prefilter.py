@@ -218,11 +218,17 @@ CELL, OTHER_CELL = CellMapping("c1"), "c2"
         ("ignore_hosts", {"ignore_hosts": ["H1"]}, "is among the hosts to be ignored"),
         ("force_hosts", {"force_hosts": ["h2", "h3"]}, "is not among the forced hosts h2, h3"),
         ("force_nodes", {"force_nodes": ["n2"]}, "is not among the forced nodes n2"),
+        ("placement", {"offered_nodes": {"other"}}, "has no allocation candidate in Placement"),
+        (
+            "placement",
+            {"refused_nodes": {"own"}, "offered_nodes": {"own"}},
+            "has no allocation candidate in Placement",
+        ),
     ],
 )
 def test_each_rule_says_why(rule, changes, expected):
     aggregates = [Aggregate(1, uuid="a1"), Aggregate(2)]
-    hosts = a_table(a_host("h1", cell_uuid=OTHER_CELL, aggregates=aggregates))
+    hosts = a_table(a_host("h1", uuid="own", cell_uuid=OTHER_CELL, aggregates=aggregates))
     spec = a_request(**changes)
     ((name, allowed),) = rules(hosts, spec)
     assert (name, allowed.tolist()) == (rule, [False])

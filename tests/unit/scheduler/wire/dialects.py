@@ -44,7 +44,8 @@ _NEVER_NULL = {
 # Fields that a caller leaves unset when there is nothing in them.
 _UNSET_WHEN_EMPTY = {
     "RequestLevelParams": {"root_required", "root_forbidden", "same_subtree"},
-    "RequestSpec": {"requested_networks"},
+    # The last two are of Placement, and of no caller.
+    "RequestSpec": {"requested_networks", "offered_nodes", "refused_nodes"},
 }
 GLANCE_NAMES = {
     "hw_architecture": "architecture",

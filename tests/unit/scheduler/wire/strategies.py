@@ -59,6 +59,9 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         {}, optional={"max_server_per_host": st.integers(1, 2**31 - 1)}
     ),
     (RequestSpec, "num_instances"): st.integers(1, 10_000),
+    # Of Placement, and of no caller.
+    (RequestSpec, "offered_nodes"): st.none(),
+    (RequestSpec, "refused_nodes"): st.builds(set),
     # All instances of a request have to fit into the columns of one node.
     **{
         (Flavor, name): st.integers(0, 100_000)

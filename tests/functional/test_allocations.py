@@ -1,0 +1,370 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is claimed is allocated in a real Placement, once, and what it refuses is not claimed."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from inventory.engine import Database
+from inventory.nova.placement import PlacementClient
+from inventory.nova.placement_errors import PlacementUnavailable
+from inventory.tables import allocations as claims_table
+from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer
+from scheduler.decision.pipeline import Plan
+from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.filters.core import CoreFilter
+from scheduler.filters.ram import RamFilter
+from scheduler.host_cache.cache import HostCache
+from scheduler.objects.selection import Selection
+from scheduler.request_filters import REQUEST_FILTERS
+from scheduler.select_destinations import Destinations
+from scheduler.weighers.ram import RAMWeigher
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+from tests.builders import a_request
+from tests.databases import a_node, save, serve
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.placement import Placement
+from tests.fixtures.whole_nova import write_config
+
+HOSTS = ("h1", "h2", "h3")
+# MB; the first host has most free memory by our table, so it is chosen first.
+MEMORY = {"h1": 8192, "h2": 6144, "h3": 4096}
+FLAVOR = {"vcpus": 1, "memory_mb": 2048, "root_gb": 0}
+PLAN = Plan(
+    (RamFilter(), CoreFilter()),
+    [RAMWeigher()],
+    request_filters=[each() for each in REQUEST_FILTERS],
+)
+
+
+class Cloud:
+    """Three hosts, in our database and as providers of Placement, and schedulers for them."""
+
+    def __init__(self, database: Database, client: PlacementClient) -> None:
+        self.database = database
+        self.client = client
+        self.nodes = {host: str(uuid4()) for host in HOSTS}
+        for host, uuid in self.nodes.items():
+            node = {"name": f"{host}-{uuid}", "uuid": uuid}
+            self.ask("POST", "/resource_providers", node)
+            self.give(host, {"VCPU": {"total": 16}, "MEMORY_MB": {"total": MEMORY[host]}})
+        nodes = [
+            a_node(
+                host,
+                uuid=uuid,
+                memory_mb=MEMORY[host],
+                memory_mb_used=0,
+                free_ram_mb=MEMORY[host],
+                initial_ram_allocation_ratio=1.0,
+            )
+            for host, uuid in self.nodes.items()
+        ]
+        save(database, *nodes)
+        serve(database, *HOSTS)
+
+    def ask(self, method: str, path: str, document: Mapping[str, Any]) -> None:
+        self.client.session.request(method, path, document)
+
+    def generation(self, uuid: str) -> int:
+        return next(each.generation for each in self.client.providers() if each.uuid == uuid)
+
+    def give(self, host: str, inventories: Mapping[str, Any]) -> None:
+        """Let a host have this in Placement."""
+        uuid = self.nodes[host]
+        document = {"resource_provider_generation": self.generation(uuid)}
+        path = f"/resource_providers/{uuid}/inventories"
+        self.ask("PUT", path, {**document, "inventories": inventories})
+
+    def mark(self, host: str, *traits: str) -> None:
+        """Let a host have these traits."""
+        uuid = self.nodes[host]
+        document = {"resource_provider_generation": self.generation(uuid), "traits": traits}
+        self.ask("PUT", f"/resource_providers/{uuid}/traits", document)
+
+    def scheduler(
+        self, client: PlacementClient | None = None, required: bool = True
+    ) -> Destinations:
+        """Return a scheduler with a host cache of its own."""
+        settings = ClaimSettings(attempts=10, alternates=False)
+        return Destinations(
+            self.database,
+            HostCache(self.database),
+            FilterScheduler(PLAN),
+            claimer=Claimer(self.database, settings),
+            allocator=Allocator(client or self.client, required),
+        )
+
+    def claimed(self) -> dict[str, str]:
+        """Return the host of each claim by its instance."""
+        rows = self.database.read(lambda each: each.execute(sa.select(claims_table)).all())
+        return {row.instance_uuid: row.host for row in rows}
+
+    def allocated(self) -> dict[str, str]:
+        """Return the host of each allocation by its instance."""
+        return {
+            consumer: host
+            for host, uuid in self.nodes.items()
+            for consumer in self.client.allocations_of(uuid)
+        }
+
+
+@pytest.fixture(scope="module")
+def placement(
+    nova_installed: None, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Placement]:
+    directory = tmp_path_factory.mktemp("placement")
+    with Placement(directory, mariadb.create_database(directory.name)) as found:
+        yield found
+
+
+def a_client(placement: Placement, path: Path, **options: Any) -> PlacementClient:
+    write_config(path, {"placement": {**placement.section(), **options}})
+    conf = cfg.ConfigOpts()
+    conf([f"--config-file={path}"], project="berthmaster")
+    return PlacementClient(conf)
+
+
+@pytest.fixture
+def cloud(placement: Placement, database: Database, tmp_path: Path) -> Iterator[Cloud]:
+    client = a_client(placement, tmp_path / "nova.conf", timeout=10)
+    yield Cloud(database, client)
+    client.close()
+
+
+def uuids(count: int) -> list[str]:
+    return [str(uuid4()) for _ in range(count)]
+
+
+def ask(
+    scheduler: Destinations, *instances: str, request: str = "req-1", **changes: Any
+) -> list[list[Selection]]:
+    arguments = SelectArguments(a_request(**{**FLAVOR, **changes}), [*instances], True, True)
+    return scheduler.select(arguments, RequestContext(request_id=request))
+
+
+def hosts_of(answer: Sequence[Sequence[Selection]]) -> list[str]:
+    return [first.service_host for first, *_ in answer]
+
+
+def test_what_is_answered_is_claimed_and_allocated(cloud: Cloud) -> None:
+    instances = uuids(2)
+    answer = ask(cloud.scheduler(), *instances)
+    assert (
+        cloud.allocated() == cloud.claimed() == dict(zip(instances, hosts_of(answer), strict=True))
+    )
+    (first, *alternates), _ = answer
+    request = {cloud.nodes["h1"]: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}}}
+    assert json.loads(first.allocation_request or "")["allocations"] == request
+    assert first.allocation_request_version == "1.36"
+    assert [each.service_host for each in alternates] == ["h2", "h3"]
+    for each in alternates:
+        found = json.loads(each.allocation_request or "")
+        assert found["allocations"].keys() == {cloud.nodes[each.service_host]}
+
+
+class Counting:
+    """A client that keeps what is asked with it."""
+
+    def __init__(self, client: PlacementClient) -> None:
+        self._client = client
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return getattr(self._client, name)
+
+
+def test_placement_is_asked_no_more_than_needed(cloud: Cloud) -> None:
+    client: Any = Counting(cloud.client)
+    ask(cloud.scheduler(client), *uuids(2))
+    assert client.asked == ["post_allocations"]
+    cloud.mark("h3", "HW_CPU_X86_AVX2")
+    client.asked.clear()
+    wanted = {"extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    ask(cloud.scheduler(client), *uuids(1), request="req-2", **wanted)
+    assert client.asked == ["allocation_candidates", "post_allocations"]
+
+
+def test_a_repeated_request_has_the_same_answer_and_no_second_allocation(cloud: Cloud) -> None:
+    (instance,) = uuids(1)
+    first = ask(cloud.scheduler(), instance)
+    assert ask(cloud.scheduler(), instance) == first
+    assert cloud.allocated() == {instance: "h1"}
+
+
+def test_a_scheduler_that_died_after_its_claim_is_made_good_by_the_repetition(cloud: Cloud) -> None:
+    (instance,) = uuids(1)
+    first = ask(cloud.scheduler(), instance)
+    cloud.client.delete_allocations(instance)
+    assert ask(cloud.scheduler(), instance) == first
+    assert cloud.allocated() == {instance: "h1"}
+
+
+def test_a_host_that_is_full_in_placement_is_passed_over(cloud: Cloud) -> None:
+    cloud.give("h1", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    (instance,) = uuids(1)
+    answer = ask(cloud.scheduler(), instance)
+    assert hosts_of(answer) == ["h2"]
+    assert [each.service_host for each in answer[0][1:]] == ["h3"]
+    assert cloud.allocated() == cloud.claimed() == {instance: "h2"}
+
+
+def test_no_room_in_placement_leaves_neither_claim_nor_allocation(cloud: Cloud) -> None:
+    for host in HOSTS:
+        cloud.give(host, {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1))
+    assert cloud.allocated() == cloud.claimed() == {}
+
+
+def test_several_instances_get_all_or_nothing(cloud: Cloud) -> None:
+    """There is room for nine by our table, and for five in Placement."""
+    cloud.give("h2", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 2048}})
+    cloud.give("h3", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(9))
+    assert cloud.allocated() == cloud.claimed() == {}
+    instances = uuids(4)
+    answer = ask(cloud.scheduler(), *instances, request="req-2")
+    placed = dict(zip(instances, hosts_of(answer), strict=True))
+    assert cloud.allocated() == cloud.claimed() == placed
+
+
+def test_schedulers_that_race_never_allocate_more_than_there_is(cloud: Cloud) -> None:
+    """There is room for nine."""
+    schedulers = [cloud.scheduler() for _ in range(3)]
+    instances = uuids(14)
+
+    def one(number: int) -> str | None:
+        try:
+            (host,) = hosts_of(ask(schedulers[number % 3], instances[number], request=f"r{number}"))
+        except NoValidHost:
+            return None
+        return host
+
+    with ThreadPoolExecutor(7) as pool:
+        found = dict(zip(instances, pool.map(one, range(14)), strict=True))
+    placed = {uuid: host for uuid, host in found.items() if host}
+    assert len(placed) == 9
+    assert cloud.allocated() == cloud.claimed() == placed
+
+
+def test_an_evacuated_instance_keeps_what_it_has(cloud: Cloud) -> None:
+    (instance,) = uuids(1)
+    ask(cloud.scheduler(), instance)
+    answer = ask(cloud.scheduler(), instance, request="req-2", ignore_hosts=["h1"])
+    assert hosts_of(answer) == ["h2"]
+    found = cloud.client.allocations_for(instance).resources
+    assert found.keys() == {cloud.nodes["h1"], cloud.nodes["h2"]}
+
+
+def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:
+    cloud.mark("h3", "HW_CPU_X86_AVX2")
+    wanted = {"extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    (instance,) = uuids(1)
+    assert hosts_of(ask(cloud.scheduler(), instance, **wanted)) == ["h3"]
+    assert cloud.allocated() == {instance: "h3"}
+    nobody = {"extra_specs": {"trait:HW_CPU_X86_AVX512F": "required"}}
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1), request="req-2", **nobody)
+
+
+def test_a_trait_that_placement_does_not_know_is_told_so(cloud: Cloud) -> None:
+    wanted = {"extra_specs": {"trait:CUSTOM_NOBODY": "required"}}
+    with pytest.raises(NoValidHost, match=UNKNOWN_TO_PLACEMENT):
+        ask(cloud.scheduler(), *uuids(1), **wanted)
+
+
+def test_a_dry_run_says_where_placement_has_it_and_allocates_nothing(cloud: Cloud) -> None:
+    cloud.mark("h3", "HW_CPU_X86_AVX2")
+    wanted = {**FLAVOR, "extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    arguments = SelectArguments(a_request(**wanted), uuids(1), True, False)
+    decision, _ = cloud.scheduler().rehearse(arguments, RequestContext())
+    assert decision.placements[0].chosen.host == "h3"
+    assert cloud.allocated() == cloud.claimed() == {}
+
+
+def test_while_placement_is_away_nothing_is_claimed_and_then_it_goes_on(
+    cloud: Cloud, placement: Placement, tmp_path: Path
+) -> None:
+    scheduler, lenient = cloud.scheduler(), cloud.scheduler(required=False)
+    (first, second) = uuids(2)
+    placement.stop()
+    with pytest.raises(PlacementUnavailable):
+        ask(scheduler, first)
+    assert cloud.claimed() == {}
+    assert hosts_of(ask(lenient, second, request="req-2")) == ["h1"]
+    assert cloud.claimed() == {second: "h1"}
+    placement.start()
+    assert hosts_of(ask(scheduler, first)) == ["h1"]
+    assert cloud.allocated() == {first: "h1"}
+
+
+class Faulty:
+    """A client whose connection breaks while it writes allocations, before or after they are."""
+
+    def __init__(self, client: PlacementClient, is_written: bool) -> None:
+        self._client = client
+        self._is_written = is_written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def post_allocations(self, document: Mapping[str, Any]) -> None:
+        if self._is_written:
+            self._client.post_allocations(document)
+        raise PlacementUnavailable("POST", "it broke", "look at the network", may_be_done=True)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_an_answer_of_placement_that_is_lost_is_made_good_by_the_repetition(
+    cloud: Cloud, is_written: bool
+) -> None:
+    faulty: Any = Faulty(cloud.client, is_written)
+    (instance,) = uuids(1)
+    with pytest.raises(PlacementUnavailable):
+        ask(cloud.scheduler(faulty), instance)
+    assert cloud.claimed() == {instance: "h1"}
+    assert cloud.allocated() == ({instance: "h1"} if is_written else {})
+    assert hosts_of(ask(cloud.scheduler(), instance)) == ["h1"]
+    assert cloud.allocated() == cloud.claimed() == {instance: "h1"}
+
+
+def test_a_repetition_does_not_allocate_again_where_an_instance_has_left(cloud: Cloud) -> None:
+    (instance,) = uuids(1)
+    ask(cloud.scheduler(), instance)
+    ask(cloud.scheduler(), instance, request="req-2", ignore_hosts=["h1"])
+    before = cloud.client.allocations_for(instance).resources
+    ask(cloud.scheduler(), instance, request="req-2", ignore_hosts=["h1"])
+    assert cloud.client.allocations_for(instance).resources == before
+
+
+def test_who_takes_the_room_between_question_and_claim_wins(cloud: Cloud) -> None:
+    """Another service allocates all of h1 just before we do."""
+    stranger = str(uuid4())
+
+    class Late(Faulty):
+        def post_allocations(self, document: Mapping[str, Any]) -> None:
+            owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
+            everything = {cloud.nodes["h1"]: {"resources": {"MEMORY_MB": MEMORY["h1"]}}}
+            if stranger not in cloud.client.allocations_of(cloud.nodes["h1"]):
+                cloud.client.put_allocations(stranger, {"allocations": everything, **owner})
+            cloud.client.post_allocations(document)
+
+    late: Any = Late(cloud.client, True)
+    (instance,) = uuids(1)
+    assert hosts_of(ask(cloud.scheduler(late), instance)) == ["h2"]
+    assert cloud.claimed() == {instance: "h2"}
+    assert cloud.allocated() == {instance: "h2", stranger: "h1"}
