@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import nova.conf
+from nova.compute.power_state import RUNNING
 from nova.exception import InstanceFaultRollback
-from nova.virt import fake
+from nova.virt import fake, node
 
 CONF = nova.conf.CONF
 # Builds are side by side.
@@ -24,10 +25,21 @@ class RecordedDriver(fake.FakeDriver):
     memory_mb = 65536
     local_gb = 1000
 
+    def init_host(self, host: str) -> None:
+        super().init_host(host)
+        # The guests of a real host are there when its compute service is started again.
+        for uuid, each in self._guests().items():
+            self.instances[uuid] = fake.FakeInstance(each["name"], RUNNING, uuid)
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        # Kept in a file, without which the service does not start a second time.
+        return {node.get_local_node_uuid(): CONF.host}
+
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         # Nova's own fake has no room for a thin image to grow.
         found: dict[str, Any] = super().get_available_resource(nodename)
-        return {**found, "disk_available_least": self.local_gb}
+        own = {"uuid": node.get_local_node_uuid(), "disk_available_least": self.local_gb}
+        return {**found, **own}
 
     def spawn(self, context: Any, instance: Any, *arguments: Any, **words: Any) -> None:
         _fail_if_told()
@@ -59,7 +71,7 @@ class RecordedDriver(fake.FakeDriver):
         self._drop(instance)
 
     def _keep(self, instance: Any) -> None:
-        names = ("uuid", "display_name", "vcpus", "memory_mb", "root_gb")
+        names = ("uuid", "name", "display_name", "vcpus", "memory_mb", "root_gb")
         with _LOCK:
             guest = {each: instance[each] for each in names}
             self._write({**self._guests(), instance.uuid: guest})

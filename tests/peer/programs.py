@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of a whole Nova cloud, run unmodified in Nova's own environment.
 
-Run as `python -m tests.peer.programs PROGRAM ARGUMENTS`: "compute", "conductor" and "schema" with
-the arguments of Nova's own programs, "api" and "placement" with the port to serve on. What Nova
-would need Keystone, Glance and Neutron for is answered by a page of code.
+Run as `python -m tests.peer.programs PROGRAM ARGUMENTS`: "compute", "conductor", "scheduler" and
+"schema" with the arguments of Nova's own programs, "api" and "placement" with the port to serve on.
+What Nova would need Keystone, Glance and Neutron for is answered by a page of code.
 """
 
 import json
@@ -20,6 +20,8 @@ USER |= {"HTTP_X_AUTH_TOKEN": "token", "HTTP_X_SERVICE_CATALOG": "[]"}
 IMAGE = {"status": "active", "container_format": "bare", "disk_format": "raw", "size": 1}
 IMAGE |= {"min_ram": 0, "min_disk": 0, "visibility": "public", "tags": [], "name": "image"}
 IMAGE |= {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+
+NEW_IMAGE = "9d7a6c2e-5b0f-4a37-8a35-8f3f6a5f7a11"
 
 
 def signed_in(_config: object, **_options: object) -> Callable[[Application], Application]:
@@ -41,6 +43,8 @@ def other_services(environ: Mapping[str, Any], start: Start) -> list[bytes]:
     found: dict[str, Any] = {name.removesuffix(".json"): []}
     if "/images/" in path:
         found = IMAGE | {"id": name}
+    elif environ["REQUEST_METHOD"] == "POST" and name == "images":
+        found = IMAGE | {"id": NEW_IMAGE}
     elif "/schemas/" in path:
         found = {"name": name, "properties": {each: {} for each in (*IMAGE, "id")}}
     start("200 OK", [("Content-Type", "application/json")])
@@ -88,6 +92,14 @@ def conductor(*arguments: str) -> None:
     nova.cmd.conductor.main()
 
 
+def scheduler(*arguments: str) -> None:
+    """Run Nova's own scheduler."""
+    import nova.cmd.scheduler
+
+    sys.argv = ["nova-scheduler", *arguments]
+    nova.cmd.scheduler.main()
+
+
 def schema(*arguments: str) -> None:
     """Make the tables of Nova, one cell beside the empty one, and its hosts."""
     from tests.peer import nova_schema
@@ -105,7 +117,8 @@ def main() -> None:
     name, *arguments = sys.argv[1:]
     # Nova reads arguments of its own, even as an application.
     sys.argv = [name]
-    {each.__name__: each for each in (api, placement, compute, conductor, schema)}[name](*arguments)
+    programs = (api, placement, compute, conductor, scheduler, schema)
+    {each.__name__: each for each in programs}[name](*arguments)
 
 
 if __name__ == "__main__":
