@@ -16,7 +16,7 @@ from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
 from inventory.engine import Database
 from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
-from scheduler.analysis.explain import Explanation, Extent, explain
+from scheduler.analysis.explain import Explanation, Extent, Rehearsal
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import (
@@ -115,8 +115,18 @@ class Destinations:
     ) -> tuple[Decision, Explanation]:
         """Return what select() would decide now and why, for the refused or the first instance.
 
-        Nothing is claimed or locked meanwhile. Raises InvalidInput, NoValidHost for resources that
-        only Placement can allocate, DatabaseUnavailable and PlacementUnavailable.
+        Nothing is claimed or locked meanwhile. Raises what rehearsal() does.
+        """
+        extent.pause()
+        found = self.rehearsal(arguments, caller)
+        extent.pause()
+        return found.decision, found.explain(extent)
+
+    def rehearsal(self, arguments: SelectArguments, caller: RequestContext) -> Rehearsal:
+        """Return what select() would decide now, which can be explained later.
+
+        Nothing is claimed. Raises InvalidInput, NoValidHost for resources that only Placement can
+        allocate, DatabaseUnavailable and PlacementUnavailable.
         """
         allocator = self.allocator
         request = build_request(
@@ -131,11 +141,7 @@ class Destinations:
         driver = self.driver
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()
-        extent.pause()
-        decision = driver.decide(copy.working_copy(), request)
-        extent.pause()
-        index = decision.shortage.index if decision.shortage else 0
-        return decision, explain(copy, request, driver, index, extent)
+        return Rehearsal(driver.decide(copy.working_copy(), request), copy, request, driver)
 
     @contextmanager
     def hosts(

@@ -279,3 +279,22 @@ def _near_misses(
     rows = _paced(np.flatnonzero(at.hosts.present).tolist(), extent.pause)
     refused = RefusedInstance(at.hosts, at.spec, found)
     return tuple(refused.near_misses(rows, extent.near, extent.pause))
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A decision without claims, and what it was made of."""
+
+    decision: Decision
+    hosts: HostTable
+    request: Request
+    driver: BaseDriver
+
+    @property
+    def index(self) -> int:
+        """The place of the instance without a host, else of the first one."""
+        return self.decision.shortage.index if self.decision.shortage else 0
+
+    def explain(self, extent: Extent) -> Explanation:
+        """Return why it was decided so for the instance at index."""
+        return explain(self.hosts, self.request, self.driver, self.index, extent)
