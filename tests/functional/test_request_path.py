@@ -21,7 +21,7 @@ MAX_ROOMS = 62
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the files that one request passes through, in the order of first calls."""
+    """Return the files on the way to the answer, in the order of first calls, "", and others."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.fixtures.traced_request"]
     ended = subprocess.run(
         [*command, str(tmp_path_factory.mktemp("traced"))],
@@ -65,12 +65,12 @@ def test_the_steps_come_in_the_order_of_the_page(steps: list[list[str]], traced:
 def test_no_file_on_the_way_is_in_a_folder_that_the_page_does_not_name(traced: list[str]) -> None:
     page = guides.page("contributor/index")
     picture = page.split("The path of a request")[0]
-    before_the_answer = traced[: traced.index("")]
-    folders = {file.split("/")[1] for file in before_the_answer if file.count("/") > 1}
+    on_the_way = traced[: traced.index("")]
+    folders = {file.split("/")[1] for file in on_the_way if file.count("/") > 1}
     assert [name for name in folders if f"{name}/" not in picture and f"{name}``" not in page] == []
 
 
 def test_a_request_passes_through_few_files_besides_plug_ins(traced: list[str]) -> None:
-    before_the_answer = traced[: traced.index("")]
-    rooms = [file for file in before_the_answer if not file.startswith(PLUGINS)]
+    on_the_way = traced[: traced.index("")]
+    rooms = [file for file in on_the_way if not file.startswith(PLUGINS)]
     assert len(rooms) <= MAX_ROOMS, rooms
