@@ -3,15 +3,15 @@
 """Metrics and health of the agent: audits, broker, database, hypervisor."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from oslo_config import cfg
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from compute_agent.audit.store import AuditResult
 from compute_agent.manager import Manager
-from compute_agent.virt.driver import DriverError
+from compute_agent.virt.driver import Driver, DriverError
 from conf.compute_agent import audit_interval
 from conf.daemon.health import Health
 from conf.daemon.state_logger import one_line
@@ -134,11 +134,23 @@ class AgentMetrics:
         return f"the last audit ended {age:.0f} s ago, one is due every {interval} s"
 
 
+class DriverMetrics:
+    """Metrics of the driver's own; a collector for a registry."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the present values."""
+        return self._driver.metrics()
+
+
 class Monitoring:
     """Metrics and health of one agent; without [status] bind it does nothing."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, driver: Driver) -> None:
         self._conf = conf
+        self._driver = driver
         self._registry = new_registry()
         self._metrics = AgentMetrics(self._registry)
         self._broker: BrokerCheck | None = None
@@ -160,6 +172,7 @@ class Monitoring:
         self._broker = BrokerCheck(self._conf)
         health = self._health(self._broker, database, listening)
         self._registry.register(health)
+        self._registry.register(DriverMetrics(self._driver))
         ProcessCollector(registry=self._registry)
         self._server = StatusServer(self._conf, self._registry, health)
         self._server.start()

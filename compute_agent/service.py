@@ -53,7 +53,7 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
         conf, driver, database = self._conf, self._driver, open_database(self._conf)
         rpc_server = AgentRpcServer(conf, [HostEndpoint(conf, database, driver)])
         publisher = ChangePublisher(lambda: rpc_server.transport, conf.host)
-        monitoring = Monitoring(conf)
+        monitoring = Monitoring(conf, driver)
 
         def publish(result: AuditResult) -> None:
             monitoring.stored(result)

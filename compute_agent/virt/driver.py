@@ -14,9 +14,11 @@ Errors that a driver may raise:
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from prometheus_client import Metric
 
 from compute_agent.virt.event_mailbox import EventMailbox
 from inventory.aggregates import AggregateRecord
@@ -264,6 +266,13 @@ class Driver(ABC):
     def polled_at(self) -> float:
         """Return from when on facts() and guests() know what happened, by time.monotonic()."""
         return time.monotonic()
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the present values of metrics of the driver's own, under names of their own.
+
+        It is called in a thread of its own, before the first question and after close(), too.
+        """
+        return ()
 
     def is_gone(self, node: NodeName) -> bool:
         """Return whether a node that nodes() left out is gone, rather than absent for a while."""

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of a whole Nova cloud, which reads Nova's databases and asks no hypervisor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from oslo_log import log
+from prometheus_client.core import GaugeMetricFamily
 
 from compute_agent.virt.driver import (
     Driver,
@@ -119,6 +120,24 @@ class NovaDriver(Driver):
     def polled_at(self) -> float:
         cells = [each for each in self._cells.values() if not each.poller.failure]
         return min((each.mirror.polled_at or 0.0 for each in cells), default=0.0)
+
+    def metrics(self) -> Iterator[GaugeMetricFamily]:
+        cells = dict(self._cells)
+        names = ((uuid, name) for uuid, each in cells.items() for name in each.mirror.nodes.names())
+        mapped = self._mappings.hosts
+        yield GaugeMetricFamily(
+            "berthmaster_nova_hosts_without_mapping",
+            "Hosts that get no instances until nova-manage cell_v2 discover_hosts has found them.",
+            len({name.host for uuid, name in names if mapped.get(name.host) != uuid}),
+        )
+        answering = GaugeMetricFamily(
+            "berthmaster_nova_cell_answering",
+            "1 if the database of a cell was read at the last poll.",
+            labels=["cell"],
+        )
+        for each in cells.values():
+            answering.add_metric([each.cell.name], float(not each.poller.failure))
+        yield answering
 
     def close(self) -> None:
         self._closed = True

@@ -3,10 +3,12 @@
 """The health of an agent, and the page on which it is shown with the measures."""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from oslo_config import cfg
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
 
 from compute_agent import monitoring
 from compute_agent.audit.tracker import ResourceTracker
@@ -71,7 +73,8 @@ def test_audits_that_stop_are_noticed(measures: AgentMetrics) -> None:
 def test_whoever_hears_nothing_is_not_well(
     conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
 ) -> None:
-    driver, watching = FakeDriver(conf), Monitoring(conf)
+    driver = FakeDriver(conf)
+    watching = Monitoring(conf, driver)
     tracker = ResourceTracker(conf, database, driver)
     watching.start(database, Manager(conf, database, driver, tracker, lambda: None), lambda: False)
     try:
@@ -85,7 +88,8 @@ def test_whoever_hears_nothing_is_not_well(
 def test_a_page_shows_health_and_all_measures_that_are_documented(
     conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
 ) -> None:
-    driver, watching = FakeDriver(conf), Monitoring(conf)
+    driver = FakeDriver(conf)
+    watching = Monitoring(conf, driver)
     tracker = ResourceTracker(conf, database, driver, publish=watching.stored)
     manager = Manager(conf, database, driver, tracker, lambda: None)
     watching.start(database, manager, lambda: True)
@@ -104,8 +108,29 @@ def test_a_page_shows_health_and_all_measures_that_are_documented(
     assert page.health() == (0, {})
 
 
+class MeasuringDriver(FakeDriver):
+    """One with a metric of its own."""
+
+    def metrics(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("berthmaster_own", "Of the driver.", 3)
+
+
+def test_the_page_shows_the_metrics_of_the_driver(
+    conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
+) -> None:
+    driver = MeasuringDriver(conf)
+    watching = Monitoring(conf, driver)
+    tracker = ResourceTracker(conf, database, driver)
+    watching.start(database, Manager(conf, database, driver, tracker, lambda: None), lambda: True)
+    try:
+        assert page.measures()("own") == 3
+    finally:
+        watching.stop()
+
+
 def test_without_an_address_nothing_is_watched(conf: cfg.ConfigOpts, database: Database) -> None:
-    watching, driver = Monitoring(conf), FakeDriver(conf)
+    driver = FakeDriver(conf)
+    watching = Monitoring(conf, driver)
     tracker = ResourceTracker(conf, database, driver, publish=watching.stored)
     manager = Manager(conf, database, driver, tracker, lambda: None)
     before = manager.observer

@@ -17,6 +17,7 @@ from tests.databases import a_uuid
 from tests.fixtures import agent
 from tests.fixtures.daemons.process import wait_until
 from tests.nova_tables import CELL, NovaTables, ago
+from tests.status_tables import documented, served
 
 H1, H2, H3 = (NodeName(each, each) for each in ("h1", "h2", "h3"))
 OTHER_CELL = CELL.replace("c1", "c2")
@@ -210,3 +211,28 @@ def test_without_the_api_database_there_is_no_answer(conf: cfg.ConfigOpts, cloud
 def hide(tables: NovaTables, old: str, new: str) -> None:
     with tables.engine.begin() as connection:
         connection.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
+
+
+def metrics(driver: NovaDriver) -> dict[str, float]:
+    """Return the values by the names of metrics, with the cell where they are by cell."""
+    samples = [sample for metric in driver.metrics() for sample in metric.samples]
+    prefix = "berthmaster_nova_"
+    return {":".join([s.name.removeprefix(prefix), *s.labels.values()]): s.value for s in samples}
+
+
+def test_hosts_without_mapping_and_cells_that_do_not_answer_are_measured(
+    cloud: Cloud, driver: NovaDriver
+) -> None:
+    assert metrics(driver) == {"hosts_without_mapping": 0}
+    assert served(driver.metrics()) == documented("agent that reads Nova")
+    cloud["cell1"].add_host("h4")
+    driver.nodes()
+    assert metrics(driver) == {
+        "hosts_without_mapping": 1,
+        "cell_answering:cell1": 1,
+        "cell_answering:cell2": 1,
+    }
+    hide(cloud["cell2"], "compute_nodes", "hidden")
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0, PATIENCE)
+    cloud["api"].add("host_mappings", host="h4", cell_id=1)
+    assert wait_until(lambda: metrics(driver)["hosts_without_mapping"] == 0, PATIENCE)
