@@ -31,8 +31,9 @@ class ServiceFollower:
         """Beat for those of the hosts that are alive."""
         before = self._heartbeat.ids_by_host()
         self._heartbeat.serve(hosts, {each for each in hosts if not _is_alive(states, each)})
+        there = frozenset(hosts)
         self.gone = {
-            host: number for host, number in (self.gone | before).items() if host not in {*hosts}
+            host: number for host, number in (self.gone | before).items() if host not in there
         }
 
     def report(self, states: Mapping[str, ServiceState]) -> None:
