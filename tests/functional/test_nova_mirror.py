@@ -45,15 +45,15 @@ def cloud(
     """A cloud with three computes, and one agent that reads it."""
     directory = tmp_path_factory.mktemp("mirrored")
     url = mariadb.copy_database(schema, directory.name)
-    with open_served_nova(rabbitmq.transport_url, mariadb, url, directory, MIRROR) as found:
+    with open_served_nova(rabbitmq, mariadb, url, directory, MIRROR) as found:
         assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS), PATIENCE)
         yield found
 
 
 @pytest.fixture
-def cell(cloud: ServedNova, mariadb: MariaDB) -> Iterator[sa.Engine]:
+def cell(cloud: ServedNova) -> Iterator[sa.Engine]:
     """Nova's own cell database."""
-    engine = sa.create_engine(mariadb.url("nova_cell1"))
+    engine = sa.create_engine(cloud.nova.urls["nova_cell1"])
     yield engine
     engine.dispose()
 

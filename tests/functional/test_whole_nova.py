@@ -44,7 +44,7 @@ def cloud(
     """A cloud with three computes, which end before their broker and database do."""
     directory = tmp_path_factory.mktemp("whole")
     url = mariadb.copy_database(schema, directory.name)
-    with open_served_nova(rabbitmq.transport_url, mariadb, url, directory) as found:
+    with open_served_nova(rabbitmq, mariadb, url, directory) as found:
         yield found
 
 
@@ -156,7 +156,8 @@ def reader(mariadb: MariaDB, cloud: ServedNova) -> Iterator[str]:
     """An account that may only read the databases of Nova."""
     mariadb.execute_as_root("CREATE USER 'reader'@'%' IDENTIFIED BY 'a password'")
     for name in ("nova_api", "nova_cell1"):
-        mariadb.execute_as_root(f"GRANT SELECT ON {name}.* TO 'reader'@'%'")
+        database = sa.make_url(cloud.nova.urls[name]).database
+        mariadb.execute_as_root(f"GRANT SELECT ON {database}.* TO 'reader'@'%'")
     yield "reader"
     mariadb.execute_as_root("DROP USER 'reader'@'%'")
 
@@ -190,13 +191,12 @@ def test_a_cloud_in_order_is_ready_for_the_switch(
 def test_a_host_that_was_not_discovered_is_in_the_way(
     cloud: ServedNova, mariadb: MariaDB, reader: str, tmp_path: Path
 ) -> None:
-    mariadb.execute(f"UPDATE nova_api.host_mappings SET host = 'other' WHERE host = '{HOSTS[2]}'")
+    mappings = f"{sa.make_url(cloud.nova.urls['nova_api']).database}.host_mappings"
+    mariadb.execute(f"UPDATE {mappings} SET host = 'other' WHERE host = '{HOSTS[2]}'")
     try:
         done = checked(cloud, tmp_path / "conf", reader)
     finally:
-        mariadb.execute(
-            f"UPDATE nova_api.host_mappings SET host = '{HOSTS[2]}' WHERE host = 'other'"
-        )
+        mariadb.execute(f"UPDATE {mappings} SET host = '{HOSTS[2]}' WHERE host = 'other'")
     assert done.status == 1
     assert f"nothing there: 1 host ({HOSTS[2]})\n" in done.stdout
     assert "-> nova-manage cell_v2 discover_hosts" in done.stdout
