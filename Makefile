@@ -99,7 +99,7 @@ functional: venv peer ## of the gate, those against real brokers, databases, hyp
 
 QUICK ?=
 RESULT = benchmarks/results/$(if $(QUICK),quick,latest).json
-bench: ## all that was promised of speed, measured beside Nova: 10 minutes, with QUICK=1 less than one
+bench: ## all that was promised of speed, measured beside Nova: 13 minutes, with QUICK=1 less than one
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer

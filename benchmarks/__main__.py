@@ -33,6 +33,8 @@ PARTS = {
     "storm": False,
     "agent": False,
     "pushes": False,
+    "placement": False,
+    "mirror": False,
 }
 # What takes longer than this hangs. Seconds.
 PATIENCE = 600

@@ -126,6 +126,24 @@ LIMITS = (
     ),
     Limit("guest started, until schedulers know", "guest started, known", "ms", 1000),
     Limit(
+        "nova-scheduler through ours, allocations written, 1,000 hosts, 1 caller",
+        "select with allocations", "ms", 20, {"hosts": 1000, "callers": 1},
+        who=NOVA, beside=Beside(OURS), at_least=True,
+    ),
+    Limit(
+        "nova-scheduler through ours, allocations written, 1,000 hosts, 8 callers",
+        "select with allocations", "ms", 20, {"hosts": 1000, "callers": 8},
+        who=NOVA, beside=Beside(OURS), at_least=True,
+    ),
+    Limit(
+        "processor of polls of a Nova cloud per second, 10,000 hosts in 3 cells",
+        "a second of polls", "ms", 50, {"hosts": 10_000, "cells": 3},
+    ),
+    Limit(
+        "instance in one of 3 cells of Nova, known, 10,000 hosts",
+        "instance in Nova, known", "s", 3, {"hosts": 10_000, "cells": 3},
+    ),
+    Limit(
         "double bookings, leaked claims, lost instances in calm storms",
         "violations", "", 0,
         note="Under kill, restart and partition they are counted by the tests"

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from conf.daemon import process
 
@@ -24,7 +23,7 @@ process.start_backend("threading")
 
 import sqlalchemy as sa  # noqa: E402
 
-from benchmarks import program  # noqa: E402
+from benchmarks import nova_rows, program  # noqa: E402
 from benchmarks.endtoend import calls  # noqa: E402
 from benchmarks.endtoend.callers import OneCaller  # noqa: E402
 from benchmarks.figures import NOVA, OURS, Figure  # noqa: E402
@@ -41,41 +40,6 @@ HOSTS, FEWER_HOSTS = 1000, 100
 CALLERS = (1, 8)
 # Seconds. Nobody beats for the hosts; and how long all may take to begin.
 ALIVE, START = 100_000, 180.0
-NODE: Mapping[str, Any] = {
-    "vcpus": 64,
-    "memory_mb": 262144,
-    "local_gb": 4000,
-    "vcpus_used": 0,
-    "memory_mb_used": 512,
-    "local_gb_used": 0,
-    "free_ram_mb": 261632,
-    "free_disk_gb": 4000,
-    "disk_available_least": 4000,
-    "hypervisor_type": "QEMU",
-    "hypervisor_version": 7002022,
-    "current_workload": 0,
-    "running_vms": 0,
-    "cpu_info": "{}",
-    "host_ip": "127.0.0.1",
-    "supported_instances": '[["x86_64", "kvm", "hvm"], ["x86_64", "qemu", "hvm"]]',
-    "metrics": "[]",
-    "stats": "{}",
-    "cpu_allocation_ratio": 4.0,
-    "ram_allocation_ratio": 1.0,
-    "disk_allocation_ratio": 1.0,
-    "mapped": 1,
-    "deleted": 0,
-}
-SERVICE: Mapping[str, Any] = {
-    "binary": "nova-compute",
-    "topic": "compute",
-    "report_count": 1,
-    "disabled": 0,
-    "deleted": 0,
-    "forced_down": 0,
-    # The oldest that Nova 34 serves; newer ones would have to have more traits.
-    "version": 72,
-}
 # Total and ratio of each resource class.
 INVENTORIES = {"VCPU": (64, 4.0), "MEMORY_MB": (262144, 1.0), "DISK_GB": (4000, 1.0)}
 
@@ -105,54 +69,25 @@ class Cloud:
 
     def make(self, hosts: int) -> None:
         """Make all tables and rows, and start Placement."""
-        nova, urls = self.nova, self.urls
-        later = {"later_cell0": urls["nova_cell0"], "later_cell1": urls["nova_cell1"]}
-        nova.make_tables({**later, "later_transport_url": self.url})
-        nova.start_placement()
+        self.nova.make_tables()
+        self.nova.start_placement()
         names = [f"host{number:05}" for number in range(hosts)]
-        self._add_hosts(names)
-        self._add_providers(names)
-        self.deployment.sync()
-
-    def _add_hosts(self, names: Sequence[str]) -> None:
-        """Let Nova's databases have hosts."""
-        now = sa.func.utc_timestamp()
-        api, cell = (
-            sa.create_engine(self.urls["nova_api"]),
-            sa.create_engine(self.urls["nova_cell1"]),
-        )
-        with api.begin() as connection:
-            cells = _table(connection, "cell_mappings")
-            number = connection.execute(
-                sa.select(cells.c.id).where(cells.c.name == "cell1")
-            ).scalar_one()
-            rows = [{"host": each, "cell_id": number} for each in names]
-            connection.execute(sa.insert(_table(connection, "host_mappings")), rows)
-        with cell.begin() as connection:
-            services = sa.insert(_table(connection, "services")).values(
-                created_at=now, updated_at=now, last_seen_up=now
-            )
-            uuids = [{"host": each, "uuid": a_uuid(f"service {each}")} for each in names]
-            connection.execute(services, [{**SERVICE, **each} for each in uuids])
-            nodes = sa.insert(_table(connection, "compute_nodes")).values(
-                created_at=now, updated_at=now
-            )
-            own = [
-                {"host": each, "hypervisor_hostname": each, "uuid": a_uuid(each)} for each in names
-            ]
-            connection.execute(nodes, [{**NODE, **each} for each in own])
+        api, cell = (sa.create_engine(self.urls[each]) for each in ("nova_api", "nova_cell1"))
+        nova_rows.add_hosts(api, cell, "cell1", names)
         api.dispose()
         cell.dispose()
+        self._add_providers(names)
+        self.deployment.sync()
 
     def _add_providers(self, names: Sequence[str]) -> None:
         """Let Placement have the same hosts."""
         engine = sa.create_engine(self.urls["placement"])
         with engine.begin() as connection:
-            providers = _table(connection, "resource_providers")
+            providers = nova_rows.table(connection, "resource_providers")
             rows = [{"name": each, "uuid": a_uuid(each), "generation": 1} for each in names]
             connection.execute(sa.insert(providers), rows)
             connection.execute(sa.update(providers).values(root_provider_id=providers.c.id))
-            classes = _table(connection, "resource_classes")
+            classes = nova_rows.table(connection, "resource_classes")
             numbers = {row.name: row.id for row in connection.execute(sa.select(classes))}
             found = connection.execute(sa.select(providers.c.id)).scalars().all()
             rows = [
@@ -169,15 +104,17 @@ class Cloud:
                 for provider in found
                 for name, (total, ratio) in INVENTORIES.items()
             ]
-            connection.execute(sa.insert(_table(connection, "inventories")), rows)
+            connection.execute(sa.insert(nova_rows.table(connection, "inventories")), rows)
         engine.dispose()
 
     def forget_allocations(self) -> int:
         """Delete all allocations; return for how many instances there were some."""
         engine = sa.create_engine(self.urls["placement"])
         with engine.begin() as connection:
-            connection.execute(sa.delete(_table(connection, "allocations")))
-            number = connection.execute(sa.delete(_table(connection, "consumers"))).rowcount
+            connection.execute(sa.delete(nova_rows.table(connection, "allocations")))
+            number = connection.execute(
+                sa.delete(nova_rows.table(connection, "consumers"))
+            ).rowcount
         engine.dispose()
         return number
 
@@ -198,10 +135,6 @@ class Cloud:
         database.close()
         options = {"DEFAULT": down, "placement": self.nova.placement}
         self.deployment.scheduler("threading", options)
-
-
-def _table(connection: sa.Connection, name: str) -> sa.Table:
-    return sa.Table(name, sa.MetaData(), autoload_with=connection)
 
 
 def measure(asked: argparse.Namespace) -> Sequence[Figure]:
