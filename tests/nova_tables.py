@@ -57,6 +57,8 @@ _API = {
     "aggregates": dict.fromkeys(("uuid", "name"), sa.String),
     "aggregate_hosts": {"aggregate_id": sa.Integer, "host": sa.String},
     "aggregate_metadata": {"aggregate_id": sa.Integer, "key": sa.String, "value": sa.String},
+    "flavors": {"name": sa.String, **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), sa.Integer)},
+    "flavor_extra_specs": {"flavor_id": sa.Integer, "key": sa.String, "value": sa.String},
 }
 
 

@@ -15,7 +15,7 @@ from inventory.nova.placement_errors import PlacementError
 from scheduler.cli.arguments import add_limit, positive, seconds
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.live_table import live_hosts, progress
-from scheduler.nova_check import allocations, cloud
+from scheduler.nova_check import allocations, cloud, flavors
 from scheduler.nova_check.cloud import ERROR, WARNING, Finding, number
 from scheduler.nova_shadow.comparison import (
     AGREEING,
@@ -56,7 +56,8 @@ class NovaCheck(ReportCommand):
 
     def take_action(self, args: Any) -> int:
         found: list[Finding] = []
-        for each in chain(cloud.check(self.conf), allocations.check(self.conf)):
+        checks = (cloud.check, flavors.check, allocations.check)
+        for each in chain.from_iterable(check(self.conf) for check in checks):
             found.append(each)
             # At once: a cell that does not answer may take a while.
             if args.formatter != "json":
