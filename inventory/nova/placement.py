@@ -146,6 +146,11 @@ class PlacementClient:
             f"/resource_providers/{provider_uuid}/traits", lambda found: frozenset(found["traits"])
         )
 
+    def reported_traits(self, prefix: str) -> frozenset[str]:
+        """Return the traits that begin so and that some provider has."""
+        query = [("associated", "true"), ("name", f"startswith:{prefix}")]
+        return self.session.read("/traits", lambda found: frozenset(found["traits"]), query)
+
     def allocations_for(self, consumer_uuid: str) -> ConsumerAllocations:
         """Return what an instance or a migration has; nothing if it is not known."""
         return self.session.read(

@@ -10,6 +10,7 @@ first where a request may go only if that depends on what no host cache has, as 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from inventory.nova.placement_errors import (
 )
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import Left
+from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.resource_request import (
     TraitOptions,
@@ -79,8 +81,9 @@ class Allocator:
 
         Raises PlacementUnavailable, and NoValidHost for what Placement has never heard of.
         """
+        traits = self._trait_options(spec, left)
         try:
-            groups = resource_request(spec, self._traits)
+            groups = resource_request(spec, traits)
         except ValueError as error:
             raise NoValidHost(f"{error}.") from None
         asked = PlacementRequest(groups, spec.project_id, spec.user_id, is_plain=is_plain(groups))
@@ -89,7 +92,7 @@ class Allocator:
             self._ask_about_all(asked, left)
         if pins_all and not asked.offered:
             # No host counts pinned CPUs by themselves, as none did before Train.
-            asked.groups = resource_request(spec, self._traits, pins_cpus=False)
+            asked.groups = resource_request(spec, traits, pins_cpus=False)
             self._ask_about_all(asked, left)
         return asked
 
@@ -160,6 +163,16 @@ class Allocator:
     def close(self) -> None:
         """Close the connections to Placement."""
         self._client.close()
+
+    def _trait_options(self, spec: RequestSpec, left: Left) -> TraitOptions:
+        """Return which traits may be asked for.
+
+        How the secrets of TPMs are kept only computes of Nova 34 and later report.
+        """
+        if not has_tpm(spec):
+            return self._traits
+        (reported,) = self._in_time([lambda: self._client.reported_traits(TPM_SECRETS)], left)
+        return replace(self._traits, tpm_secret_security=bool(reported))
 
     def _about(self, asked: PlacementRequest, node: str) -> Callable[[], Candidates]:
         return lambda: self._client.allocation_candidates(asked.groups, in_tree=node)

@@ -35,11 +35,8 @@ _MEMORY_ENCRYPTION = {
     "amd-sev-snp": "HW_CPU_X86_AMD_SEV_SNP",
     "intel-tdx": "HW_CPU_X86_INTEL_TDX",
 }
-_TPM_SECRETS = {
-    "user": "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER",
-    "host": "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
-    "deployment": "COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT",
-}
+TPM_SECRETS = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_"
+_TPM_SECRETS = {each: f"{TPM_SECRETS}{each.upper()}" for each in ("user", "host", "deployment")}
 # Placement refuses a query with a trait that it does not know, so these are all of os-traits.
 _IMAGE_TYPES = _words("AKI AMI ARI ISO PLOOP QCOW2 RAW VDI VHD VHDX VMDK")
 _BUSES = "COMPUTE_STORAGE_BUS_", _words("FDC IDE LXC SATA SCSI UML USB VIRTIO XEN")
@@ -84,7 +81,7 @@ def provider_traits(spec: RequestSpec) -> Iterator[str]:
     for name, traits in _BY_VALUE.items():
         if trait := traits.get(property_of(spec, name) or ""):
             yield trait
-    if property_of(spec, "hw:tpm_version"):
+    if has_tpm(spec):
         yield _chosen(_TPM_VERSIONS, spec, "hw:tpm_version", "")
         yield _chosen(_TPM_MODELS, spec, "hw:tpm_model", "tpm-tis")
     if _is_true(spec, "hw:mem_encryption"):
@@ -128,12 +125,17 @@ def root_traits(spec: RequestSpec) -> Iterator[str]:
         yield "COMPUTE_REMOTE_MANAGED_PORTS"
 
 
+def has_tpm(spec: RequestSpec) -> bool:
+    """Return whether an instance gets a virtual TPM."""
+    return bool(property_of(spec, "hw:tpm_version"))
+
+
 def tpm_secret_trait(spec: RequestSpec) -> Iterator[str]:
     """Yield the trait of hosts that keep the secret of a TPM in the way that the flavor says.
 
     Raises ValueError for a way that there is not.
     """
-    if property_of(spec, "hw:tpm_version"):
+    if has_tpm(spec):
         yield _chosen(_TPM_SECRETS, spec, "hw:tpm_secret_security", "user")
 
 

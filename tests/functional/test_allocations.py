@@ -197,6 +197,18 @@ def test_placement_is_asked_no_more_than_needed(cloud: Cloud) -> None:
     assert client.asked == ["allocation_candidates", "post_allocations"]
 
 
+def test_computes_that_say_nothing_of_secrets_get_tpms_until_others_do(cloud: Cloud) -> None:
+    tpm = ("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS")
+    cloud.mark("h3", *tpm)
+    wanted = {"extra_specs": {"hw:tpm_version": "2.0"}}
+    (first, second) = uuids(2)
+    ask(cloud.scheduler(), first, **wanted)
+    assert cloud.allocated() == {first: "h3"}
+    cloud.mark("h2", *tpm, "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER")
+    ask(cloud.scheduler(), second, request="req-2", **wanted)
+    assert cloud.allocated() == {first: "h3", second: "h2"}
+
+
 def test_a_repeated_request_has_the_same_answer_and_no_second_allocation(cloud: Cloud) -> None:
     (instance,) = uuids(1)
     first = ask(cloud.scheduler(), instance)

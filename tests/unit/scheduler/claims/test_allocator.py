@@ -20,6 +20,7 @@ from inventory.nova.placement_errors import (
 )
 from scheduler.claims import allocator
 from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
+from scheduler.claims.implied_traits import TPM_SECRETS
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.selection import Selection
 from scheduler.wire.errors import NoValidHost
@@ -42,6 +43,7 @@ class ScriptedPlacement:
     def __init__(self, *nodes):
         self.nodes = {*nodes}
         self.has = {}
+        self.traits = ()
         self.errors = []
         self.asked, self.posted = [], []
         self.hangs = None
@@ -67,6 +69,9 @@ class ScriptedPlacement:
                 },
             }
         )
+
+    def reported_traits(self, prefix):
+        return frozenset(each for each in self.traits if each.startswith(prefix))
 
     def allocations_for(self, uuid):
         found, generation = self.has.get(uuid, ({}, None))
@@ -130,6 +135,15 @@ def test_a_trait_is_asked_for_before_anything_is_decided():
     spec = a_spec(**{"trait:CUSTOM_FAST": "required"})
     assert tested.begin(spec, left()).restrict(spec).offered_nodes == {"n2"}
     assert placement.asked == [None]
+
+
+@pytest.mark.parametrize("reported", [(), (f"{TPM_SECRETS}HOST",)])
+def test_the_secret_of_a_tpm_matters_where_computes_report_how_they_keep_it(reported):
+    placement = ScriptedPlacement("n1")
+    placement.traits = ("CUSTOM_FAST", *reported)
+    asked = Allocator(placement).begin(a_spec(**{"hw:tpm_version": "2.0"}), left())
+    required = [each for each in asked.groups.root_required if each.startswith(TPM_SECRETS)]
+    assert required == ([f"{TPM_SECRETS}USER"] if reported else [])
 
 
 def test_what_placement_has_never_heard_of_is_no_valid_host():
