@@ -91,9 +91,11 @@ class Cells:
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
-        yield
-        stop.set()
-        thread.join()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
     def _beat(self, which: str) -> None:
         now = "last_seen_up = UTC_TIMESTAMP(), updated_at = UTC_TIMESTAMP()"
@@ -142,7 +144,7 @@ def _figures(
             "api_database": {"connection": api},
         },
     )
-    _wait_for(database, "instances", plan.hosts * INSTANCES_ON_A_HOST)
+    _wait_for(database, plan.hosts * INSTANCES_ON_A_HOST)
     yield Figure("all of a Nova cloud known", OURS, "s", [time.monotonic() - began], case)
     for beats in (False, True):
         with cells.beating() if beats else ExitStack():
@@ -166,18 +168,18 @@ def _known(cells: Cells, database: Database, number: int) -> float:
     uuid, cell = a_uuid(f"new {number}"), number % len(CELLS)
     nova_rows.add_instances(cells.engines[cell], {uuid: f"host{cell:05}"})
     began = time.monotonic()
-    _wait_for(database, "instances", 1, f"AND uuid = '{uuid}'")
+    _wait_for(database, 1, f"AND uuid = '{uuid}'")
     return time.monotonic() - began
 
 
-def _wait_for(database: Database, table: str, number: int, where: str = "") -> None:
-    query = sa.text(f"SELECT COUNT(*) FROM {table} WHERE deleted = 0 {where}")
+def _wait_for(database: Database, number: int, where: str = "") -> None:
+    query = sa.text(f"SELECT COUNT(*) FROM instances WHERE deleted = 0 {where}")
 
     def is_there() -> bool:
         return bool(database.read(lambda each: each.execute(query).scalar_one()) >= number)
 
     if not wait_until(is_there, PATIENCE):
-        raise TimeoutError(f"the agent has not reported {number} rows of {table}")
+        raise TimeoutError(f"the agent has not reported {number} instances")
 
 
 def report(found: Sequence[Figure]) -> str:
