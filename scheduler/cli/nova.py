@@ -9,13 +9,14 @@ from itertools import chain
 from time import monotonic
 from typing import Any
 
+from conf.daemon.state_logger import one_line
 from inventory.errors import OperationRefused
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementError
 from scheduler.cli.arguments import add_limit, positive, seconds
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.live_table import live_hosts, progress
-from scheduler.nova_check import allocations, cloud, flavors
+from scheduler.nova_check import allocations, cloud
 from scheduler.nova_check.cloud import ERROR, WARNING, Finding, number
 from scheduler.nova_shadow.comparison import (
     AGREEING,
@@ -25,9 +26,8 @@ from scheduler.nova_shadow.comparison import (
     count_kinds,
     latency,
 )
-from scheduler.nova_shadow.outcomes import Outcomes
 from scheduler.nova_shadow.request_copies import BROKEN, RequestCopies
-from scheduler.nova_shadow.shadow import MIRRORED, Shadow, Shadowed
+from scheduler.nova_shadow.shadow import MIRRORED, Outcomes, Shadow, Shadowed
 
 # Seconds without an allocation after which nova-scheduler is taken to have refused.
 WAIT = 30.0
@@ -56,8 +56,7 @@ class NovaCheck(ReportCommand):
 
     def take_action(self, args: Any) -> int:
         found: list[Finding] = []
-        checks = (cloud.check, flavors.check, allocations.check)
-        for each in chain.from_iterable(check(self.conf) for check in checks):
+        for each in chain(cloud.check(self.conf), allocations.check(self.conf)):
             found.append(each)
             # At once: a cell that does not answer may take a while.
             if args.formatter != "json":
@@ -132,7 +131,7 @@ class NovaShadow(ReportCommand):
                 copies = RequestCopies(self.conf)
             except BROKEN as error:
                 raise OperationRefused(
-                    f"requests cannot be copied: {_one_line(error)}; check [DEFAULT] transport_url"
+                    f"requests cannot be copied: {one_line(error)}; check [DEFAULT] transport_url"
                     " and control_exchange, and that its account may configure and read queues"
                     " berthmaster_shadow_.*"
                 ) from None
@@ -145,12 +144,8 @@ class NovaShadow(ReportCommand):
                 try:
                     shadow.run(copies, args.requests, until)
                 except BROKEN as error:
-                    broken = _one_line(error)
+                    broken = one_line(error)
         return shadow, broken
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[str | Table]:

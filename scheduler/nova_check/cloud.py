@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check the configuration, the databases of a Nova cloud, its computes and its hosts."""
+"""Check the configuration, the databases of a Nova cloud, its flavors, computes and hosts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,9 @@ from inventory.nova import computes
 from inventory.nova.cells import Cell, CellAccess, CellMappings, CellTemplateError, read_mappings
 from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
 from scheduler import plugins
+from scheduler.claims.resource_request import resource_request
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.request_spec import RequestSpec
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 CONFIGURE = (
@@ -58,6 +61,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
             cells, hosts = len(mappings.cells), len(mappings.hosts)
             summary = f"{number(cells, 'cell')}, {number(hosts, 'host')} mapped"
             yield from _database(conf, "API database", api, summary)
+            yield from _flavors(api)
     except NovaDatabaseUnavailable as error:
         yield Finding(ERROR, "API database", str(error), "check [api_database] connection")
         return
@@ -88,6 +92,25 @@ def _database(
         text = f"[database] connection is {database.place} as well, where Nova's tables are"
         cure = "make a database for Berthmaster, and set the option in the file that is read last"
         yield Finding(ERROR, subject, text, cure)
+
+
+def _flavors(api: NovaDatabase) -> Iterator[Finding]:
+    """Yield which flavors have properties that mean nothing to Placement; Nova ignores those."""
+    specs: dict[int, dict[str, str]] = defaultdict(dict)
+    for row in api.rows("flavor_extra_specs", "flavor_id", "key", "value"):
+        specs[row.flavor_id][row.key] = row.value or ""
+    flavors = api.rows("flavors", "id", "name", "vcpus", "memory_mb", "root_gb")
+    wrong = False
+    for row in flavors:
+        size = row.vcpus, row.memory_mb, row.root_gb
+        try:
+            resource_request(RequestSpec(Flavor(*size, extra_specs=specs[row.id])))
+        except ValueError as error:
+            wrong = True
+            cure = "correct the property, or remove it: openstack flavor unset --property"
+            yield Finding(WARNING, f"flavor {row.name}", f"is refused here: {error}", cure)
+    if not wrong:
+        yield Finding(OK, "flavors", f"{number(len(flavors), 'flavor')}, all understood")
 
 
 def _cells(conf: cfg.ConfigOpts, mappings: CellMappings) -> Iterator[Finding]:

@@ -7,19 +7,18 @@ hosts as nova-scheduler did.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Protocol
 
 from inventory.engine import DatabaseUnavailable
+from inventory.nova.placement import PlacementClient, Provider
 from inventory.nova.placement_errors import PlacementError
 from scheduler.analysis.explain import Extent, Rehearsal
 from scheduler.nova_shadow.comparison import Comparison, compare, unknown
-from scheduler.nova_shadow.outcomes import Outcomes
-from scheduler.nova_shadow.request_copies import Notified, RequestCopy
+from scheduler.nova_shadow.request_copies import Notified, RequestCopies, RequestCopy
 from scheduler.select_destinations import Destinations
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.context import RequestContext
@@ -35,10 +34,24 @@ MIRRORED = 3.0
 CLAIMED_NOTHING = "a rebuild stays on its host: nova-scheduler writes no allocation to compare with"
 
 
-class Copies(Protocol):
-    """Where copies come from; see RequestCopies."""
+class Outcomes:
+    """Finds in Placement what nova-scheduler chose: it writes the allocation before it answers.
 
-    def next(self, timeout: float) -> RequestCopy | Notified | None: ...
+    Raises what PlacementClient does.
+    """
+
+    def __init__(self, client: PlacementClient) -> None:
+        self._client = client
+        self._providers: dict[str, Provider] = {}
+
+    def nodes(self, instance_uuid: str) -> Collection[str]:
+        """Return the names of the compute nodes where an instance has an allocation."""
+        uuids = self._client.allocations_for(instance_uuid).resources.keys()
+        if not uuids <= self._providers.keys():
+            self._providers = {each.uuid: each for each in self._client.providers()}
+        # An allocation may be at a child, such as a physical GPU; shared storage is its own root.
+        roots = {self._providers[each].root_uuid for each in uuids if each in self._providers}
+        return {self._providers[each].name for each in roots if each in self._providers}
 
 
 @dataclass(slots=True)
@@ -72,14 +85,15 @@ class Shadow:
     wait: float
     show: Callable[[int], None] = lambda _: None
     requests: list[Shadowed] = field(default_factory=list)
-    placement_error: PlacementError | None = None
     _pending: list[Shadowed] = field(default_factory=list)
     _notified: dict[str, list[Notified]] = field(default_factory=lambda: defaultdict(list))
     _lock: Lock = field(default_factory=Lock)
     _stopped: Event = field(default_factory=Event)
     _seeking: Thread | None = None
 
-    def run(self, copies: Copies, number: int | None = None, until: float | None = None) -> None:
+    def run(
+        self, copies: RequestCopies, number: int | None = None, until: float | None = None
+    ) -> None:
         """Compare so many requests, or those until a point in time; Ctrl-C ends it earlier.
 
         Raises what the source of copies does; what was compared until then is kept.
@@ -92,7 +106,7 @@ class Shadow:
         finally:
             self._finish()
 
-    def _receive(self, copies: Copies, number: int | None, until: float | None) -> None:
+    def _receive(self, copies: RequestCopies, number: int | None, until: float | None) -> None:
         while True:
             is_full = number is not None and len(self.requests) >= number
             is_over = is_full or (until is not None and monotonic() >= until)
@@ -154,7 +168,6 @@ class Shadow:
         try:
             nodes = {*self.outcomes.nodes(one.instance_uuid)} - _left(one.rehearsal)
         except PlacementError as error:
-            self.placement_error = error
             one.comparison = unknown(error.text)
             return
         waited = monotonic() - one.received

@@ -110,3 +110,57 @@ def test_without_a_cloud_it_says_how_to_name_one(cloud: Cloud) -> None:
 def test_an_unknown_filter_is_named(cloud: Cloud) -> None:
     cloud.configure(more="[filter_scheduler]\nenabled_filters = ComputeFilter,OwnFilter\n")
     assert "OwnFilter" in cloud.problems()["filters and weighers"]
+
+
+FLAVOR = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
+
+
+@pytest.fixture
+def flavored(cloud: Cloud) -> Cloud:
+    """A cloud with a flavor that is in order."""
+    cloud.nova.api.add("flavors", id=1, name="m1.tiny", **FLAVOR)
+    for key, value in (("resources:VGPU", "1"), ("hw:cpu_policy", "shared")):
+        cloud.nova.api.add("flavor_extra_specs", flavor_id=1, key=key, value=value)
+    return cloud
+
+
+def of_flavors(cloud: Cloud) -> list[tuple[str, str, str]]:
+    """Return what is said of flavors."""
+    _, found = cloud.check()
+    return [
+        (each["state"], each["subject"], each["text"])
+        for each in found["findings"]
+        if each["subject"].startswith("flavor")
+    ]
+
+
+def test_flavors_in_order_are_counted(flavored: Cloud) -> None:
+    assert of_flavors(flavored) == [("ok", "flavors", "1 flavor, all understood")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("resources:VGPU", "a few", "no number of 0 or more"),
+        ("resources:CUSTOM_CARD", "-1", "no number of 0 or more"),
+        ("trait:CUSTOM_FAST", "preferred", "neither required nor forbidden"),
+    ],
+)
+def test_what_placement_would_not_understand_is_named(
+    flavored: Cloud, key: str, value: str, problem: str
+) -> None:
+    flavored.nova.api.add("flavors", id=2, name="m1.odd", **FLAVOR)
+    flavored.nova.api.add("flavor_extra_specs", flavor_id=2, key=key, value=value)
+    ((state, subject, text),) = of_flavors(flavored)
+    assert (state, subject) == ("warning", "flavor m1.odd")
+    assert text.startswith("is refused here: ")
+    assert key in text
+    assert text.endswith(problem)
+
+
+def test_of_a_database_that_cannot_be_read_nothing_is_said_of_flavors(flavored: Cloud) -> None:
+    flavored.nova.api.close()
+    (flavored.directory / "api").write_text("no database")
+    assert of_flavors(flavored) == []
+    (flavored.directory / "conf").write_text("")
+    assert of_flavors(flavored) == []
