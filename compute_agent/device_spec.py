@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from oslo_utils import strutils
+
 from compute_agent.virt.driver import PciDevice
 
 # The parts of an address: how many digits they are written with and their greatest value. Nova
@@ -22,8 +24,6 @@ _KEYS = (
     # What Nova's libvirt driver and Placement know, and no pool.
     *("managed", "one_time_use", "resource_class", "traits"),
 )
-_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
-_FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
 # A part of an address has four characters at most. What would let the search in one take long,
 # or is of no use for one: repeated groups, empty alternatives, references back, looks around.
 _MAX_PATTERN_LENGTH = 64
@@ -154,12 +154,11 @@ def _text(given: Mapping[str, object], key: str) -> str | None:
 
 def _switch(given: Mapping[str, object], key: str) -> str:
     """Return "true" or "false", the form in which requests ask for it."""
-    folded = str(given.get(key, False)).strip().lower()
-    if folded in _TRUE:
-        return "true"
-    if folded in _FALSE:
-        return "false"
-    raise ValueError(f'{key} {json.dumps(given[key])} is neither "true" nor "false"')
+    try:
+        return "true" if strutils.bool_from_string(given.get(key, False), strict=True) else "false"
+    except ValueError:
+        wrong = json.dumps(given[key])
+        raise ValueError(f'{key} {wrong} is neither "true" nor "false"') from None
 
 
 def _id(given: Mapping[str, object], key: str) -> str | None:

@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from oslo_utils import strutils
+
 from inventory.objects.field_types import shown
 from scheduler.objects.request_spec import RequestSpec
 
@@ -17,7 +19,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_TRUE = ("1", "t", "true", "on", "y", "yes")
 # Traits of the provider of vCPUs and memory, by the value of a property of flavor or image.
 _BY_VALUE = {
     "os:secure_boot": {"required": "COMPUTE_SECURITY_UEFI_SECURE_BOOT"},
@@ -168,4 +169,4 @@ def _of_image(spec: RequestSpec, name: str) -> str | None:
 
 def _is_true(spec: RequestSpec, name: str) -> bool:
     values = spec.flavor.extra_specs.get(name), _of_image(spec, name.replace(":", "_"))
-    return any(each is not None and each.strip().lower() in _TRUE for each in values)
+    return any(map(strutils.bool_from_string, values))
