@@ -55,7 +55,7 @@ def table(connection: sa.Connection, name: str) -> sa.Table:
 
 
 def add_hosts(api: sa.Engine, cell: sa.Engine, cell_name: str, names: Sequence[str]) -> None:
-    """Let a cell have hosts, each with its mapping, service and compute node."""
+    """Add hosts to a cell, each with its mapping, service and compute node."""
     now = sa.func.utc_timestamp()
     with api.begin() as connection:
         cells = table(connection, "cell_mappings")
@@ -74,7 +74,7 @@ def add_hosts(api: sa.Engine, cell: sa.Engine, cell_name: str, names: Sequence[s
 
 
 def add_instances(cell: sa.Engine, hosts: Mapping[str, str]) -> None:
-    """Let a cell have active instances on the hosts that are given by their uuids."""
+    """Add active instances to a cell; hosts has the host of each by its uuid."""
     now = sa.func.utc_timestamp()
     own = [{"uuid": uuid, "host": host, "node": host} for uuid, host in hosts.items()]
     common = {**SIZE, "vm_state": "active", "image_ref": "", "display_name": "vm", "deleted": 0}

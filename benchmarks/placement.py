@@ -80,7 +80,7 @@ class Cloud:
         self.deployment.sync()
 
     def _add_providers(self, names: Sequence[str]) -> None:
-        """Let Placement have the same hosts."""
+        """Add the same hosts to Placement, as providers with inventories."""
         engine = sa.create_engine(self.urls["placement"])
         with engine.begin() as connection:
             providers = nova_rows.table(connection, "resource_providers")

@@ -199,9 +199,10 @@ class Destinations:
                 result = claimer.release_stale(state.identity, state.deadline.left)
         if result is not None and (result.repeated or result.refused):
             answer = [selections_from_json(each or "[]") for each in result.answers]
-        if claim_request is not None or (result is not None and result.repeated):
-            self._allocate(state, claimer, answer, result is not None and result.repeated)
-        if result is not None and result.repeated:
+        repeated = result is not None and result.repeated
+        if claim_request is not None or repeated:
+            self._allocate(state, claimer, answer, repeated)
+        if repeated:
             state.trace.outcome, state.trace.answer = request_trace.REPEATED, answer
             return answer
         if decision.shortage and not self._confirmed_no_host(state, result):

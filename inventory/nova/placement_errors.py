@@ -36,7 +36,7 @@ class PlacementMisconfigured(PlacementError):
 
 
 class PlacementUnavailable(PlacementError):
-    """Placement did not serve a request, for a reason that is none of the request's.
+    """Placement did not serve a request, and not because of what the request says.
 
     It may serve the next one if is_transient, as while it is restarted. With may_be_done only the
     answer is missing: the request may have been carried out.

@@ -178,7 +178,7 @@ class Allocator:
         return lambda: self._client.allocation_candidates(asked.groups, in_tree=node)
 
     def _ask_about_all(self, asked: PlacementRequest, left: Left) -> None:
-        """Ask which nodes may be chosen at all; required in any case, since nobody else knows."""
+        """Ask Placement which nodes may be chosen at all; the request fails without its answer."""
 
         def work() -> Candidates:
             return self._client.allocation_candidates(asked.groups, limit=self._max_candidates)
@@ -262,7 +262,10 @@ class Allocator:
 
 
 def _persistently(work: Callable[[], T], deadline: float, writes: bool) -> T:
-    """Return work(), tried again while nobody answers, until a time of the monotonic clock."""
+    """Return work(), called again while Placement does not answer, at most until deadline.
+
+    deadline is a time of the monotonic clock.
+    """
     pause, may_be_done = _PAUSE, False
     until = min(deadline, time.monotonic() + PATIENCE)
     while True:
