@@ -20,6 +20,8 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import START, Deployment
 from tests.fixtures.nova_client import NovaClient
 from tests.fixtures.nova_cloud import CAPS, NovaCloud, open_cloud
+from tests.fixtures.placement import Placement
+from tests.fixtures.served_nova import Backends
 
 _DATABASES = count(1)
 
@@ -82,6 +84,29 @@ def client(rabbitmq: RabbitMQ) -> Iterator[SchedulerClient]:
 def nova_installed() -> None:
     """Nova in its own environment; without it no daemon is started in vain."""
     availability.require(availability.NOVA)
+
+
+@pytest.fixture(scope="module")
+def placement(
+    nova_installed: None, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Placement]:
+    """Placement alone, for the tests of one file."""
+    directory = tmp_path_factory.mktemp("placement")
+    with Placement(directory, mariadb.create_database(directory.name)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def backends(
+    nova_installed: None,
+    rabbitmq: RabbitMQ,
+    mariadb: MariaDB,
+    schema: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Backends:
+    """What a whole Nova uses, for the tests of one file."""
+    directory = tmp_path_factory.mktemp("cloud")
+    return Backends(rabbitmq, mariadb, mariadb.copy_database(schema, directory.name), directory)
 
 
 @pytest.fixture(scope="module")

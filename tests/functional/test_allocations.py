@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
 
 from inventory.engine import Database
 from inventory.nova.placement import PlacementClient
@@ -34,9 +33,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import a_node, save, serve
-from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.placement import Placement
-from tests.fixtures.whole_nova import write_config
 
 HOSTS = ("h1", "h2", "h3")
 # MB; the first host has most free memory by our table, so it is chosen first.
@@ -81,14 +78,14 @@ class Cloud:
         return next(each.generation for each in self.client.providers() if each.uuid == uuid)
 
     def give(self, host: str, inventories: Mapping[str, Any]) -> None:
-        """Let a host have this in Placement."""
+        """Set the inventories of a host's provider in Placement."""
         uuid = self.nodes[host]
         document = {"resource_provider_generation": self.generation(uuid)}
         path = f"/resource_providers/{uuid}/inventories"
         self.ask("PUT", path, {**document, "inventories": inventories})
 
     def mark(self, host: str, *traits: str) -> None:
-        """Let a host have these traits."""
+        """Set the traits of a host's provider in Placement."""
         uuid = self.nodes[host]
         document = {"resource_provider_generation": self.generation(uuid), "traits": traits}
         self.ask("PUT", f"/resource_providers/{uuid}/traits", document)
@@ -120,25 +117,9 @@ class Cloud:
         }
 
 
-@pytest.fixture(scope="module")
-def placement(
-    nova_installed: None, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Placement]:
-    directory = tmp_path_factory.mktemp("placement")
-    with Placement(directory, mariadb.create_database(directory.name)) as found:
-        yield found
-
-
-def a_client(placement: Placement, path: Path, **options: Any) -> PlacementClient:
-    write_config(path, {"placement": {**placement.section(), **options}})
-    conf = cfg.ConfigOpts()
-    conf([f"--config-file={path}"], project="berthmaster")
-    return PlacementClient(conf)
-
-
 @pytest.fixture
 def cloud(placement: Placement, database: Database, tmp_path: Path) -> Iterator[Cloud]:
-    client = a_client(placement, tmp_path / "nova.conf", timeout=10)
+    client = placement.client(tmp_path, timeout=10)
     yield Cloud(database, client)
     client.close()
 

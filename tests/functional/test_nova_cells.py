@@ -13,8 +13,7 @@ from inventory.claims.types import CONFIRMED
 from tests.fixtures import availability
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.served_nova import CELL
+from tests.fixtures.served_nova import CELL, Backends
 from tests.fixtures.switched_nova import PATIENCE, SwitchedNova, open_switched_nova
 from tests.fixtures.virtual_host import VirtualHost
 from tests.fixtures.whole_nova import HOSTS, Cell
@@ -34,20 +33,11 @@ def far_mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
 
 
 @pytest.fixture(scope="module")
-def ours(
-    nova_installed: None,
-    rabbitmq: RabbitMQ,
-    mariadb: MariaDB,
-    far_mariadb: MariaDB,
-    schema: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SwitchedNova]:
+def ours(backends: Backends, far_mariadb: MariaDB) -> Iterator[SwitchedNova]:
     """The cloud, with two schedulers of ours."""
-    directory = tmp_path_factory.mktemp("celled")
-    url = mariadb.copy_database(schema, directory.name)
-    with VirtualHost(rabbitmq, "far") as queues:
+    with VirtualHost(backends.rabbitmq, "far") as queues:
         cell = Cell("cell2", queues.transport_url, far_mariadb.create_database("nova_cell2"), FAR)
-        with open_switched_nova(rabbitmq, mariadb, url, directory, cell) as found:
+        with open_switched_nova(backends, cell) as found:
             found.serve_by("ours")
             found.start_one_of_ours()
             yield found

@@ -3,17 +3,20 @@
 """An agent that reads a whole Nova cloud, and a scheduler that answers from its rows."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from inventory import aggregates, services, tables
 from inventory.claims.types import CONFIRMED
-from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.served_nova import CELL, ServedNova, open_served_nova
+from tests.fixtures.served_nova import (
+    CELL,
+    DOWN_TIME,
+    MIRROR,
+    Backends,
+    ServedNova,
+    open_served_nova,
+)
 from tests.fixtures.whole_nova import HOSTS
 
 # Six programs of Nova begin for it.
@@ -21,41 +24,14 @@ pytestmark = pytest.mark.matrix
 
 # Seconds: what Nova may take here, and how soon our rows have to be right after that.
 PATIENCE, AGREE = 120.0, 10.0
-DOWN_TIME = 15
-MIRROR = {
-    "DEFAULT": {
-        "host": "mirror",
-        "compute_driver": "nova",
-        "report_interval": 3,
-        "service_down_time": DOWN_TIME,
-    }
-}
-# What Nova's compute services and we count each for themselves.
-USAGE = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
 
 
 @pytest.fixture(scope="module")
-def cloud(
-    nova_installed: None,
-    rabbitmq: RabbitMQ,
-    mariadb: MariaDB,
-    schema: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ServedNova]:
+def cloud(backends: Backends) -> Iterator[ServedNova]:
     """A cloud with three computes, and one agent that reads it."""
-    directory = tmp_path_factory.mktemp("mirrored")
-    url = mariadb.copy_database(schema, directory.name)
-    with open_served_nova(rabbitmq, mariadb, url, directory, MIRROR) as found:
+    with open_served_nova(backends, MIRROR) as found:
         assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS), PATIENCE)
         yield found
-
-
-@pytest.fixture
-def cell(cloud: ServedNova) -> Iterator[sa.Engine]:
-    """Nova's own cell database."""
-    engine = sa.create_engine(cloud.nova.urls["nova_cell1"])
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture(autouse=True)
@@ -79,20 +55,9 @@ def boot(cloud: ServedNova, count: int, **wanted: str) -> dict[str, str | None]:
     return {uuid: servers()[uuid].host for uuid in uuids}
 
 
-def ours(cloud: ServedNova) -> dict[str, tuple[Any, ...]]:
-    found = cloud.rows(tables.compute_nodes)
-    return {row.uuid: tuple(getattr(row, name) for name in USAGE) for row in found}
-
-
 def used(cloud: ServedNova) -> list[int]:
     """Return the memory in use on each host, in MB."""
     return [row.memory_mb_used for row in cloud.rows(tables.compute_nodes)]
-
-
-def novas(cell: sa.Engine) -> dict[str, tuple[Any, ...]]:
-    query = sa.text(f"SELECT uuid, {', '.join(USAGE)} FROM compute_nodes WHERE deleted = 0")
-    with cell.connect() as connection:
-        return {row.uuid: tuple(row)[1:] for row in connection.execute(query)}
 
 
 def state(cloud: ServedNova, host: str) -> tuple[bool, str | None, float]:
@@ -102,22 +67,25 @@ def state(cloud: ServedNova, host: str) -> tuple[bool, str | None, float]:
     return row.disabled, row.disabled_reason, services.heartbeat_age(row)
 
 
-def test_rows_equal_novas_and_claims_are_confirmed(cloud: ServedNova, cell: sa.Engine) -> None:
+def test_rows_equal_novas_and_claims_are_confirmed(cloud: ServedNova) -> None:
     placed = boot(cloud, 6)
-    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage(), AGREE), (
+        cloud.our_usage(),
+        cloud.novas_usage(),
+    )
     rows = cloud.rows(tables.instances)
     assert {row.uuid: row.host for row in rows} == placed
     assert {row.flavor_name for row in rows} == {"mb1024"}
     assert wait_until(lambda: cloud.claims(CONFIRMED) == set(placed.items()), AGREE)
 
 
-def test_what_is_deleted_is_free_again(cloud: ServedNova, cell: sa.Engine) -> None:
-    before = ours(cloud)
+def test_what_is_deleted_is_free_again(cloud: ServedNova) -> None:
+    before = cloud.our_usage()
     (uuid,) = boot(cloud, 1)
-    assert wait_until(lambda: ours(cloud) != before, AGREE)
+    assert wait_until(lambda: cloud.our_usage() != before, AGREE)
     cloud.nova.call("DELETE", f"/servers/{uuid}")
     assert wait_until(lambda: uuid not in cloud.nova.servers(), PATIENCE)
-    assert wait_until(lambda: ours(cloud) == novas(cell) == before, AGREE)
+    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage() == before, AGREE)
     assert wait_until(lambda: not cloud.claims(), AGREE)
 
 
@@ -133,21 +101,25 @@ def test_a_service_that_nova_disables_gets_nothing(cloud: ServedNova) -> None:
     assert wait_until(lambda: state(cloud, HOSTS[0])[:2] == (False, None), AGREE)
 
 
-def test_a_resize_holds_room_on_both_hosts_until_it_is_confirmed(
-    cloud: ServedNova, cell: sa.Engine
-) -> None:
+def test_a_resize_holds_room_on_both_hosts_until_it_is_confirmed(cloud: ServedNova) -> None:
     ((uuid, source),) = boot(cloud, 1).items()
     action, resize = f"/servers/{uuid}/action", {"flavorRef": cloud.nova.flavor(2048)}
     cloud.nova.call("POST", action, {"resize": resize})
     servers = cloud.nova.servers
     assert wait_until(lambda: servers()[uuid].status == "VERIFY_RESIZE", PATIENCE)
     assert servers()[uuid].host != source
-    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage(), AGREE), (
+        cloud.our_usage(),
+        cloud.novas_usage(),
+    )
     assert sorted(used(cloud)) == [512, 512 + 1024, 512 + 2048]
     cloud.nova.call("POST", action, {"confirmResize": None})
     assert wait_until(lambda: servers()[uuid].status == "ACTIVE", PATIENCE)
     assert wait_until(lambda: sorted(used(cloud)) == [512, 512, 512 + 2048], AGREE)
-    assert wait_until(lambda: ours(cloud) == novas(cell), AGREE), (ours(cloud), novas(cell))
+    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage(), AGREE), (
+        cloud.our_usage(),
+        cloud.novas_usage(),
+    )
 
 
 def test_aggregates_and_zones_are_novas(cloud: ServedNova) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command beside somebody who serves Nova's requests: it hears all of them and takes none."""
+"""The command beside another consumer: it gets a copy of each request and takes none."""
 
 import json
 from collections.abc import Iterator

@@ -10,11 +10,9 @@ import pytest
 
 from inventory import tables
 from inventory.claims.types import ALTERNATE, PENDING
-from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, wait_until
-from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import BIN, wait_for_log
-from tests.fixtures.served_nova import ServedNova, open_served_nova, schedulers
+from tests.fixtures.served_nova import Backends, ServedNova, open_served_nova, schedulers
 from tests.fixtures.whole_nova import HOSTS, write_config
 
 # Seven programs of Nova begin for it.
@@ -32,17 +30,9 @@ LISTENING = "Listening for requests to nova-scheduler ...\n"
 
 
 @pytest.fixture(scope="module")
-def cloud(
-    nova_installed: None,
-    rabbitmq: RabbitMQ,
-    mariadb: MariaDB,
-    schema: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ServedNova]:
+def cloud(backends: Backends) -> Iterator[ServedNova]:
     """A cloud with three computes and its own scheduler, and one agent of ours that reads it."""
-    directory = tmp_path_factory.mktemp("shadowed")
-    url = mariadb.copy_database(schema, directory.name)
-    with open_served_nova(rabbitmq, mariadb, url, directory, MIRROR, is_served=False) as found:
+    with open_served_nova(backends, MIRROR, is_served=False) as found:
         found.nova.start_scheduler(NOTIFYING)
         assert wait_until(lambda: schedulers(found.deployment.transport_url), PATIENCE)
         assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS), PATIENCE)
@@ -63,7 +53,7 @@ def config(cloud: ServedNova, tmp_path: Path) -> Path:
 
 
 def settled(cloud: ServedNova) -> bool:
-    """Tell whether all servers have come to an end, and the mirror has told of it."""
+    """Return whether all servers are ACTIVE or in ERROR, and our rows have their vCPUs."""
     servers = cloud.nova.servers()
     is_over = all(each.status in ("ACTIVE", "ERROR") for each in servers.values())
     # Each has one.

@@ -12,9 +12,8 @@ from uuid import uuid4
 import pytest
 
 from inventory import aggregates
-from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.served_nova import Backends
 from tests.fixtures.switched_nova import AGREE, PATIENCE, SwitchedNova, open_switched_nova
 from tests.fixtures.whole_nova import HOSTS
 
@@ -23,16 +22,8 @@ pytestmark = pytest.mark.matrix
 
 
 @pytest.fixture(scope="module")
-def switched(
-    nova_installed: None,
-    rabbitmq: RabbitMQ,
-    mariadb: MariaDB,
-    schema: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SwitchedNova]:
-    directory = tmp_path_factory.mktemp("switched")
-    url = mariadb.copy_database(schema, directory.name)
-    with open_switched_nova(rabbitmq, mariadb, url, directory) as found:
+def switched(backends: Backends) -> Iterator[SwitchedNova]:
+    with open_switched_nova(backends) as found:
         yield found
 
 

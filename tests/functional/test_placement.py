@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from oslo_config import cfg
 
 from inventory.nova.allocation_audit import (
     AuditedInstance,
@@ -26,9 +25,7 @@ from inventory.nova.placement_errors import (
     PlacementRefused,
     PlacementUnavailable,
 )
-from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.placement import Placement
-from tests.fixtures.whole_nova import write_config
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 512}
 ONE = RequestGroups([RequestGroup(SMALL)])
@@ -37,26 +34,13 @@ TIMEOUT = 1
 Ask = Callable[..., PlacementClient]
 
 
-@pytest.fixture(scope="module")
-def placement(
-    nova_installed: None, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Placement]:
-    directory = tmp_path_factory.mktemp("placement")
-    with Placement(directory, mariadb.create_database(directory.name)) as found:
-        yield found
-
-
 @pytest.fixture
 def ask(placement: Placement, tmp_path: Path) -> Iterator[Ask]:
     """Clients by their options, which differ from those of an administrator."""
     clients = []
 
     def open_client(**options: str) -> PlacementClient:
-        section = {**placement.section(), "timeout": TIMEOUT, **options}
-        write_config(tmp_path / "nova.conf", {"placement": section})
-        conf = cfg.ConfigOpts()
-        conf([f"--config-file={tmp_path}/nova.conf"], project="berthmaster")
-        clients.append(PlacementClient(conf))
+        clients.append(placement.client(tmp_path, **{"timeout": TIMEOUT, **options}))
         return clients[-1]
 
     yield open_client

@@ -21,8 +21,7 @@ from inventory.nova.records import read_records
 from tests.fixtures.command import Command, Done
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.served_nova import ServedNova, open_served_nova
+from tests.fixtures.served_nova import Backends, ServedNova, open_served_nova
 from tests.fixtures.whole_nova import HOSTS
 
 # Six programs of Nova begin for it. The gate has Nova's own client and its moves.
@@ -34,17 +33,9 @@ PATIENCE, AGREE = 120.0, 10.0
 
 
 @pytest.fixture(scope="module")
-def cloud(
-    nova_installed: None,
-    rabbitmq: RabbitMQ,
-    mariadb: MariaDB,
-    schema: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ServedNova]:
+def cloud(backends: Backends) -> Iterator[ServedNova]:
     """A cloud with three computes, which end before their broker and database do."""
-    directory = tmp_path_factory.mktemp("whole")
-    url = mariadb.copy_database(schema, directory.name)
-    with open_served_nova(rabbitmq, mariadb, url, directory) as found:
+    with open_served_nova(backends) as found:
         yield found
 
 

@@ -4,6 +4,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from oslo_config import cfg
@@ -14,7 +15,7 @@ from compute_agent import monitoring
 from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.manager import Manager
 from compute_agent.monitoring import AgentMetrics, Monitoring
-from compute_agent.virt.driver import DriverUnavailable
+from compute_agent.virt.driver import Driver, DriverUnavailable
 from compute_agent.virt.fake import FakeDriver
 from inventory.engine import Database, DatabaseUnavailable
 from scheduler.messaging.broker_check import BrokerCheck
@@ -70,41 +71,45 @@ def test_audits_that_stop_are_noticed(measures: AgentMetrics) -> None:
     assert not measures.check_hypervisor(None)
 
 
+@contextmanager
+def watched(
+    conf: cfg.ConfigOpts, database: Database, driver: Driver, listening: bool = True
+) -> Iterator[Manager]:
+    """The status server of an agent whose audits are not started yet, inside the block."""
+    watching = Monitoring(conf, driver)
+    tracker = ResourceTracker(conf, database, driver, publish=watching.stored)
+    manager = Manager(conf, database, driver, tracker, lambda: None)
+    watching.start(database, manager, lambda: listening)
+    try:
+        yield manager
+    finally:
+        watching.stop()
+
+
 def test_whoever_hears_nothing_is_not_well(
     conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
 ) -> None:
-    driver = FakeDriver(conf)
-    watching = Monitoring(conf, driver)
-    tracker = ResourceTracker(conf, database, driver)
-    watching.start(database, Manager(conf, database, driver, tracker, lambda: None), lambda: False)
-    try:
+    with watched(conf, database, FakeDriver(conf), listening=False):
         _, report = page.health()
         assert report["broker"]["problem"] == "operations are not received: not subscribed yet"
         assert report["database"]["healthy"]
-    finally:
-        watching.stop()
 
 
 def test_a_page_shows_health_and_all_measures_that_are_documented(
     conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
 ) -> None:
-    driver = FakeDriver(conf)
-    watching = Monitoring(conf, driver)
-    tracker = ResourceTracker(conf, database, driver, publish=watching.stored)
-    manager = Manager(conf, database, driver, tracker, lambda: None)
-    watching.start(database, manager, lambda: True)
-    try:
+    with watched(conf, database, FakeDriver(conf)) as manager:
         code, report = page.health()
         assert (code, report["hypervisor"]["problem"]) == (503, "no audit has ended yet")
         manager.start()
-        assert wait_until(page.is_healthy, 20)
-        measured = page.measures()
-        assert measured("nodes") == measured("hypervisor_connected") == 1
-        assert measured("healthy", part="hypervisor") == 1
-        assert served(measured.families) == documented("agent")
-    finally:
-        manager.stop()
-        watching.stop()
+        try:
+            assert wait_until(page.is_healthy, 20)
+            measured = page.measures()
+            assert measured("nodes") == measured("hypervisor_connected") == 1
+            assert measured("healthy", part="hypervisor") == 1
+            assert served(measured.families) == documented("agent")
+        finally:
+            manager.stop()
     assert page.health() == (0, {})
 
 
@@ -118,14 +123,8 @@ class MeasuringDriver(FakeDriver):
 def test_the_page_shows_the_metrics_of_the_driver(
     conf: cfg.ConfigOpts, database: Database, page: StatusPage, reachable: None
 ) -> None:
-    driver = MeasuringDriver(conf)
-    watching = Monitoring(conf, driver)
-    tracker = ResourceTracker(conf, database, driver)
-    watching.start(database, Manager(conf, database, driver, tracker, lambda: None), lambda: True)
-    try:
+    with watched(conf, database, MeasuringDriver(conf)):
         assert page.measures()("own") == 3
-    finally:
-        watching.stop()
 
 
 def test_without_an_address_nothing_is_watched(conf: cfg.ConfigOpts, database: Database) -> None:
