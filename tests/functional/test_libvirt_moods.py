@@ -153,6 +153,16 @@ def test_a_killed_libvirtd_takes_the_host_out_until_it_is_back(host: Host) -> No
     assert host.log.count("Audits recovered") == 1
 
 
+def is_enabled_again(host: Host) -> bool:
+    """Return whether the service is enabled; libvirtd runs again if it has crashed meanwhile.
+
+    libvirtd 9.0 now and then ends with a segmentation fault when it goes on after its clients have
+    given up. Where it is a service, systemd starts it again.
+    """
+    host.libvirtd.start()
+    return not host.service.disabled
+
+
 def test_a_libvirtd_that_is_stopped_holds_up_nothing_and_is_noticed(host: Host) -> None:
     with a_guest(host):
         within(SOON, lambda: host.has(1), host)
@@ -163,7 +173,7 @@ def test_a_libvirtd_that_is_stopped_holds_up_nothing_and_is_noticed(host: Host) 
             assert host.beats_on()
         finally:
             host.libvirtd.resume()
-        recovered = within(RECOVERED, lambda: not host.service.disabled, host)
+        recovered = within(RECOVERED, lambda: is_enabled_again(host), host)
         print(f"stopped: noticed after {noticed:.2f} s, back in service {recovered:.2f} s later")
     within(SOON, lambda: host.has(0), host)
 
