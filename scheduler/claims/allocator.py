@@ -47,8 +47,8 @@ MAX_REFUSED = 2
 # How often allocations are written that others change at the same time.
 ATTEMPTS = 5
 # For how many seconds requests are made again while Placement does not answer, as when it is
-# restarted.
-PATIENCE = 5.0
+# restarted on a busy controller; less where they go on without it.
+PATIENCE, OPTIONAL_PATIENCE = 20.0, 5.0
 # Seconds between two attempts, at first and at most.
 _PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 # A tenant may read it.
@@ -71,6 +71,7 @@ class Allocator:
     ) -> None:
         self._client = client
         self._is_required = is_required
+        self._patience = PATIENCE if is_required else OPTIONAL_PATIENCE
         self._max_candidates = max_candidates
         self._traits = traits or TraitOptions()
         self._threads = CachedThreadPool()
@@ -244,7 +245,7 @@ class Allocator:
         """
         deadline = time.monotonic() + left()
         futures = [
-            self._threads.run(partial(_persistently, each, deadline, writes)) for each in work
+            self._threads.run(partial(self._persistently, each, deadline, writes)) for each in work
         ]
         found = []
         for each in futures:
@@ -260,22 +261,21 @@ class Allocator:
                 ) from None
         return found
 
+    def _persistently(self, work: Callable[[], T], deadline: float, writes: bool) -> T:
+        """Return work(), called again while Placement does not answer, at most until deadline.
 
-def _persistently(work: Callable[[], T], deadline: float, writes: bool) -> T:
-    """Return work(), called again while Placement does not answer, at most until deadline.
-
-    deadline is a time of the monotonic clock.
-    """
-    pause, may_be_done = _PAUSE, False
-    until = min(deadline, time.monotonic() + PATIENCE)
-    while True:
-        try:
-            return work()
-        except PlacementUnavailable as error:
-            may_be_done |= writes and error.may_be_done
-            error.may_be_done = may_be_done
-            limit = deadline if may_be_done else until
-            if not error.is_transient or time.monotonic() + pause > limit:
-                raise
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        deadline is a time of the monotonic clock.
+        """
+        pause, may_be_done = _PAUSE, False
+        until = min(deadline, time.monotonic() + self._patience)
+        while True:
+            try:
+                return work()
+            except PlacementUnavailable as error:
+                may_be_done |= writes and error.may_be_done
+                error.may_be_done = may_be_done
+                limit = deadline if may_be_done else until
+                if not error.is_transient or time.monotonic() + pause > limit:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)

@@ -31,8 +31,10 @@ def switched(backends: Backends) -> Iterator[SwitchedNova]:
 def emptied(switched: SwitchedNova) -> Iterator[None]:
     """All agree and no server is there when a test is over."""
     yield
-    switched.assert_agreement()
-    switched.delete_all()
+    try:
+        switched.assert_agreement()
+    finally:
+        switched.delete_all()
     switched.assert_agreement()
     assert all(not found for found in switched.placement.records().allocations.values())
 

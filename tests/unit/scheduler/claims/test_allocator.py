@@ -96,6 +96,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(allocator, "_PAUSE", 0.001)
     monkeypatch.setattr(allocator, "_LONGEST_PAUSE", 0.002)
     monkeypatch.setattr(allocator, "PATIENCE", 0.05)
+    monkeypatch.setattr(allocator, "OPTIONAL_PATIENCE", 0.05)
 
 
 def a_spec(**extra_specs):
