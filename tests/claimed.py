@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from inventory.claims import claims
 from inventory.claims.types import Claim, ClaimRequest, NodeDocuments
 from inventory.engine import Database
-from inventory.tables import allocations
+from inventory.tables import allocations, utc_moment
+from tests.fixtures.daemons.process import wait_until
 
 
 def claim(
@@ -39,6 +40,17 @@ def claim(
         documents={} if documents is None else {node.id: NodeDocuments(node.generation, documents)},
     )
     database.write(lambda connection: claims.claim(connection, order))
+
+
+def claim_and_wait(database: Database, uuid: str, node: Any, **changes: Any) -> None:
+    """Claim as claim() does, and wait until an audit may confirm the claim.
+
+    On a busy machine claims are dated up to a tenth of a second late.
+    """
+    claim(database, uuid, node, **changes)
+    c = allocations.c
+    dated = sa.select(sa.func.max(c.created_at) <= utc_moment()).where(c.instance_uuid == uuid)
+    assert wait_until(lambda: database.read(lambda each: each.scalar(dated)), 5.0)
 
 
 def release(database: Database, uuid: str) -> None:

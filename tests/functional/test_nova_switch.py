@@ -255,12 +255,20 @@ def test_what_an_operator_tries_is_given_back(ours: SwitchedNova) -> None:
     ours.cloud.release_all()
 
 
-def test_disabled_hosts_get_nothing(ours: SwitchedNova) -> None:
+def test_only_hosts_that_are_not_disabled_get_servers(ours: SwitchedNova) -> None:
     nova = ours.nova
     found = nova.call("GET", "/os-services?binary=nova-compute")["services"]
     numbers = {each["host"]: each["id"] for each in found}
-    nova.call("PUT", f"/os-services/{numbers[HOSTS[0]]}", {"status": "disabled"})
-    assert wait_until(lambda: ours.dead() == [HOSTS[0]], AGREE)
-    assert HOSTS[0] not in ours.hosts(*ours.boot(6))
-    nova.call("PUT", f"/os-services/{numbers[HOSTS[0]]}", {"status": "enabled"})
-    assert wait_until(lambda: HOSTS[0] in ours.hosts(*ours.boot(3)), PATIENCE)
+
+    def disable_only(*hosts: str) -> None:
+        for host, number in numbers.items():
+            status = "disabled" if host in hosts else "enabled"
+            nova.call("PUT", f"/os-services/{number}", {"status": status})
+        assert wait_until(lambda: sorted(ours.dead()) == sorted(hosts), AGREE), ours.dead()
+
+    first, *others = HOSTS
+    disable_only(first)
+    assert {*ours.hosts(*ours.boot(6))} <= {*others}
+    disable_only(*others)
+    assert {*ours.hosts(*ours.boot(3))} == {first}
+    disable_only()

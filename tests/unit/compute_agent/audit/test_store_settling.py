@@ -21,7 +21,7 @@ from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes
 from inventory.claims import existing
 from inventory.engine import Database
-from tests.claimed import claim, claimed, let_pass, release
+from tests.claimed import claim, claim_and_wait, claimed, let_pass, release
 from tests.databases import execute
 from tests.fixtures.agent import a_guest, nodes, some_facts
 from tests.records import manage, migrate
@@ -67,7 +67,7 @@ class Cloud:
         self.audit()
 
     def claim(self, uuid: str, **changes: Any) -> None:
-        claim(self.database, uuid, nodes(self.database)[0], **changes)
+        claim_and_wait(self.database, uuid, nodes(self.database)[0], **changes)
 
 
 @pytest.fixture
