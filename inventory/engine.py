@@ -81,6 +81,7 @@ class Database:
         if engine.dialect.name == "sqlite":
             _share_sqlite(engine)
         else:
+            _check_version(engine.dialect)
             _isolate_mysql(engine, waits=sync_wait is None)
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
@@ -174,9 +175,13 @@ def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
         raise DatabaseUnavailable(_cause(error)) from error
 
 
+# Claims write with JSON_TABLE. By whether it is MariaDB.
+_LEAST_VERSIONS = {True: (10, 6), False: (8, 0, 19)}
 # Longest wait for a row that another transaction has locked, and longest pause of a transaction
 # that has locked rows. Seconds.
 _LOCK_WAIT = 5
+# Bytes of an aggregated value.
+_LONGEST_VALUE = 2**30
 _IDLE = 30
 # Without them a server that accepts a connection and never answers blocks its caller. Seconds.
 _MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
@@ -229,6 +234,16 @@ def _share_sqlite(engine: sa.Engine) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _check_version(dialect: sa.Dialect) -> None:
+    """Raise DatabaseUnavailable for a server that is too old; oslo.db has asked it already."""
+    is_mariadb = bool(getattr(dialect, "is_mariadb", False))
+    least, version = _LEAST_VERSIONS[is_mariadb], dialect.server_version_info
+    if version is not None and version[: len(least)] < least:
+        name, found = ("MySQL", "MariaDB")[is_mariadb], ".".join(map(str, version))
+        wanted = ".".join(map(str, least))
+        raise DatabaseUnavailable(f"the server is {name} {found}, and {wanted} or later is needed")
+
+
 # At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
 # members have committed. Inserts need not wait: they are certified.
 _SYNC_WAIT = 3
@@ -247,6 +262,8 @@ def _isolate_mysql(engine: sa.Engine, waits: bool) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
+            # Longer lists of JSON would be cut.
+            cursor.execute(f"SET SESSION group_concat_max_len = {_LONGEST_VALUE}")
             if getattr(engine.dialect, "is_mariadb", False):
                 # A process that hangs in a transaction must not block all others.
                 cursor.execute(f"SET SESSION idle_write_transaction_timeout = {_IDLE}")

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a request fits: the one place for the arithmetic of totals, ratios and limits.
 
-All functions work on single numbers and on numpy arrays alike, within() also on expressions of
-SQL; amounts of one call share one unit.
+All functions work on single numbers and on numpy arrays alike; amounts of one call share one unit.
 """
 
 from typing import Any, TypeVar, overload
@@ -42,9 +41,12 @@ def copies(limit: Any, used: Any, requested: float) -> Any:
     """Return how many times requested fits into the limit, infinite for 0."""
     if not requested:
         return np.full(np.shape(limit), np.inf)
-    return np.maximum(0.0, (limit - used) // requested)
+    # A tenth of the time of floor division. The quotient may have been rounded up.
+    free = limit - used
+    whole = np.floor(free / requested)
+    return np.maximum(0.0, whole - (whole * requested > free))
 
 
 def within(limit: Any, used: Any, requested: Any) -> Any:
-    """Return where requested more stays within the limit; also for expressions of SQL."""
+    """Return where requested more stays within the limit."""
     return limit - used >= requested

@@ -5,7 +5,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -52,6 +52,10 @@ class CachedThreadPool:
                 return
 
     def _do(self, tasks: "SimpleQueue[_Task]", future: "Future[T]", work: Callable[[], T]) -> None:
+        # Whoever waits no longer before it begins has cancelled it.
+        if not future.set_running_or_notify_cancel():
+            self._idle.append(tasks)
+            return
         try:
             result = work()
         # Whatever it is, the future raises it where the result is awaited.
@@ -61,42 +65,3 @@ class CachedThreadPool:
         else:
             self._idle.append(tasks)
             future.set_result(result)
-
-
-class SingleFlight:
-    """Run work for all callers who need its result at the same time; they may stop waiting.
-
-    Each caller gets a run that began after its call: at most one is under way and one is next.
-    """
-
-    def __init__(self, work: Callable[[], None], name: str) -> None:
-        self._work = work
-        self._name = name
-        self._threads = CachedThreadPool()
-        self._lock, self._under_way = Lock(), Lock()
-        self._next: Future[None] | None = None
-
-    def wait(self, timeout: float) -> None:
-        """Wait for a run that begins after this call; raise its error, or TimeoutError."""
-        with self._lock:
-            if self._next is None:
-                self._next = self._threads.run(self._run)
-            run = self._next
-        try:
-            error = run.exception(timeout)
-        except TimeoutError:
-            raise TimeoutError(f"no answer within {timeout:g} s") from None
-        if error is not None:
-            raise error
-
-    def _run(self) -> None:
-        with self._under_way:
-            with self._lock:
-                self._next = None
-            try:
-                self._work()
-            except Exception:
-                raise
-            # What would end a thread must not end those of the callers.
-            except BaseException as error:
-                raise RuntimeError(f"{self._name} was interrupted: {error!r}") from error

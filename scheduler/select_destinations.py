@@ -25,7 +25,8 @@ from scheduler.claims.claim_request import (
     claimable,
     with_answers,
 )
-from scheduler.claims.claimer import Claimer, Left, TimedReads, TooLate, forever
+from scheduler.claims.claimer import Claimer, TimedReads, forever
+from scheduler.claims.group_commit import Left, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver

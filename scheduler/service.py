@@ -7,6 +7,7 @@ from threading import Event, Thread
 
 from oslo_config import cfg
 from oslo_log import log
+from oslo_service import backend
 from oslo_service import service as oslo_service
 
 from conf.claims import OFF, REQUIRED
@@ -30,10 +31,12 @@ from scheduler.claim_reconciler import ClaimReconciler
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.group_commit import Begin
 from scheduler.claims.release_queue import ReleaseQueue
 from scheduler.claims.resource_request import TraitOptions
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.drivers import BaseDriver
+from scheduler.fibers import Fibers
 from scheduler.history import config_snapshot
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.host_cache.cache import HostCache
@@ -56,6 +59,7 @@ def build_destinations(
     database: Database,
     publish: Publish = lambda _: None,
     observers: Sequence[RequestObserver] = (),
+    begin_commit: Begin | None = None,
 ) -> Destinations:
     """Return what answers requests; publish is given the ids of nodes whose claims have changed."""
     host_cache = HostCache(
@@ -72,7 +76,7 @@ def build_destinations(
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
         attestation=trust.load(conf),
-        claimer=_claimer(conf, database, publish),
+        claimer=_claimer(conf, database, publish, begin_commit),
         observers=observers,
     )
 
@@ -92,13 +96,15 @@ def _driver(conf: cfg.ConfigOpts) -> BaseDriver:
     return driver
 
 
-def _claimer(conf: cfg.ConfigOpts, database: Database, publish: Publish) -> Claimer | None:
+def _claimer(
+    conf: cfg.ConfigOpts, database: Database, publish: Publish, begin_commit: Begin | None
+) -> Claimer | None:
     if not conf.claims.enabled:
         return None
     # Conductors allocate on the alternates that they use.
     alternates = conf.claims.alternates and not _allocates(conf)
     settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
-    return Claimer(database, settings, publish)
+    return Claimer(database, settings, publish, begin_commit)
 
 
 def _allocates(conf: cfg.ConfigOpts) -> bool:
@@ -187,6 +193,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
     def _create_parts(self) -> None:
         """Create all that is started and stopped."""
         conf, database = self._conf, self._database
+        # The threads of eventlet are fibers already.
+        is_green = backend.get_backend_type() is backend.BackendType.EVENTLET
+        self._fibers = None if is_green else Fibers()
+        self._begin_commit = None if self._fibers is None else self._fibers.run_when_idle
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
         self._notifications = Notifications(conf)
         self._publisher = ChangePublisher(
@@ -206,7 +216,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         )
         observers = (*self._monitoring.observers, self._recorder, self._reconciler)
         self.destinations = build_destinations(
-            conf, database, self._publisher.publish_nodes, observers
+            conf, database, self._publisher.publish_nodes, observers, self._begin_commit
         )
         self.destinations.snapshot_log = self._snapshot_log()
         self.destinations.allocator = load_allocator(conf)
@@ -227,7 +237,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             BaseEndpoint(),
         ]
         in_flight = conf.scheduler.max_requests_in_flight
-        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, in_flight)
+        runs = {"select_destinations": self._fibers.run} if self._fibers else {}
+        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, in_flight, runs)
         requests.longest_wait = conf.scheduler.request_timeout
         # One at a time and in their order: applying pushes is work for the CPU.
         push_endpoints = [PushEndpoint(host_cache)]
@@ -287,7 +298,9 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self.destinations.allocator = load_allocator(self._conf)
             self.destinations.driver, self.destinations.attestation = driver, attestation
             publish = self._publisher.publish_nodes
-            self.destinations.claimer = _claimer(self._conf, self._database, publish)
+            self.destinations.claimer = _claimer(
+                self._conf, self._database, publish, self._begin_commit
+            )
         except (plugins.PluginError, PlacementMisconfigured, cfg.Error) as error:
             mistake = str(error)
         if mistake:

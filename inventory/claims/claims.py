@@ -29,6 +29,7 @@ from inventory.claims.types import (
     Identity,
     with_alternates,
 )
+from inventory.claims.usage_update import LockedNodes
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
@@ -78,18 +79,52 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     if request.group:
         request = group_locks.within_policy(connection, request, request.group)
     old = [row for row in earlier if row.state != CONFIRMED]
+    left = {row.compute_node_id for row in old}
+    nodes = LockedNodes(connection, left | {each.node_id for each in request.claims})
     places = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     # A claim that follows another one on the same node: an instance seen there may be the old one.
     made = [
         replace(each, in_place=True) if (each.instance_uuid, each.node_id) in places else each
-        for each in with_alternates(_write_usage(connection, request, old))
+        for each in _made(nodes, request, old)
     ]
+    nodes.write()
     _check_unchanged(connection, old)
     now = zero + timedelta(seconds=time.monotonic())
-    _replace(connection, old, _rows(request, made, now))
-    left = {row.compute_node_id for row in old}
-    answers = [each.answer for each in made if not each.alternate]
-    return ClaimResult(answers, refused=number - len(made), left=left)
+    _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
+    return ClaimResult(_answers(made), refused=number - len(made), left=left)
+
+
+def claim_each(
+    connection: sa.Connection, requests: Sequence[ClaimRequest]
+) -> list[ClaimResult | ClaimLost | None]:
+    """Claim for requests as claim() does for one after the other, with the statements of one.
+
+    None stands for a request that is to be claimed by itself, since its instances have claims
+    already. A request that has lost changes nothing. The requests have no group.
+    """
+    uuids = [uuid for each in requests for uuid in each.identity.uuids]
+    earlier, zero = existing.of_instances(connection, uuids)
+    claimed = {row.instance_uuid for row in earlier}
+    nodes = LockedNodes(connection, {each.node_id for one in requests for each in one.claims})
+    now = zero + timedelta(seconds=time.monotonic())
+    results: list[ClaimResult | ClaimLost | None] = []
+    rows: list[dict[str, Any]] = []
+    for request in requests:
+        mine = {*request.identity.uuids}
+        if mine & claimed:
+            results.append(None)
+            continue
+        try:
+            made = _made(nodes, request)
+        except ClaimLost as lost:
+            results.append(lost)
+            continue
+        claimed |= mine
+        rows += _rows(request, made, now)
+        results.append(ClaimResult(_answers(made), refused=len(request.claims) - len(made)))
+    nodes.write()
+    _insert(connection, sorted(rows, key=_row_order))
+    return results
 
 
 def release_stale(
@@ -172,7 +207,9 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> set[
     """Release unconfirmed claims; return the changed nodes. Raises ClaimLost if one has changed."""
     old = [row for row in rows if row.state != CONFIRMED]
     changes = usage_update.changes(old)
-    usage_update.write(connection, changes, old)
+    nodes = LockedNodes(connection, changes)
+    nodes.change(changes, old)
+    nodes.write()
     _check_unchanged(connection, old)
     execute_in(connection, sa.delete(table), table.c.id, [row.id for row in old])
     return set(changes)
@@ -184,17 +221,21 @@ def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> N
         raise ClaimLost((), "an older claim has changed or ended")
 
 
-def _write_usage(
-    connection: sa.Connection, request: ClaimRequest, old: Sequence[sa.Row[Any]]
-) -> Sequence[Claim]:
-    """Change the usage of all nodes of a request; return the claims that fit."""
+def _made(
+    nodes: LockedNodes, request: ClaimRequest, old: Sequence[sa.Row[Any]] = ()
+) -> list[Claim]:
+    """Change the usage of the nodes of a request; return the claims that fit, with answers."""
     chosen = [each for each in request.claims if not each.alternate]
     alternates = [each for each in request.claims if each.alternate]
     changes = usage_update.changes(old, request.claims, request.documents)
-    without = usage_update.changes(old, chosen, request.documents)
+    without = usage_update.changes(old, chosen, request.documents) if alternates else {}
     instead = {each.node_id: without.get(each.node_id) for each in alternates}
-    refused = usage_update.write(connection, changes, old, instead)
-    return chosen + [each for each in alternates if each.node_id not in refused]
+    refused = nodes.change(changes, old, instead)
+    return with_alternates(chosen + [each for each in alternates if each.node_id not in refused])
+
+
+def _answers(made: Iterable[Claim]) -> list[str | None]:
+    return [each.answer for each in made if not each.alternate]
 
 
 def _replace(
@@ -215,12 +256,24 @@ def _replace(
     execute_in(connection, sa.delete(table), table.c.id, gone)
     for row_id, row in over.items():
         connection.execute(sa.update(table).where(table.c.id == row_id).values(**row))
+    _insert(connection, new)
+
+
+def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     try:
-        if new:
+        if rows:
             # The statement for a list costs more than that for one row.
-            connection.execute(_INSERT, new if len(new) > 1 else new[0])
+            connection.execute(_INSERT, rows if len(rows) > 1 else rows[0])
     except DBDuplicateEntry:
         raise ClaimLost((), "the same instance was claimed for at the same time") from None
+
+
+def _row_order(row: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the place of a row among those that are inserted together.
+
+    There is one order, since requests for the same instances wait for each other.
+    """
+    return row["instance_uuid"], -row["slot"]
 
 
 def _rows(request: ClaimRequest, claims: Sequence[Claim], now: datetime) -> list[dict[str, Any]]:
@@ -251,6 +304,5 @@ def _rows(request: ClaimRequest, claims: Sequence[Claim], now: datetime) -> list
             "expires_at": until,
             **each.about,
         }
-        # In one order, since requests for the same instances wait for each other.
-        for each in sorted(claims, key=lambda each: (each.instance_uuid, -each.slot))
+        for each in claims
     ]

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guarded UPDATE of compute_nodes: claims and releases change usage as long as it fits."""
+"""The usage of locked nodes: claims and releases change it as long as it fits."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +13,8 @@ from inventory import compute_nodes
 from inventory.claims.numa_pci_usage import NUMA, PCI, given_back
 from inventory.claims.types import Claim, ClaimLost, NodeDocuments
 from inventory.fits import within
+from inventory.revisions import ELIGIBILITY
+from inventory.rows import chunks
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment
 
@@ -69,132 +71,166 @@ def changes(
     return found
 
 
-def write(
-    connection: sa.Connection,
-    changes: Mapping[int, Change],
-    old: Sequence[sa.Row[Any]],
-    instead: Mapping[int, Change | None] | None = None,
-) -> set[int]:
-    """Write changes in the order of the nodes, with the documents that old claims give back.
+class LockedNodes:
+    """Nodes that a transaction has locked, and what it changes of them; write() comes last.
 
-    Where the change of a node does not fit, the one in instead is written, if any. Return the
-    nodes of which that is true; raises ClaimLost.
+    Every transaction that locks several nodes does so in the order of their ids. The rows are
+    written, since a cluster of databases certifies writes only.
     """
-    instead, refused = instead or {}, set()
-    for node_id in sorted(changes):
-        documented = [
-            row for row in old if row.compute_node_id == node_id and (row.numa or row.pci)
-        ]
-        if _fits(connection, node_id, changes[node_id], documented):
-            continue
-        # Now and not after the others: nodes are locked in their order.
-        other = instead.get(node_id)
-        is_lost = other is not None and not _fits(connection, node_id, other, documented)
-        if is_lost or node_id not in instead:
-            raise ClaimLost({node_id}, "a host has less room or other rules than it had")
-        refused.add(node_id)
-    return refused
 
+    def __init__(self, connection: sa.Connection, ids: Iterable[int]) -> None:
+        self._connection = connection
+        self._changed: set[int] = set()
+        self._documents: dict[int, dict[str, str | None]] = {}
+        self._nodes: dict[int, dict[str, Any]] = {}
+        for some in chunks(sorted({*ids})):
+            for row in connection.execute(_LOCK, {"values": some}):
+                self._nodes[row.id] = _completed(row._asdict())
 
-def _fits(
-    connection: sa.Connection, node_id: int, change: Change, documented: Sequence[sa.Row[Any]]
-) -> bool:
-    """Write the change of a node; return False, and change nothing, where it does not fit."""
-    for row in compute_nodes.lock(connection, [node_id]) if documented else ():
-        texts = {NUMA: row.numa_topology, PCI: row.pci_stats, **change.documents}
-        change.documents = given_back(texts, documented)
-    # A deleted node has nothing to give back.
-    return _write_usage(connection, node_id, change) or not change.claimed
+    def change(
+        self,
+        changes: Mapping[int, Change],
+        old: Sequence[sa.Row[Any]] = (),
+        instead: Mapping[int, Change | None] | None = None,
+    ) -> set[int]:
+        """Make all changes or none, with the documents that old claims give back.
 
+        Where the change of a node does not fit, the one in instead is made, if any. Return the
+        nodes of which that is true; raises ClaimLost.
+        """
+        instead = instead or {}
+        chosen: dict[int, Change | None] = {}
+        refused, lost = set(), set()
+        for node_id, each in changes.items():
+            chosen[node_id] = each
+            if self._fits(node_id, each):
+                continue
+            chosen[node_id] = other = instead.get(node_id)
+            if node_id not in instead or (other is not None and not self._fits(node_id, other)):
+                lost.add(node_id)
+            refused.add(node_id)
+        if lost:
+            raise ClaimLost(lost, "a host has less room or other rules than it had")
+        for node_id, made in chosen.items():
+            # A deleted node that is gone has nothing to give back.
+            if made is not None and node_id in self._nodes:
+                self._apply(node_id, made, [row for row in old if row.compute_node_id == node_id])
+        return refused
 
-def _write_usage(connection: sa.Connection, node_id: int, change: Change) -> bool:
-    statement = _statement(
-        tuple(sorted(change.limits)),
-        tuple(sorted(change.known)),
-        tuple(sorted(change.documents)),
-        change.generation is not None,
-        change.claimed,
-    )
-    values = {
-        "node_id": node_id,
-        "more_vcpus": change.vcpus,
-        "more_memory_mb": change.memory_mb,
-        "more_disk_mb": change.disk_mb,
-        "more_claims": change.claims,
-        "known_generation": change.generation,
-        **{f"limit_{name}": most for name, most in change.limits.items()},
-        **{f"known_{name}": value for name, value in change.known.items()},
-        **{f"new_{name}": text for name, text in change.documents.items()},
-    }
-    if connection.execute(statement, values).rowcount == 1:
-        return True
-    return _completed(connection, node_id) and connection.execute(statement, values).rowcount == 1
+    def write(self) -> None:
+        """Write all nodes that have changed, with one statement."""
+        if not self._changed:
+            return
+        rows = [[self._nodes[each][name] for name in _WRITTEN] for each in sorted(self._changed)]
+        write = _WRITE[self._connection.dialect.name == "sqlite"]
+        self._connection.execute(write, {"nodes": json.dumps(rows)})
+        for node_id, texts in self._documents.items():
+            statement = sa.update(table).where(table.c.id == node_id).values(**texts)
+            self._connection.execute(statement)
 
-
-def _completed(connection: sa.Connection, node_id: int) -> bool:
-    """Fill in disk columns that an older agent, or Nova, left empty; return whether there were."""
-    c = table.c
-    least = sa.case(
-        (c.disk_available_least < c.free_disk_gb, c.disk_available_least), else_=c.free_disk_gb
-    )
-    statement = (
-        sa.update(table)
-        .where(c.id == node_id, c.disk_mb_used.is_(None))
-        .values(disk_mb_used=c.local_gb_used * MB_PER_GB, free_disk_mb=least * MB_PER_GB)
-    )
-    return connection.execute(statement).rowcount == 1
-
-
-# Building a statement costs more than running it, and requests need few of them.
-@cache
-def _statement(
-    limits: Collection[str],
-    known: Collection[str],
-    documents: Collection[str],
-    same: bool,
-    claimed: bool,
-) -> sa.Update:
-    c = table.c
-    disk = sa.bindparam("more_disk_mb", type_=sa.BigInteger)
-    vcpus, memory, claims = (
-        sa.bindparam(f"more_{name}", type_=sa.Integer) for name in ("vcpus", "memory_mb", "claims")
-    )
-    local_gb_used = (c.disk_mb_used + disk + (MB_PER_GB - 1)) // MB_PER_GB
-    # (used, more, units per unit of the limit), as filters define used.
-    used = {
-        "vcpu": (c.vcpus_used, vcpus, 1),
-        "memory_mb": (c.memory_mb - sa.func.coalesce(c.free_ram_mb, 0), memory, 1),
-        "disk_gb": (c.local_gb * MB_PER_GB - c.free_disk_mb, disk, MB_PER_GB),
-    }
-    # A row without disk figures has to be completed first.
-    where = [c.id == sa.bindparam("node_id"), c.disk_mb_used.is_not(None)]
-    if claimed:
-        where.append(c.deleted == 0)
+    def _fits(self, node_id: int, change: Change) -> bool:
+        """Return whether a change with claims stays within all limits and finds what it knows."""
+        if not change.claimed:
+            return True
+        now = self._nodes.get(node_id)
+        if now is None or now["deleted"] or change.generation not in (None, now["generation"]):
+            return False
+        if any(now[name] != value for name, value in change.known.items()):
+            return False
+        # (used, more), as filters define used.
+        used = {
+            "vcpu": (now["vcpus_used"], change.vcpus),
+            "memory_mb": (now["memory_mb"] - (now["free_ram_mb"] or 0), change.memory_mb),
+            "disk_mb": (now["local_gb"] * MB_PER_GB - now["free_disk_mb"], change.disk_mb),
+        }
+        limits = dict(change.limits)
+        if "disk_gb" in limits:
+            limits["disk_mb"] = limits.pop("disk_gb") * MB_PER_GB
         # The only bound of a forced host.
-        counted = (c.vcpus_used + vcpus, c.memory_mb_used + memory, local_gb_used)
-        where += [each <= _LARGEST for each in counted]
-    if same:
-        where.append(c.generation == sa.bindparam("known_generation"))
-    where += [c[name] == sa.bindparam(f"known_{name}", type_=c[name].type) for name in known]
-    for name in limits:
-        taken, more, unit = used[name]
-        limit = sa.bindparam(f"limit_{name}", type_=sa.Double) * unit
-        where.append(within(limit, taken, more))
-    # MariaDB assigns in this order and uses new values, so that derived columns come first.
-    return (
-        sa.update(table)
-        .where(*where)
-        .ordered_values(
-            (c.local_gb_used, local_gb_used),
-            (c.free_disk_gb, c.local_gb - local_gb_used),
-            (c.disk_mb_used, c.disk_mb_used + disk),
-            (c.free_disk_mb, c.free_disk_mb - disk),
-            (c.vcpus_used, c.vcpus_used + vcpus),
-            (c.memory_mb_used, c.memory_mb_used + memory),
-            (c.free_ram_mb, c.free_ram_mb - memory),
-            (c.claims, c.claims + claims),
-            *((c[name], sa.bindparam(f"new_{name}", type_=sa.Text)) for name in documents),
-            (c.generation, c.generation + 1),
-            (c.updated_at, utc_moment()),
+        counted = (
+            now["vcpus_used"] + change.vcpus,
+            now["memory_mb_used"] + change.memory_mb,
+            _in_gb(now["disk_mb_used"] + change.disk_mb),
         )
+        is_within = all(within(most, *used[name]) for name, most in limits.items())
+        return is_within and max(counted) <= _LARGEST
+
+    def _apply(self, node_id: int, change: Change, old: Iterable[sa.Row[Any]]) -> None:
+        now = self._nodes[node_id]
+        now["disk_mb_used"] += change.disk_mb
+        now["free_disk_mb"] -= change.disk_mb
+        now["local_gb_used"] = _in_gb(now["disk_mb_used"])
+        now["free_disk_gb"] = now["local_gb"] - now["local_gb_used"]
+        now["vcpus_used"] += change.vcpus
+        now["memory_mb_used"] += change.memory_mb
+        if now["free_ram_mb"] is not None:
+            now["free_ram_mb"] -= change.memory_mb
+        now["claims"] += change.claims
+        now["generation"] += 1
+        self._changed.add(node_id)
+        texts = dict(change.documents)
+        if documented := [row for row in old if row.numa or row.pci]:
+            (row,) = compute_nodes.lock(self._connection, [node_id])
+            before = {NUMA: row.numa_topology, PCI: row.pci_stats}
+            texts = given_back(before | self._documents.get(node_id, {}) | texts, documented)
+        if texts:
+            self._documents[node_id] = {**self._documents.get(node_id, {}), **texts}
+
+
+def _in_gb(megabytes: int) -> int:
+    return -(-megabytes // MB_PER_GB)
+
+
+def _completed(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node with the disk columns that an older agent, or Nova, left empty."""
+    if node["disk_mb_used"] is None:
+        free = node["free_disk_gb"] or 0
+        least = node["disk_available_least"]
+        node["disk_mb_used"] = node["local_gb_used"] * MB_PER_GB
+        node["free_disk_mb"] = (free if least is None else min(least, free)) * MB_PER_GB
+    return node
+
+
+_WRITTEN = (
+    *("id", "vcpus_used", "memory_mb_used", "free_ram_mb", "local_gb_used", "free_disk_gb"),
+    *("disk_mb_used", "free_disk_mb", "claims", "generation"),
+)
+_READ = {
+    *_WRITTEN,
+    *("deleted", "vcpus", "memory_mb", "local_gb", "disk_available_least"),
+    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", ELIGIBILITY),
+}
+# Building a statement costs more than running it.
+_LOCK = (
+    sa.select(*(table.c[name] for name in sorted(_READ)))
+    .where(table.c.id.in_(sa.bindparam("values", expanding=True)))
+    .order_by(table.c.id)
+    .with_for_update()
+)
+
+
+def _write_statement(is_sqlite: bool) -> sa.TextClause:
+    """Return the statement for :nodes, a JSON list with a list of _WRITTEN for each node."""
+    own = _WRITTEN[0]
+    paths = {name: f"'$[{place}]'" for place, name in enumerate(_WRITTEN)}
+    if is_sqlite:
+        values = {name: f"json_extract(changed.value, {path})" for name, path in paths.items()}
+        source = f"FROM json_each(:nodes) AS changed WHERE compute_nodes.{own} = {values[own]}"
+        changes = _assigned(values, "", utc_moment.sqlite)
+        return sa.text(f"UPDATE compute_nodes SET {changes} {source}")
+    columns = ", ".join(f"{name} BIGINT PATH {path}" for name, path in paths.items())
+    values = {name: f"changed.{name}" for name in _WRITTEN}
+    # In this order and by the key: a scan of a small table would wait for rows of others.
+    return sa.text(
+        f"UPDATE JSON_TABLE(:nodes, '$[*]' COLUMNS ({columns})) AS changed"
+        f" STRAIGHT_JOIN compute_nodes AS node FORCE INDEX (PRIMARY) ON node.{own} = changed.{own}"
+        f" SET {_assigned(values, 'node.', utc_moment.mysql)}"
     )
+
+
+def _assigned(values: Mapping[str, str], prefix: str, moment: str) -> str:
+    pairs = [f"{prefix}{name} = {values[name]}" for name in _WRITTEN[1:]]
+    return ", ".join([*pairs, f"{prefix}updated_at = {moment}"])
+
+
+_WRITE = {is_sqlite: _write_statement(is_sqlite) for is_sqlite in (False, True)}

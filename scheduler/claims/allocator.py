@@ -7,7 +7,6 @@ all if that is plain, since it says whether there is room when something is allo
 first where a request may go only if that depends on what no host cache has, as traits do.
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from inventory.nova.placement_errors import (
     PlacementUnavailable,
 )
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims.claimer import Left
+from scheduler.claims.group_commit import Left
 from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.resource_request import (
@@ -36,6 +35,7 @@ from scheduler.claims.resource_request import (
     pins_all_cpus,
     resource_request,
 )
+from scheduler.fibers import result_of
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection
 from scheduler.wire.errors import NoValidHost
@@ -249,9 +249,8 @@ class Allocator:
         ]
         found = []
         for each in futures:
-            seconds = left()
             try:
-                found.append(each.result(None if seconds == math.inf else max(0.0, seconds)))
+                found.append(result_of(each, left()))
             except TimeoutError:
                 raise PlacementUnavailable(
                     "the request",

@@ -5,6 +5,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,12 +16,13 @@ from inventory.claims.claims import GroupUnlisted
 from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
+from scheduler import fibers
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.group_commit import Begin, GroupCommit, Left, TooLate
 from scheduler.objects.request_spec import RequestSpec
 
 T = TypeVar("T")
-Left = Callable[[], float]
 # More choices than schedulers at work at a time would not help.
 MAX_CHOICES = 64
 # After so many claims in a row without a conflict there are half as many choices.
@@ -54,17 +56,17 @@ def forever() -> float:
     return math.inf
 
 
-class TooLate(Exception):
-    """The deadline of the request has passed; nothing was claimed."""
-
-
 def in_time(threads: CachedThreadPool, seconds: float, work: Callable[[], T]) -> T:
     """Return work(); raise DatabaseUnavailable if it takes longer, and leave it to its thread."""
-    if seconds == math.inf:
-        return work()
+    return awaited(threads.run(work), seconds)
+
+
+def awaited(future: "Future[T]", seconds: float) -> T:
+    """Return the result of work on the database; raise DatabaseUnavailable after some seconds."""
     try:
-        return threads.run(work).result(max(0.0, seconds))
+        return fibers.result_of(future, seconds)
     except TimeoutError:
+        future.cancel()
         raise DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s") from None
 
 
@@ -84,7 +86,8 @@ class TimedReads:
 class Claimer:
     """Claim for the requests of a process. Many threads may use it.
 
-    publish is given the ids of nodes whose rows have changed; it must not block.
+    publish is given the ids of nodes whose rows have changed; it must not block. begin_commit is
+    the begin of a GroupCommit; without it each transaction gets a thread at once.
     """
 
     def __init__(
@@ -92,11 +95,13 @@ class Claimer:
         database: Database,
         settings: ClaimSettings,
         publish: Callable[[Collection[int]], None] = lambda _: None,
+        begin_commit: Begin | None = None,
     ) -> None:
         self.settings = settings
         self.width = SpreadWidth()
         self._database = database
         self._threads = CachedThreadPool()
+        self._group_commit = GroupCommit(database, begin_commit or self._threads.run)
         self._publish = publish
 
     def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
@@ -107,7 +112,7 @@ class Claimer:
         TooLate and DatabaseUnavailable.
         """
         try:
-            result = self._claim_for_group(request, left)
+            result = self._claimed_together(request, left) or self._claim_for_group(request, left)
         except ClaimLost:
             self.width.lost()
             raise
@@ -115,6 +120,15 @@ class Claimer:
             self.width.won()
             self._publish({each.node_id for each in request.claims} | set(result.left))
         return result
+
+    def _claimed_together(self, request: ClaimRequest, left: Left) -> ClaimResult | None:
+        """Claim together with others; return None for what has to be claimed by itself."""
+        if request.group or request.documents:
+            return None
+        seconds = left()
+        if seconds <= 0:
+            raise TooLate()
+        return awaited(self._group_commit.submit(request, left), seconds)
 
     def _claim_for_group(self, request: ClaimRequest, left: Left) -> ClaimResult:
         for _ in range(MAX_GROUP_ATTEMPTS):

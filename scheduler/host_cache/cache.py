@@ -13,7 +13,6 @@ from typing import Any
 
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.objects.aggregate import Aggregate
-from scheduler.cached_thread_pool import SingleFlight
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
 from scheduler.host_cache.assumed import InFlightClaims
@@ -26,6 +25,7 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.single_flight import SingleFlight
 
 # Seconds; agents send heartbeats as often.
 HEARTBEAT_INTERVAL = 10.0

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
 # A request without claims or several instances does not pass there, and the page says so.
 NOT_BY_DEFAULT = {"scheduler/decision/batch_placement.py"}
-MAX_ROOMS = 62
+MAX_ROOMS = 65
 
 
 @pytest.fixture(scope="module")

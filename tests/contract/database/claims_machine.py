@@ -48,6 +48,8 @@ GROUPS: dict[str, int | None] = {"apart": 1, "pairs": 2, "together": None}
 FAMILIES = {
     family: [a_uuid(f"{family} {number}") for number in range(3)] for family in (*GROUPS, "single")
 }
+# Enough for requests that come together.
+CROWD = [a_uuid(f"crowd {number}") for number in range(16)]
 UUIDS = [uuid for uuids in FAMILIES.values() for uuid in uuids]
 # Some of their disks are no whole GB.
 SIZES = (
@@ -184,6 +186,27 @@ class ClaimsMachine(RuleBasedStateMachine):
             )
         )
         self.submit(self.requests[-1])
+
+    @rule(
+        batch=st.lists(
+            st.tuples(
+                st.lists(st.sampled_from(CROWD), min_size=1, max_size=2, unique=True),
+                *(host_names, st.sampled_from(SIZES), st.none() | host_names),
+            ),
+            min_size=1,
+            max_size=16,
+        )
+    )
+    def claim_in_a_batch(self, batch) -> None:
+        """Requests come at the same time, more than there is room for, and some come twice."""
+        requests = []
+        for uuids, host, size, spare in batch:
+            wanted = [Wanted(uuid, host, size) for uuid in uuids]
+            if spare not in (None, host):
+                wanted.append(Wanted(uuids[0], spare, size, alternate=True))
+            requests.append(Request(f"req-{next(self.numbers)}", "batch", tuple(wanted)))
+        self.requests += requests
+        self.submit_together(requests)
 
     @precondition(lambda self: self.requests)
     @rule(which=st.integers(1, 6))
@@ -410,6 +433,33 @@ class ClaimsMachine(RuleBasedStateMachine):
             self._renew(request)
             return
         self._enter(request, kept, done)
+
+    def submit_together(self, requests: Sequence[Request]) -> None:
+        """Claim in one transaction, and compare it with what comes of one after the other.
+
+        What has claims already, or gets some in the same batch, is claimed by itself after that.
+        """
+        self._days_pass()
+        orders = [self._order(each) for each in requests]
+        found = self.database.write(lambda c: claims.claim_each(c, orders))
+        rest = []
+        for request, done in zip(requests, found, strict=True):
+            if any(self.ledger.of(each.uuid) for each in request.wanted):
+                assert done is None, request
+                rest.append(request)
+                continue
+            try:
+                kept, _ = self._foretold(request)
+            except Verdict:
+                assert isinstance(done, ClaimLost), request
+                continue
+            assert isinstance(done, ClaimResult), request
+            assert list(done.answers) == self._answers(request)
+            assert done.refused == len(request.wanted) - len(kept)
+            self._enter(request, kept, done)
+        self.the_database_says_what_the_ledger_says()
+        for request in rest:
+            self.submit(request)
 
     def _renew(self, request: Request) -> None:
         mine = (request.name, request.digest)

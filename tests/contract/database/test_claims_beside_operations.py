@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from inventory import compute_nodes, services
-from inventory.claims import claims, usage_update
+from inventory.claims import claims
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest
 from inventory.errors import InUse
 from inventory.operations import aggregate_operations, service_operations
@@ -112,15 +112,15 @@ def test_what_says_nothing_new_costs_nothing(hosts):
 def test_a_claim_does_not_slip_past_an_order_of_its_own_moment(hosts, url, monkeypatch):
     if hosts.engine.dialect.name == "sqlite":
         return  # It has one writer at a time.
-    wanted, write = decided(hosts), usage_update.write
+    wanted, lock = decided(hosts), claims.LockedNodes
 
     def late(*arguments):
         monkeypatch.undo()
         with closing(open_at(url)) as other:
             other.write(adding("h1"))
-        return write(*arguments)
+        return lock(*arguments)
 
-    monkeypatch.setattr(usage_update, "write", late)
+    monkeypatch.setattr(claims, "LockedNodes", late)
     with pytest.raises(ClaimLost, match="other rules"):
         hosts.write(lambda c: claims.claim(c, wanted))
     assert claimed(hosts) == {}

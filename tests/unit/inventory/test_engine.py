@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import migrations
-from inventory.engine import DatabaseUnavailable
+from inventory.engine import Database, DatabaseUnavailable
 from inventory.tables import utc_now
 from tests.databases import open_at
 
@@ -62,3 +62,31 @@ def test_the_clock_of_the_database_is_in_the_form_of_a_stored_moment(tmp_path):
     moment = database.read(lambda connection: connection.scalar(sa.select(utc_now())))
     assert moment.tzinfo is None
     database.close()
+
+
+def a_server(version, is_mariadb):
+    """Return an engine of a server of a version, which is never connected to."""
+    engine = sa.create_engine("mysql+pymysql://nobody@127.0.0.1:1/nothing")
+    engine.dialect.server_version_info = version
+    engine.dialect.is_mariadb = is_mariadb
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("version", "is_mariadb", "said"),
+    [
+        ((10, 5, 29), True, r"MariaDB 10\.5\.29, and 10\.6 or later"),
+        ((8, 0, 18), False, r"MySQL 8\.0\.18, and 8\.0\.19 or later"),
+        ((5, 7), False, r"MySQL 5\.7, and 8\.0\.19 or later"),
+    ],
+)
+def test_a_server_that_is_too_old_is_refused_with_its_version(version, is_mariadb, said):
+    with pytest.raises(DatabaseUnavailable, match=said):
+        Database(a_server(version, is_mariadb))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_mariadb"), [((10, 6, 0), True), ((11, 4), True), ((8, 4), False)]
+)
+def test_a_server_that_is_new_enough_is_not(version, is_mariadb):
+    Database(a_server(version, is_mariadb)).close()

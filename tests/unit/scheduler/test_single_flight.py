@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.cached_thread_pool: SingleFlight."""
+"""Tests of scheduler.single_flight."""
 
 from itertools import count
 from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from scheduler.cached_thread_pool import SingleFlight
+from scheduler.single_flight import SingleFlight
 
 LONG = 30.0
 
