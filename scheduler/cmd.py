@@ -6,12 +6,16 @@ Its top-level imports import nothing but the standard library: the concurrency b
 chosen before.
 """
 
+import gc
 import os
 import sys
 
 from conf.daemon import process
 
 PROGRAM = "berthmaster-scheduler"
+# New objects between two collections of garbage. At the default of 700 each request is interrupted,
+# to look in vain at what others need.
+GC_THRESHOLD = 20_000
 
 
 def main() -> None:
@@ -50,6 +54,7 @@ def _run(backend: str) -> int:
         migrations.SchemaError,
         UnusableTransport,
     )
+    gc.set_threshold(GC_THRESHOLD)
     with process.refusing(PROGRAM, *refusals):
         process.configure(conf, PROGRAM, sys.argv[1:])
         notifier = Notifier(os.environ)

@@ -16,13 +16,15 @@ from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY
 from scheduler.decision import picker
 from scheduler.decision.types import Placement
 from scheduler.decision.weighing import Ranking
-from scheduler.hosts.columns import Rows
+from scheduler.hosts.columns import Rows, Weights
 from scheduler.hosts.host_state import Candidate, Consumption
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
 # One in so many of the further instances that would fit may be an alternate that is held.
 SHARE = 20
+# The number of hosts on which instances are counted at a time.
+_BLOCK = 1024
 
 
 def add_alternates(
@@ -52,8 +54,10 @@ def limit_alternates(
     alternates of all placements come before any second one.
     """
     most = max((len(each.alternates) for each in placements), default=0)
-    fitting = _count_fitting(hosts, spec, rows, placements[-1].taken) if most else 0.0
-    left = fitting / SHARE - float(hosts.held_alternates[rows].sum())
+    held = float(hosts.held_alternates[rows].sum())
+    enough = SHARE * (held + most * len(placements))
+    fitting = _count_fitting(hosts, spec, rows, placements[-1].taken, enough) if most else 0.0
+    left = fitting / SHARE - held
     counts = [0] * len(placements)
     for _ in range(most):
         for place, each in enumerate(placements):
@@ -67,21 +71,38 @@ def limit_alternates(
 
 
 def _count_fitting(
-    hosts: HostTable, spec: RequestSpec, rows: Rows, consumed: Consumption | None
+    hosts: HostTable, spec: RequestSpec, rows: Rows, consumed: Consumption | None, enough: float
 ) -> float:
-    """Return how many more such instances fit on these hosts, 0 where none can be held."""
+    """Return how many more such instances fit on these hosts, 0 where none can be held.
+
+    It stops counting when there are enough.
+    """
     policy = spec.instance_group.policy if spec.instance_group else None
     # Cells and devices are not claimed twice; affinity leaves no other host.
     if consumed is None or consumed.cells or consumed.devices or policy == AFFINITY:
         return 0.0
-    used = {
-        "vcpu": (hosts.vcpus_used, consumed.vcpus, 1),
-        "memory_mb": (hosts.total_usable_ram_mb - hosts.free_ram_mb, consumed.memory_mb, 1),
-        "disk_gb": (hosts.total_usable_disk_gb * 1024 - hosts.free_disk_mb, consumed.disk_mb, 1024),
-    }
     # With anti-affinity there is one member for each host.
-    most = np.full(len(rows), 1.0 if policy == ANTI_AFFINITY else np.inf)
+    most = 1.0 if policy == ANTI_AFFINITY else np.inf
+    fitting = 0.0
+    for start in range(0, len(rows), _BLOCK):
+        fitting += float(_copies_on(hosts, rows[start : start + _BLOCK], consumed, most).sum())
+        if fitting >= enough:
+            break
+    return fitting
+
+
+def _copies_on(hosts: HostTable, rows: Rows, consumed: Consumption, most: float) -> Weights:
+    """Return for each of these hosts how many more such instances fit there, at most so many."""
+    used_ram_mb = hosts.total_usable_ram_mb[rows] - hosts.free_ram_mb[rows]
+    used_disk_mb = hosts.total_usable_disk_gb[rows] * 1024 - hosts.free_disk_mb[rows]
+    # (used, requested, how many of its unit are one of the limit's).
+    amounts = {
+        "vcpu": (hosts.vcpus_used[rows], consumed.vcpus, 1),
+        "memory_mb": (used_ram_mb, consumed.memory_mb, 1),
+        "disk_gb": (used_disk_mb, consumed.disk_mb, 1024),
+    }
+    found = np.full(len(rows), most)
     for name, limit in hosts.limits.columns.items():
-        used_amount, requested, unit = used[name]
-        most = np.fmin(most, copies(limit[rows] * unit, used_amount[rows], requested))
-    return float(most.sum())
+        used, requested, unit = amounts[name]
+        found = np.fmin(found, copies(limit[rows] * unit, used, requested))
+    return found

@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,8 @@ T = TypeVar("T")
 _COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS))
 # The longest question that is a cache key: the properties of an image may be of any length.
 _MAX_KEY = 1000
+# How many questions are known to be short or not.
+_MAX_MEMO = 4096
 # Names of results; limits have their own names.
 _PASSES, _RAW = "passes", "raw"
 
@@ -136,12 +138,18 @@ def declared(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str
         return None
     question = ask_plugin(plugin.question, spec, default=None)
     columns = columns_of(plugin, spec)
-    if question is None or not columns or not _is_key(question):
+    if question is None or not columns:
         return None
+    # Neither may be hashable, whatever plug-ins declare.
+    if not ask_plugin(_are_columns, columns, default=False):
+        return None
+    return (question, columns) if ask_plugin(_is_short, question, default=False) else None
+
+
+@lru_cache(_MAX_MEMO)
+def _are_columns(names: tuple[str, ...]) -> bool:
     # Instances are in no column.
-    if not ask_plugin(_COLUMNS.issuperset, columns, default=False):
-        return None
-    return question, columns
+    return _COLUMNS.issuperset(names)
 
 
 def _cacheable(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str, ...]] | None:
@@ -149,12 +157,9 @@ def _cacheable(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[s
     return None if inputs is None or MEMBERS in inputs[1] else inputs
 
 
-def _is_key(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return len(repr(value)) <= _MAX_KEY
+@lru_cache(_MAX_MEMO)
+def _is_short(question: Hashable) -> bool:
+    return len(repr(question)) <= _MAX_KEY
 
 
 def _verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> Results:

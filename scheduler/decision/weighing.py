@@ -73,6 +73,11 @@ class WeigherScores:
         return self._fixed is None
 
     @property
+    def is_zero(self) -> bool:
+        """Whether the share of each host is 0, since all raw weights are equal."""
+        return self.weigher.scales and self.is_finite and self.range[1] <= self.range[0]
+
+    @property
     def max_share(self) -> float:
         """The largest absolute share that a host may have."""
         raw = 1.0 if self.weigher.scales else float(np.abs(self.raw).max())
@@ -193,6 +198,7 @@ class Ranking(NamedTuple):
 def sum_scores(scores: Sequence[WeigherScores], count: int) -> Weights:
     """Return the total weights of so many hosts."""
     totals = np.zeros(count)
+    scores = [each for each in scores if not each.is_zero]
     for start in range(0, count, _BLOCK):
         block = slice(start, start + _BLOCK)
         for each in scores:

@@ -160,9 +160,10 @@ class NumericColumns:
         self, rows: Rows, names: Collection[str], changes: Mapping[str, int], times: Rows | int
     ) -> "NumericColumns":
         """Return these columns of some rows, to which the changes were added so many times."""
-        columns = {name: self.column(name)[rows] for name in DTYPES if name in names}
-        for name in changes.keys() & columns.keys():
-            columns[name] += changes[name] * times
+        columns = {name: self.column(name)[rows] for name in names if name in DTYPES}
+        for name in changes:
+            if name in columns:
+                columns[name] += changes[name] * times
         return NumericColumns(columns)
 
 

@@ -203,7 +203,7 @@ class HostTable:
         names = {*columns, "host", "nodename"}
         other._numbers = self._numbers.part(rows, names, changes or {}, times)
         other._objects = {
-            name: each.part(rows) for name, each in self._objects.items() if name in names
+            name: self._objects[name].part(rows) for name in names if name in self._objects
         }
         other._present = other.candidates = self._present[rows]
         other.limits = Limits(len(rows))
