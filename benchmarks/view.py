@@ -61,6 +61,7 @@ def stored(sizes: Sequence[int]) -> Iterator[Iterator[tuple[int, Database]]]:
                 stack.callback(database.close)
                 migrations.sync(database)
                 inventory_rows.store(database, size)
+                inventory_rows.settle(database)
                 yield size, database
 
         yield each()

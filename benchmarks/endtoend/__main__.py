@@ -45,13 +45,13 @@ class Plan:
     calls: int = 250
     warm_up: int = 25
     slices: int = 5
-    slice_seconds: float = 0.3
+    slice_seconds: float = 1.0
     # Until all threads have their connections to broker and database.
     crowd_warm_up: float = 0.7
 
 
 WHOLE = Plan()
-QUICK = Plan(calls=50, warm_up=10, slices=2, crowd_warm_up=0.3)
+QUICK = Plan(calls=50, warm_up=10, slices=2, slice_seconds=0.3, crowd_warm_up=0.3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 """From what callers have seen to figures."""
 
 from collections.abc import Iterator, Sequence
-from statistics import quantiles
+from statistics import median, quantiles
 
 from benchmarks.endtoend.callers import Load
 from benchmarks.figures import Case, Figure
@@ -26,6 +26,9 @@ def of_load(who: str, load: Load, case: Case, processor: float) -> Iterator[Figu
     processor is the seconds that those who serve were at work for all that was answered.
     """
     yield from of_calls(who, load.times, case)
+    yield Figure(
+        "select, p99 through p50", who, "x", [_cuts(load.times, 100)[98] / median(load.times)], case
+    )
     facts = {"refused": load.refused}
     yield Figure("select, rate", who, "/s", load.rates, case, facts)
     yield Figure("placements", who, "/s", load.placements, case, facts)

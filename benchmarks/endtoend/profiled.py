@@ -60,7 +60,7 @@ def _watch_messaging(stages: Stages) -> None:
     handle = ours._handle_in_time
 
     def handling(handler: Any, incoming: Any, deadline: Any) -> None:
-        stages.add("queue: wait for a thread", deadline.waited())
+        stages.add("queue: wait for its turn", deadline.waited())
         handle(handler, incoming, deadline)
 
     ours._handle_in_time = handling
@@ -70,7 +70,7 @@ def _watch_requests(stages: Stages) -> None:
     import logging
 
     from inventory import engine
-    from scheduler import request_trace, select_destinations
+    from scheduler import fibers, request_trace, select_destinations
     from scheduler.api import scheduler_endpoint
     from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
@@ -82,7 +82,7 @@ def _watch_requests(stages: Stages) -> None:
     stages.watch(context.RequestContext, "for_logging", "decode the context")
     stages.watch(select_destinations, "build_request", "decide: the request")
     stages.watch(select_destinations, "build_claim_request", "claim: the request")
-    stages.watch(select_destinations, "selections_to_json", "answer: as kept with the claim")
+    stages.watch(select_destinations, "with_answers", "answer: as kept with the claim")
     stages.watch(select_destinations.Destinations, "_select_with_claims", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
     stages.watch(select_destinations, "build_answer", "answer: selections")
@@ -92,7 +92,8 @@ def _watch_requests(stages: Stages) -> None:
     for name in ("reserve", "end_reservation", "mark_stale", "consume", "reports"):
         stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
-    stages.watch(claimer.Claimer, "claim", "claim: wait")
+    stages.watch(claimer.Claimer, "claim", "claim")
+    stages.watch(fibers.Fiber, "wait_for", "wait", waits=True)
     _watch_the_lock(stages, cache.HostCache)
 
 

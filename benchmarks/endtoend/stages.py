@@ -10,11 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
 # Calls, seconds, seconds of the processor.
 Sums = dict[str, tuple[int, float, float]]
+# What stages in the present one have taken, as (seconds, seconds of the processor). Each thread has
+# its own, and each fiber of a thread.
+_inner: ContextVar[list[float] | None] = ContextVar("inner", default=None)
 
 
 class Stages:
@@ -41,32 +45,36 @@ class Stages:
         spent[2] += cpu
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count what is spent in here; what stages in here count, this one does not."""
-        here = self._here
-        outer = getattr(here, "inner", None)
-        here.inner = [0.0, 0.0]
+    def stage(self, name: str, waits: bool = False) -> Iterator[None]:
+        """Count what is spent in here; what stages in here count, this one does not.
+
+        One that waits is not at work: its thread may be, for others.
+        """
+        outer, inner = _inner.get(), [0.0, 0.0]
+        token = _inner.set(inner)
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
             yield
         finally:
             wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
-            self.add(name, wall - here.inner[0], cpu - here.inner[1])
+            self.add(name, wall - inner[0], 0.0 if waits else cpu - inner[1])
             if outer is not None:
                 outer[0] += wall
                 outer[1] += cpu
-            here.inner = outer
+            _inner.reset(token)
 
-    def watch(self, owner: Any, function: str, name: str) -> None:
+    def watch(self, owner: Any, function: str, name: str, waits: bool = False) -> None:
         """Let a function of a module or a class be a stage."""
-        setattr(owner, function, self.watched(getattr(owner, function), name))
+        setattr(owner, function, self.watched(getattr(owner, function), name, waits))
 
-    def watched(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def watched(
+        self, function: Callable[..., Any], name: str, waits: bool = False
+    ) -> Callable[..., Any]:
         """Return a function that is a stage."""
 
         @wraps(function)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            with self.stage(name):
+            with self.stage(name, waits):
                 return function(*args, **kwargs)
 
         return counted

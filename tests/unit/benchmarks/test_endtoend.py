@@ -3,6 +3,8 @@
 """What the end-to-end benchmark asks, and what it makes of what it has measured."""
 
 import json
+import subprocess
+import sys
 from itertools import islice
 from statistics import median, quantiles
 from types import SimpleNamespace
@@ -128,3 +130,9 @@ def test_the_table_of_stages_adds_up():
     assert lines[1].split()[1:] == ["1.00", "0.000", "150.000", "60.0%"]
     assert lines[3].split()[2:] == ["50.000", "20.0%"]
     assert lines[4].split()[2:] == ["250.000", "100.0%"]
+
+
+def test_everything_that_is_profiled_is_where_it_is_looked_for():
+    """In a process of its own, which it changes."""
+    watch = "from benchmarks.endtoend import profiled; profiled.watch(profiled.STAGES)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", watch], check=True, timeout=60)
