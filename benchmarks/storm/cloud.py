@@ -109,6 +109,11 @@ class Cloud:
         }
         self.agent = self.deployment.agent("threading", options, name=AGENT)
 
+    def restart_exited_agent(self) -> None:
+        """Start the agent again if it found no database at its start, as systemd would."""
+        if self.agent.status is not None:
+            self.start_agent()
+
     def stop_schedulers(self) -> None:
         """Stop the schedulers in order: what they have taken is answered then."""
         for process in self.schedulers.values():
@@ -127,10 +132,11 @@ class Cloud:
             database.close()
 
     def heal(self) -> None:
-        """Let broker and database run, whatever was done to them."""
+        """Let broker, database and agent run, whatever was done to them."""
         self.server.start()
         self.server.resume()
         self.broker.start()
+        self.restart_exited_agent()
 
     def cut_database_connections(self) -> int:
         """Kill all connections to the database; return how many there were."""

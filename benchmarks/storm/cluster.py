@@ -45,6 +45,7 @@ class ClusterCloud(Cloud):
     def heal(self) -> None:
         self.cluster.heal()
         self.broker.start()
+        self.restart_exited_agent()
 
 
 class MemberFaults(Faults):

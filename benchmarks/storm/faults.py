@@ -101,6 +101,7 @@ class Faults(threading.Thread):
             if self._stopped.wait(fault.after):
                 return
             try:
+                self._cloud.restart_exited_agent()
                 self._actions()[fault.kind](fault)
             # Told to whoever waits for the end: in a thread nobody else would see it.
             except (OSError, AssertionError, ProcessError, RuntimeError) as error:
