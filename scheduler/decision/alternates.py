@@ -6,14 +6,14 @@ Resources that are held for a build that may fail are lost to all other requests
 that is held stays a small part of what is free; in a cloud that is nearly full nothing is held.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from inventory.fits import copies
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY
-from scheduler.decision import picker
+from scheduler.decision.incremental_ranking import IncrementalRanking
 from scheduler.decision.types import Placement
 from scheduler.decision.weighing import Ranking
 from scheduler.hosts.columns import Rows, Weights
@@ -23,26 +23,42 @@ from scheduler.objects.request_spec import RequestSpec
 
 # One in so many of the further instances that would fit may be an alternate that is held.
 SHARE = 20
-# The number of hosts on which instances are counted at a time.
-_BLOCK = 1024
+# The number of hosts on which instances are counted first, and how many times as many are next.
+_BLOCK, _MORE = 128, 8
 
 
 def add_alternates(
-    hosts: HostTable, placements: Sequence[Placement], ranking: Ranking, count: int
+    hosts: HostTable,
+    placements: Sequence[Placement],
+    ranking: Ranking | IncrementalRanking,
+    count: int,
 ) -> tuple[Placement, ...]:
     """Return placements with the best hosts of their cells, but for those that were chosen."""
-    rows = [each.chosen.row for each in placements]
-    cells = hosts.codes("cell_uuid")
+    rows = {each.chosen.row for each in placements}
+    cells = {each.chosen.cell_uuid for each in placements}
+    spare = {cell: _best_of(hosts, ranking, cell, rows, count) for cell in cells}
+    return tuple(replace(each, alternates=spare[each.chosen.cell_uuid]) for each in placements)
 
-    def best_of(cell: int) -> tuple[Candidate, ...]:
-        spare = cells == cell
-        spare[rows] = False
-        positions = np.flatnonzero(spare[ranking.rows])
-        best = positions[picker.best_first(ranking.totals[positions], count)]
-        return tuple(ranking.candidate(hosts, int(position)) for position in best)
 
-    spare = {cell: best_of(cell) for cell in {*cells[rows].tolist()}}
-    return tuple(replace(each, alternates=spare[cells[each.chosen.row]]) for each in placements)
+def _best_of(
+    hosts: HostTable,
+    ranking: Ranking | IncrementalRanking,
+    cell: str | None,
+    taken: Collection[int],
+    count: int,
+) -> tuple[Candidate, ...]:
+    """Return the best hosts of a cell but for those that are taken."""
+    looked_at = count + len(taken)
+    while True:
+        found = [
+            at
+            for at in ranking.best_first(looked_at)
+            if (row := int(ranking.rows[at])) not in taken and hosts.get(row, "cell_uuid") == cell
+        ]
+        # Where most hosts are in other cells, more of the best have to be looked at.
+        if len(found) >= count or looked_at >= len(ranking.left()):
+            return tuple(ranking.candidate(hosts, at) for at in found[:count])
+        looked_at *= 8
 
 
 def limit_alternates(
@@ -83,11 +99,10 @@ def _count_fitting(
         return 0.0
     # With anti-affinity there is one member for each host.
     most = 1.0 if policy == ANTI_AFFINITY else np.inf
-    fitting = 0.0
-    for start in range(0, len(rows), _BLOCK):
-        fitting += float(_copies_on(hosts, rows[start : start + _BLOCK], consumed, most).sum())
-        if fitting >= enough:
-            break
+    fitting, start, size = 0.0, 0, _BLOCK
+    while start < len(rows) and fitting < enough:
+        fitting += float(_copies_on(hosts, rows[start : start + size], consumed, most).sum())
+        start, size = start + size, size * _MORE
     return fitting
 
 

@@ -13,8 +13,12 @@ from operator import add
 
 import numpy as np
 
+from scheduler.decision import picker
+from scheduler.decision.picker import Choice
 from scheduler.decision.weighing import Ranking, sum_scores
 from scheduler.hosts.columns import Mask, Rows, Weights
+from scheduler.hosts.host_state import Candidate, candidate
+from scheduler.hosts.table import HostTable
 
 # How many of the best hosts are watched.
 FEW = 256
@@ -60,9 +64,49 @@ class IncrementalRanking:
             at = int(self.totals.argmax())
         return at
 
-    def shares(self, at: int) -> dict[str, float]:
+    def choose(self, choice: Choice) -> int:
+        """Return the index of the chosen host."""
+        return self.best() if choice.takes_best else choice.among(self.totals)
+
+    def best_first(self, count: int) -> list[int]:
+        """Return the indices of the count best hosts, the first of equal ones first."""
+        if self._few is not None and count > self._few:
+            self._few = None
+            self._weigh_all()
+        found = picker.best_first(self.totals, count)
+        if found and not self._is_best(found[-1]):
+            self._weigh_all()
+            found = picker.best_first(self.totals, count)
+        return found
+
+    def candidate(self, hosts: HostTable, at: int) -> Candidate:
+        """Return the host at an index, with its limits and its weight."""
+        row = int(self.rows[at])
+        return candidate(hosts, row, hosts.limits.on(row), float(self.totals[at]))
+
+    def shares(self, at: Rows) -> dict[str, Weights]:
+        """Return the share of each weigher in the totals at these indices."""
+        return dict(zip(self._names, self._shares[:, at], strict=True))
+
+    def shares_of(self, at: int) -> dict[str, float]:
         """Return the share of each weigher in the total of a host."""
         return dict(zip(self._names, self._shares[:, at].tolist(), strict=True))
+
+    def change_rows(self, rows: Rows, raw: Weights) -> None:
+        """Set the raw weights of the hosts of some rows, a column of raw for each of them."""
+        others = []
+        for row, values in zip(rows.tolist(), raw.T.tolist(), strict=True):
+            at = int(np.searchsorted(self.rows, row))
+            if at < len(self.rows) and self.rows[at] == row:
+                self.change(at, values)
+            else:
+                others.append((int(np.searchsorted(self._all_rows, row)), values))
+        moved = [each for each in others if self._is_changed(*each)]
+        for position, values in moved:
+            for scores, value in zip(self._scores, values, strict=True):
+                scores.change(np.array([position]), np.array([value]))
+        if moved:
+            self._weigh_all()
 
     def change(self, at: int, raw: Sequence[float]) -> None:
         """Set the raw weights of a host; those of a single host do not count."""
@@ -104,6 +148,11 @@ class IncrementalRanking:
         ]
         if any(moved):
             self._add_up()
+
+    def _is_changed(self, position: int, raw: Sequence[float]) -> bool:
+        """Return whether other raw weights than these are known of a host that is not watched."""
+        pairs = zip(self._scores, raw, strict=True)
+        return any(float(scores.raw[position]) != value for scores, value in pairs)
 
     def _measure(self, index: int) -> bool:
         """Weigh the watched hosts by one weigher again if its range has changed; return that."""

@@ -11,9 +11,10 @@ from random import Random
 
 import numpy as np
 
-from scheduler.decision import picker
 from scheduler.decision.alternates import add_alternates, limit_alternates
 from scheduler.decision.batch_placement import BatchPlacer, FirstPlacement, batch_placer
+from scheduler.decision.equivalence_class import CachedScores, Questions
+from scheduler.decision.incremental_ranking import IncrementalRanking
 from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import applies, ask_plugin, passing
 from scheduler.decision.prefilter import no_such_host, prefilter
@@ -77,8 +78,10 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     group = request.spec.instance_group
     hosts.group_counts = count_members(hosts, group) if group else None
     candidates, first_steps = allowed(hosts, request.spec, plan)
+    scores = CachedScores(hosts, _questions(request.spec, plan, choice), candidates)
+    known = scores.find()
     placements: list[Placement] = []
-    ranking: Ranking | None = None
+    ranking: Ranking | IncrementalRanking | None = None
     batch: BatchPlacer | None = None
     for index, uuid in enumerate(request.instance_uuids):
         if batch is not None:
@@ -86,21 +89,44 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
             if placement is not None:
                 placements.append(placement)
                 continue
-            candidates, batch = batch.finish(), None
+            batch.finish()
+            candidates, batch = batch.candidates(), None
         spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
-        candidates, steps = filter_hosts(hosts, spec, plan.filters, candidates, index)
+        # Cached scores are those for the first instance; a placer follows them from there.
+        known = known if index == 0 else None
+        if known is not None:
+            steps, ranking = known.steps, known.ranking
+        else:
+            candidates, steps = filter_hosts(hosts, spec, plan.filters, candidates, index)
+            if not candidates.any():
+                steps = (*first_steps, *steps)
+                reason = no_such_host(hosts, spec) or refusal(spec, plan) or NOT_ENOUGH
+                return refused(hosts, request, steps, reason, index)
+            ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(candidates))
+            if index == 0 and (known := scores.note(steps, ranking)) is not None:
+                ranking = known.ranking
         steps = (*first_steps, *steps)
-        if not candidates.any():
-            reason = no_such_host(hosts, spec) or refusal(spec, plan) or NOT_ENOUGH
-            return refused(hosts, request, steps, reason, index)
-        ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(candidates))
-        placements.append(_place(hosts, spec, ranking, choice.among(ranking.totals), steps))
+        placements.append(_place(hosts, spec, ranking, ranking.choose(choice), steps))
         if (rules := _rules_after(index, request, plan)) is not None:
-            first = FirstPlacement(placements[-1], spec, rules, ranking, first_steps)
-            batch = batch_placer(hosts, first, choice)
-    hosts.candidates = candidates if batch is None else batch.finish()
+            first = FirstPlacement(placements[-1], spec, rules, first_steps)
+            if known is not None:
+                batch = known.placer(hosts, first, choice)
+            elif isinstance(ranking, Ranking):
+                batch = batch_placer(hosts, first, ranking, choice)
+    if batch is not None:
+        batch.finish()
     if ranking is not None and request.alternates and not request.spec.is_rebuild:
-        placements = _with_alternates(hosts, request, plan, placements, ranking)
+        # Of members of a group the limits may differ now.
+        if batch is not None and not batch.is_lost and group is None:
+            ranking = batch.ranking
+        elif len(placements) > 1:
+            ranking = _weigh_again(hosts, request, plan, placements, candidates)
+        placements = _with_alternates(hosts, request, placements, ranking)
+    if known is not None:
+        if batch is None:
+            first = FirstPlacement(placements[0], request.spec, known.rules, first_steps)
+            batch = known.placer(hosts, first, choice)
+        scores.keep(known, batch)
     return placed(hosts, request, placements)
 
 
@@ -184,6 +210,11 @@ def apply_filters(
     return candidates, tuple(steps)
 
 
+def _questions(spec: RequestSpec, plan: Plan, choice: Choice) -> Questions:
+    first, further = (filters_for(plan.filters, spec, index) for index in (0, 1))
+    return Questions(spec, first, further, plan.weighers, choice)
+
+
 def _rules_after(index: int, request: Request, plan: Plan) -> list[BaseHostFilter] | None:
     """Return the filters of all further instances, None where they differ or none follows."""
     last = len(request.instance_uuids) - 1
@@ -194,7 +225,11 @@ def _rules_after(index: int, request: Request, plan: Plan) -> list[BaseHostFilte
 
 
 def _place(
-    hosts: HostTable, spec: RequestSpec, ranking: Ranking, position: int, steps: tuple[Step, ...]
+    hosts: HostTable,
+    spec: RequestSpec,
+    ranking: Ranking | IncrementalRanking,
+    position: int,
+    steps: tuple[Step, ...],
 ) -> Placement:
     """Consume what the instance needs on the chosen host."""
     chosen = ranking.candidate(hosts, position)
@@ -204,8 +239,10 @@ def _place(
     return Placement(spec.instance_uuid, chosen, steps, weighed, taken=taken)
 
 
-def _best_weighed(hosts: HostTable, ranking: Ranking) -> tuple[WeighedHost, ...]:
-    best = np.array(picker.best_first(ranking.totals, EXPLAINED), np.int64)
+def _best_weighed(
+    hosts: HostTable, ranking: Ranking | IncrementalRanking
+) -> tuple[WeighedHost, ...]:
+    best = np.array(ranking.best_first(EXPLAINED), np.int64)
     shares = {name: each.tolist() for name, each in ranking.shares(best).items()}
     rows, totals = ranking.rows[best].tolist(), ranking.totals[best].tolist()
     return tuple(
@@ -219,20 +256,29 @@ def _best_weighed(hosts: HostTable, ranking: Ranking) -> tuple[WeighedHost, ...]
     )
 
 
-def _with_alternates(
-    hosts: HostTable, request: Request, plan: Plan, placements: list[Placement], ranking: Ranking
-) -> list[Placement]:
-    """Return placements with alternates: the next best hosts.
-
-    After several instances the remaining candidates are filtered and weighed once more.
-    """
+def _weigh_again(
+    hosts: HostTable,
+    request: Request,
+    plan: Plan,
+    placements: Sequence[Placement],
+    candidates: Mask,
+) -> Ranking:
+    """Return the weights of the candidates that remain after several instances."""
     last = len(placements) - 1
-    if last:
-        chosen = (each.chosen.host for each in placements)
-        spec = request.spec.for_instance(placements[last].instance_uuid, chosen)
-        left, _ = filter_hosts(hosts, spec, plan.filters, hosts.candidates, last)
-        ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(left))
+    chosen = (each.chosen.host for each in placements)
+    spec = request.spec.for_instance(placements[last].instance_uuid, chosen)
+    left, _ = filter_hosts(hosts, spec, plan.filters, candidates, last)
+    return weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(left))
+
+
+def _with_alternates(
+    hosts: HostTable,
+    request: Request,
+    placements: Sequence[Placement],
+    ranking: Ranking | IncrementalRanking,
+) -> list[Placement]:
+    """Return placements with alternates: the next best hosts."""
     found = add_alternates(hosts, placements, ranking, request.alternates)
     if request.holds_alternates:
-        found = limit_alternates(found, hosts, request.spec, ranking.rows)
+        found = limit_alternates(found, hosts, request.spec, ranking.left())
     return [*found]

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scheduler.decision import picker
+from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import applies, multipliers_of, raw_weights
 from scheduler.hosts.columns import Rows, Weights
 from scheduler.hosts.host_state import Candidate, candidate
@@ -188,6 +190,18 @@ class Ranking(NamedTuple):
     def shares(self, positions: Rows | slice = _ALL) -> dict[str, Weights]:
         """Return the share of each weigher in the totals at these positions."""
         return {each.weigher.name: each.shares(positions) for each in self.scores}
+
+    def left(self) -> Rows:
+        """Return the rows of all hosts."""
+        return self.rows
+
+    def choose(self, choice: Choice) -> int:
+        """Return the position of the chosen host."""
+        return choice.among(self.totals)
+
+    def best_first(self, count: int) -> list[int]:
+        """Return the positions of the count best hosts, the first of equal ones first."""
+        return picker.best_first(self.totals, count)
 
     def candidate(self, hosts: HostTable, position: int) -> Candidate:
         """Return the host at a position, with its limits and its weight."""

@@ -51,6 +51,8 @@ class HostTable:
         self._borrowed: set[str] = set()
         self._logs = {name: ChangeLog() for name in (*NUMBERS, *OBJECTS)}
         self.result_cache = ResultCache()
+        # Scores of all hosts by the kind of request, kept by those who decide.
+        self.score_cache: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         """Return the number of hosts."""
@@ -260,6 +262,7 @@ class HostTable:
         # Results of a copy that has changed do not hold for the table that it was made from.
         changed = bool(self._borrowed) and self.is_private(self._logs)
         other.result_cache = ResultCache(None if changed else self.result_cache)
+        other.score_cache = {} if changed else self.score_cache
         return other
 
     def detached(self) -> "HostTable":
@@ -278,6 +281,7 @@ class HostTable:
         other.candidates = other.present
         other._holes = self._holes.copy()
         other.result_cache = ResultCache()
+        other.score_cache = {}
         return other
 
     def _new_row(self) -> int:
