@@ -70,6 +70,8 @@ def limit_alternates(
     alternates of all placements come before any second one.
     """
     most = max((len(each.alternates) for each in placements), default=0)
+    if _are_enough(placements, hosts, spec, len(rows)):
+        return tuple(placements)
     held = float(hosts.held_alternates[rows].sum())
     enough = SHARE * (held + most * len(placements))
     fitting = _count_fitting(hosts, spec, rows, placements[-1].taken, enough) if most else 0.0
@@ -86,6 +88,28 @@ def limit_alternates(
     )
 
 
+def _are_enough(
+    placements: Sequence[Placement], hosts: HostTable, spec: RequestSpec, count: int
+) -> bool:
+    """Return whether all alternates may surely be held, which in most clouds needs no counting.
+
+    Each of the remaining hosts, but perhaps those of the placements, takes one instance at least.
+    """
+    consumed = placements[-1].taken
+    if not _can_be_held(spec, consumed) or spec.has_forced_target:
+        return False
+    wanted = sum(len(each.alternates) for each in placements)
+    held = float(hosts.held_alternates.sum())
+    return count - len(placements) >= SHARE * (held + wanted)
+
+
+def _can_be_held(spec: RequestSpec, consumed: Consumption | None) -> bool:
+    """Return whether alternates can be held: cells and devices are not claimed twice."""
+    policy = spec.instance_group.policy if spec.instance_group else None
+    # Affinity leaves no other host.
+    return not (consumed is None or consumed.cells or consumed.devices or policy == AFFINITY)
+
+
 def _count_fitting(
     hosts: HostTable, spec: RequestSpec, rows: Rows, consumed: Consumption | None, enough: float
 ) -> float:
@@ -93,10 +117,9 @@ def _count_fitting(
 
     It stops counting when there are enough.
     """
-    policy = spec.instance_group.policy if spec.instance_group else None
-    # Cells and devices are not claimed twice; affinity leaves no other host.
-    if consumed is None or consumed.cells or consumed.devices or policy == AFFINITY:
+    if consumed is None or not _can_be_held(spec, consumed):
         return 0.0
+    policy = spec.instance_group.policy if spec.instance_group else None
     # With anti-affinity there is one member for each host.
     most = 1.0 if policy == ANTI_AFFINITY else np.inf
     fitting, start, size = 0.0, 0, _BLOCK

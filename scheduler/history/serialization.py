@@ -91,11 +91,29 @@ def document_pieces(document: DecisionDocument) -> Iterator[str]:
         value = getattr(document, name)
         if name == "decision":
             value = replace(value, placements=())
-        yield f'\n"{name}":{json_text(encode(value))},'
+        text = _settings_text(value) if name == "settings" else json_text(encode(value))
+        yield f'\n"{name}":{text},'
     yield '\n"placements":['
     for place, each in enumerate(document.decision.placements):
         yield f"{',' if place else ''}\n{json_text(encode(each))}"
     yield "\n]}"
+
+
+class _LastText:
+    """Returns the text of settings, which are the same object for all decisions of a driver."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, str] = (object(), "")
+
+    def __call__(self, settings: Any) -> str:
+        last, text = self._last
+        if settings is not last:
+            text = json_text(encode(settings))
+            self._last = settings, text
+        return text
+
+
+_settings_text = _LastText()
 
 
 def document_from_json(document: Any) -> DecisionDocument:

@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of how many alternates are held, so that no other build lacks the room."""
 
-import pytest
+from unittest import mock
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.decision import alternates as module
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
@@ -17,7 +22,9 @@ SMALL = {"vcpus": 1, "memory_mb": 1024, "root_gb": 0}
 PLAN = Plan((RamFilter(),))
 
 
-def alternates(free_mb, count=1, held=0, plan=PLAN, hosts=None, holds=True, **changes):
+def alternates(
+    free_mb, count=1, held=0, plan=PLAN, hosts=None, holds=True, elsewhere=99, **changes
+):
     """Return how many alternates each instance has on hosts with so much free memory each."""
     facts = {"ram_allocation_ratio": 1.0, **(hosts or {})}
     found = [
@@ -25,7 +32,7 @@ def alternates(free_mb, count=1, held=0, plan=PLAN, hosts=None, holds=True, **ch
         for number, mb in enumerate(free_mb)
     ]
     # On a host that is full: what is held there is no alternate of this request.
-    full = {"free_ram_mb": 0, "total_usable_ram_mb": 2**20, "held_alternates": 99}
+    full = {"free_ram_mb": 0, "total_usable_ram_mb": 2**20, "held_alternates": elsewhere}
     found.append(a_host("full", **full, **facts))
     found[-2].held_alternates = held
     spec = a_request(**SMALL | changes)
@@ -86,3 +93,20 @@ def test_cells_are_not_held():
     plan = Plan((NUMATopologyFilter(),))
     guest = {"numa_topology": a_guest(a_pinned_cell()), "vcpus": 2}
     assert alternates([2**20] * 3, plan=plan, hosts=facts, **guest) == [0]
+
+
+@given(
+    st.integers(15, 85).flatmap(
+        lambda n: st.lists(st.sampled_from([1, 1, 1, 1, 2]), min_size=n, max_size=n)
+    ),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.sampled_from([None, "anti-affinity"]),
+)
+def test_where_hosts_are_many_nothing_has_to_be_counted(copies, count, held, policy):
+    hosts, changes = [1024 * each for each in copies], {"elsewhere": 0}
+    if policy:
+        changes["instance_group"] = a_group(policy)
+    found = alternates(hosts, count, held, **changes)
+    with mock.patch.object(module, "_are_enough", return_value=False):
+        assert alternates(hosts, count, held, **changes) == found
