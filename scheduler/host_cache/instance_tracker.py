@@ -7,7 +7,7 @@ it. Of its description the newest facts count, and older ones where these say no
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -123,8 +123,10 @@ class InstanceTracker:
             self._drop_casts(host, list(self._casts.on(host)))
         self.mismatches = SyncMismatches()
 
-    def rewrite(self, hosts: Iterable[str]) -> None:
+    def rewrite(self, hosts: Collection[str]) -> None:
         """Write all instances of hosts whose nodes were added or removed."""
+        if not hosts:
+            return
         assumed: dict[str, list[str]] = defaultdict(list)
         for uuid, (host, _) in self._assumed:
             assumed[host].append(uuid)
@@ -191,7 +193,8 @@ class InstanceTracker:
             if at is not None:
                 here = claimed.get(node.id, {}).values()
                 alternates[at] = sum(each.task_state == ALTERNATE for each in here)
-        self._hosts.write([*alternates], "held_alternates", alternates.values())
+        if alternates:
+            self._hosts.write([*alternates], "held_alternates", alternates.values())
         if delta.complete:
             for node_id in self._claimed.keys() - set(self._hosts.node_id.tolist()):
                 del self._claimed[node_id]

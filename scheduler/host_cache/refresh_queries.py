@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_log import log
 
-from inventory import aggregates, compute_nodes, instances, revisions, services
+from inventory import aggregates, change_marks, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
 from inventory.claims import existing
 from scheduler.host_cache import instance_sources, node_rows
@@ -100,10 +100,9 @@ def read_nodes(connection: sa.Connection, ids: Collection[int]) -> Delta:
 
 def read_changes(connection: sa.Connection, last: Delta, query: DeltaQuery) -> Delta:
     """Return what was written since the last reading, and what the query adds to it."""
-    numbers, now = revisions.current(connection)
-    found = Delta(complete=False, now=now, revisions=numbers)
     after = last.now - OVERLAP
-    marks = compute_nodes.written_since(connection, after)
+    now, numbers, marks, has_instances = change_marks.since(connection, after)
+    found = Delta(complete=False, now=now, revisions=numbers)
     new = {mark.id for mark in marks if query.generations.get(mark.id) != mark.generation}
     new.update(query.nodes)
     if new:
@@ -111,10 +110,10 @@ def read_changes(connection: sa.Connection, last: Delta, query: DeltaQuery) -> D
         found.nodes, found.claims = nodes.nodes, nodes.claims
     found.eligibility = _eligibility(marks) | _eligibility(found.nodes)
     found.hosts = query.hosts
-    found.instances = [
-        *instances.written_since(connection, after, instance_sources.COLUMNS),
-        *instances.of_hosts(connection, query.hosts, instance_sources.COLUMNS),
-    ]
+    if has_instances:
+        found.instances = instances.written_since(connection, after, instance_sources.COLUMNS)
+    if query.hosts:
+        found.instances += instances.of_hosts(connection, query.hosts, instance_sources.COLUMNS)
     if query.heartbeats or _changed(found, last, revisions.SERVICES):
         found.services = _services(connection)
     if _changed(found, last, revisions.AGGREGATES):

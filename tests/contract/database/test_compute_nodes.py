@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from inventory import compute_nodes
+from inventory import change_marks, compute_nodes
 from inventory.rows import CHUNK
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_now
@@ -132,7 +132,7 @@ def test_deleted_nodes_are_kept_as_dead_rows(database):
     gone = database.write(lambda c: compute_nodes.delete(c, "h1", ["n1", "n9"]))
     assert gone == 1
     assert {(r.host, r.hypervisor_hostname) for r in live(database)} == {("h1", "n2"), ("h2", "n1")}
-    everything = database.read(lambda c: compute_nodes.written_since(c, now(database) - HOUR))
+    everything = database.read(lambda c: change_marks.since(c, now(database) - HOUR).nodes)
     dead = {row.id: row.generation for row in everything if row.generation == 2}
     (row,) = database.read(lambda c: compute_nodes.by_ids(c, dead))
     assert (row.deleted, row.hypervisor_hostname) == (row.id, "n1")
@@ -160,9 +160,9 @@ def test_a_deleted_node_of_the_same_name_and_another_uuid_is_another_node(databa
 def test_written_since_tells_what_to_read_again(database):
     save(database, a_node("h1"), a_node("h2"))
     backdate(database)
-    assert database.read(lambda c: compute_nodes.written_since(c, now(database) - HOUR)) == []
+    assert database.read(lambda c: change_marks.since(c, now(database) - HOUR).nodes) == []
     save(database, a_node("h2"))
-    (row,) = database.read(lambda c: compute_nodes.written_since(c, now(database) - HOUR))
+    (row,) = database.read(lambda c: change_marks.since(c, now(database) - HOUR).nodes)
     assert row.generation == 2
 
 
@@ -256,7 +256,7 @@ def test_touched_rows_count_as_written(database):
     rows = {row.host: row for row in live(database)}
     assert (rows["h1"].generation, rows["h2"].generation) == (2, 1)
     assert rows["h1"].updated_at > rows["h2"].updated_at
-    recent = database.read(lambda c: compute_nodes.written_since(c, now(database) - HOUR))
+    recent = database.read(lambda c: change_marks.since(c, now(database) - HOUR).nodes)
     assert [row.id for row in recent] == [ids["h1"]]
 
 

@@ -161,7 +161,7 @@ def test_a_thousand_hosts_that_differ_are_one_reading(cloud, caplog):
     found = there(cache)
     assert all(found[name] == ["u7"] for name in names)
     assert cloud.readings == 1
-    assert sum("FROM instances" in each for each in statements) == 1 + 1000 // 500
+    assert sum("SELECT instances" in each for each in statements) == 1 + 1000 // 500
     there(cache)
     assert cloud.readings == 1
 
