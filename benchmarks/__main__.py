@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import document, machine, tables
+from benchmarks import document, machine, sizing, tables
 from benchmarks.document import Document, Part, Unreadable
 from benchmarks.figures import Figure
 from benchmarks.nova import ROOT
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found.parts = {name: found.parts[name] for name in PARTS if name in found.parts}
     found.write(path)
     document.replace(path.with_suffix(".rst"), tables.told(Document.read(path)))
+    document.replace(path.with_suffix(".sizing.rst"), sizing.told(Document.read(path)))
     failed = [name for name in names if found.parts[name].failed]
     print(f"\n{path}: {len(found.figures)} figures; failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0

@@ -101,8 +101,9 @@ LIMITS = (
         "claimed placements", "/s", 500, {"hosts": 10_000, "instances": 1},
         at_least=True, best=True,
         reason="Broker, database, callers and schedulers share two processors. At 500 a second they"
-        " have 4 ms for each claim; the schedulers alone use 3.3 to 4.2, a third of it for deciding"
-        " and a third in oslo.messaging (benchmarks/results/profile.txt).",
+        " have 4 ms for each claim; the schedulers alone use 3, a sixth of it for deciding, a third"
+        " in oslo.messaging, a tenth each for claims, records and pushes"
+        " (benchmarks/results/profile.txt).",
     ),
     Limit(
         "claimed placements on one machine, 10,000 hosts, calls for 10 instances",

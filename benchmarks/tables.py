@@ -56,7 +56,7 @@ def _about(found: Document) -> Iterator[str]:
 def _verdicts(found: Document) -> Iterator[str]:
     rows = check.rows(found.figures)
     yield _titled("The figures to reach")
-    yield _table(check.HEADS, [each.cells for each in rows])
+    yield table(check.HEADS, [each.cells for each in rows])
     yield from (f"- {each.about}: {each.note}" for each in rows if each.note)
     yield ""
 
@@ -72,7 +72,7 @@ def _part(name: str, part: Part) -> Iterator[str]:
     for kind, some in kinds.items():
         if kind[1] in TAKEN:
             cases = Cases([each.case for each in some])
-            yield _table(*_compared(some, cases), _named(kind) + cases.usually)
+            yield table(*_compared(some, cases), _named(kind) + cases.usually)
     yield from _side_by_side({kind: some for kind, some in kinds.items() if kind[1] not in TAKEN})
 
 
@@ -149,7 +149,7 @@ def _side_by_side(kinds: Mapping[Kind, Sequence[Figure]]) -> Iterator[str]:
                 + [plain(found[kind, _done(one)].median) for kind in some]
                 for one in kinds[some[0]]
             ]
-            yield _table([*cases.heads, "who", *map(_named, some)], rows, cases.usually.strip())
+            yield table([*cases.heads, "who", *map(_named, some)], rows, cases.usually.strip())
 
 
 def _done(figure: Figure) -> str:
@@ -178,7 +178,7 @@ def _titled(title: str) -> str:
     return f"{title}\n{'-' * len(title)}\n"
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
     """Return a table as reStructuredText has it; cells are words and numbers."""
     lines = [f".. list-table:: {title}".rstrip(), "   :header-rows: 1", ""]
     for row in (heads, *rows):

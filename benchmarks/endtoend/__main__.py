@@ -26,8 +26,9 @@ process.start_backend("threading")
 from benchmarks import program  # noqa: E402
 from benchmarks.endtoend import calls, echo, measures, profile  # noqa: E402
 from benchmarks.endtoend.callers import Crowd, OneCaller  # noqa: E402
-from benchmarks.endtoend.ground import Ground, Serving, a_ground, processor_seconds  # noqa: E402
+from benchmarks.endtoend.ground import Ground, Serving, a_ground, processor_seconds, seconds_by_name  # noqa: E402
 from benchmarks.figures import ECHO, OURS, Case, Figure, ratios  # noqa: E402
+from benchmarks.storm.figures import CONFLICTS, Logs  # noqa: E402
 from scheduler.api.scheduler_endpoint import TOPIC  # noqa: E402
 from tests.fixtures.daemons.process import Process  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
@@ -35,6 +36,8 @@ from tests.fixtures.deployment import Deployment  # noqa: E402
 HOSTS, FEWER_HOSTS = 10_000, 5_000
 CALLERS = 32
 SEVERAL = 10
+# Workers, or schedulers.
+MANY = 4
 TOPICS = {OURS: TOPIC, ECHO: echo.TOPIC}
 
 
@@ -91,11 +94,16 @@ class Scene:
 
     def load(self, who: str, asked: Iterator[calls.Call], case: Case) -> Iterator[Figure]:
         """Yield what many callers see of calls to a topic."""
-        plan, processes = self.plan, self.processes[who]
-        before = processor_seconds(processes)
+        plan, processes, shared = self.plan, self.processes[who], self.ground.shared
+        logs = Logs(each.log for each in processes)
+        before, began = processor_seconds(processes), seconds_by_name(shared)
         crowd = Crowd(self.ground.url, TOPICS[who], asked)
         load = crowd.run(CALLERS, plan.crowd_warm_up, plan.slices, plan.slice_seconds)
         yield from measures.of_load(who, load, case, processor_seconds(processes) - before)
+        if who == OURS:
+            worked = {name: each - began[name] for name, each in seconds_by_name(shared).items()}
+            lost = sum(int(each) for text in logs.texts() for each in CONFLICTS.findall(text))
+            yield from measures.of_shared(load, worked, lost, case)
 
 
 def measure(asked: argparse.Namespace) -> Sequence[Figure]:
@@ -146,6 +154,10 @@ def _whole(ground: Ground) -> Iterator[Figure]:
         yield from scene.crowd(HOSTS, 1)
         if scene.serving.claims:
             yield from scene.crowd(HOSTS, SEVERAL)
+    many = [Serving(workers=MANY), Serving(schedulers=MANY)]
+    patient = replace(WHOLE, crowd_warm_up=4.0)
+    for scene in _scenes(ground, deployment, patient, many):
+        yield from scene.crowd(HOSTS, 1)
     yield from _groups(ground)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.endtoend import echo, fleet
 from benchmarks.nova import ROOT
 from scheduler.messaging.server import PREFETCH
+from tests.fixtures.daemons.daemon import Daemon
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -54,6 +55,7 @@ class Ground:
 
     def __init__(self, directory: Path, broker: RabbitMQ, server: MariaDB, guard: Guard) -> None:
         self.directory, self.url = directory, broker.transport_url
+        self.shared = {"broker": broker, "database": server}
         self._server, self._guard = server, guard
         self._numbers = count(1)
 
@@ -147,6 +149,11 @@ def processor_seconds(processes: Sequence[Process]) -> float:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(words[11]) + int(words[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def seconds_by_name(daemons: Mapping[str, Daemon]) -> dict[str, float]:
+    """Return for how long daemons have been at work, by their names."""
+    return {name: processor_seconds([each.process]) for name, each in daemons.items()}
 
 
 def _family(pid: int) -> Iterator[int]:

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what callers have seen to figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
 
 from benchmarks.endtoend.callers import Load
-from benchmarks.figures import Case, Figure
+from benchmarks.figures import OURS, Case, Figure
 
 # So many values stand for the times of all calls: the least, the most, and each twentieth between.
 STEPS = 20
@@ -33,6 +33,21 @@ def of_load(who: str, load: Load, case: Case, processor: float) -> Iterator[Figu
     yield Figure("select, rate", who, "/s", load.rates, case, facts)
     yield Figure("placements", who, "/s", load.placements, case, facts)
     yield Figure("select, processor", who, "ms", [1000 * processor / load.calls], case)
+
+
+def of_shared(
+    load: Load, seconds: Mapping[str, float], conflicts: int, case: Case
+) -> Iterator[Figure]:
+    """Yield for how long broker and database were at work for a call, and lost claims.
+
+    seconds are by the name of the daemon, conflicts those of all calls.
+    """
+    for name, each in seconds.items():
+        yield Figure(
+            f"select, processor of the {name}", OURS, "ms", [1000 * each / load.calls], case
+        )
+    if case.get("claims"):
+        yield Figure("conflicts", OURS, "/1000 calls", [1000 * conflicts / load.calls], case)
 
 
 def spread(times: Sequence[float]) -> list[float]:

@@ -77,7 +77,7 @@ def test_a_run_writes_what_its_parts_have_found(parts, run, written, tmp_path, c
     document = Document.read(tmp_path / "results" / "latest.json")
     assert (tmp_path / "results" / "latest.rst").read_text() == tables.told(document)
     assert {each.name for each in (tmp_path / "results").iterdir()} == {
-        "latest.json", "latest.rst",
+        "latest.json", "latest.rst", "latest.sizing.rst",
     }  # fmt: skip
 
 
