@@ -89,8 +89,7 @@ class EquivalenceClass:
     """The steps of the first instance, the order of all hosts that remained, and their limits.
 
     It is made from what a decision found out about all hosts of a table, before that has consumed
-    anything. hosts, steps, ranking are those of that decision; candidates are the hosts before the
-    filters, first_steps those of the rules before them.
+    anything: candidates are the hosts before the filters, steps and ranking what comes of them.
     """
 
     def __init__(
@@ -238,7 +237,9 @@ class CachedScores:
         hosts, questions = self._hosts, self._questions
         if not self._key:
             return None
-        if not self._is_second or not questions.are_reusable(ranking):
+        # What a plug-in that has failed would say is not known.
+        is_known = not hosts.warnings and hosts.limits.are_numbers
+        if not (self._is_second and is_known and questions.are_reusable(ranking)):
             self._put(None)
             return None
         return EquivalenceClass(hosts, questions, self._candidates, steps, ranking)

@@ -164,6 +164,17 @@ def test_requests_that_depend_on_more_than_numbers_have_no_class():
     assert table.score_cache == {}
 
 
+def test_a_weigher_that_fails_is_asked_each_time():
+    table = a_fleet([(0, 6, 6)] * 3)
+    weigher = RAMWeigher()
+    plan = Plan([RamFilter()], [weigher])
+    with mock.patch.object(RAMWeigher, "weigh", side_effect=ZeroDivisionError):
+        for _ in range(3):
+            assert decide(table.working_copy(), Request(SMALL_ONE, ["u"]), plan).warnings
+    decision = decide(table.working_copy(), Request(SMALL_ONE, ["u"]), plan)
+    assert [*decision.placements[0].weighed[0].shares] == ["RAMWeigher"]
+
+
 def test_the_classes_asked_for_least_lately_are_dropped():
     table, plan = a_fleet([(0, 6, 6)] * 3), a_full_plan(SPREAD)
     for memory_mb in range(1, MAX_CLASSES + 3):
