@@ -16,10 +16,14 @@ WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 AGAIN := @$(MAKE) --no-print-directory
 
-# libvirt-python is compiled on installation; without these it fails in a way that explains nothing.
-CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && command -v gcc >/dev/null && \
+# libvirt-python and mysqlclient are compiled on installation; without these that fails in a way that
+# explains nothing.
+CAN_BUILD = command -v gcc >/dev/null && \
 	python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
+CAN_BUILD_LIBVIRT = pkg-config --exists libvirt 2>/dev/null && $(CAN_BUILD)
+CAN_BUILD_MYSQLCLIENT = pkg-config --exists libmariadb 2>/dev/null && $(CAN_BUILD)
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
+HAS_MYSQLCLIENT = $(BIN)/python -c 'import MySQLdb' 2>/dev/null
 
 .PHONY: help venv peer system-packages demo test test-matrix lint types docs man unit functional bench
 .PHONY: chaos clean
@@ -34,6 +38,9 @@ venv: $(STAMP) ## create .venv with Berthmaster and all that its tests need
 	else \
 		echo "venv: without libvirt-python, so without the libvirt driver:" \
 			"its headers are missing, see 'make system-packages'"; \
+	fi
+	@if ! $(HAS_MYSQLCLIENT) && $(CAN_BUILD_MYSQLCLIENT); then \
+		echo "venv: adding mysqlclient"; $(PIP) -e '.[mysqlclient]'; \
 	fi
 
 $(STAMP): setup.cfg setup.py pyproject.toml constraints.txt

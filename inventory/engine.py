@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection to the database: transactions that are repeated when the database asks for it."""
 
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlencode
@@ -167,6 +169,7 @@ def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
         context = enginefacade.transaction_context()
         context.configure(**_engine_options(conf) | instead)
         url = _url(conf)
+        _check_driver(url)
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         return Database(context.writer.get_engine(), conf.database.mysql_wsrep_sync_wait)
@@ -211,6 +214,24 @@ def _url(conf: cfg.ConfigOpts) -> sa.URL:
     # Its message quotes a wrong port, which may be a part of the password.
     except ValueError:
         raise DatabaseUnavailable("[database] connection cannot be read as a URL") from None
+
+
+def _check_driver(url: sa.URL) -> None:
+    """Raise DatabaseUnavailable for a driver that is not here, or that stops green threads."""
+    if url.get_backend_name() not in ("mysql", "mariadb") or url.get_driver_name() != "mysqldb":
+        return
+    instead = "or begin [database] connection with mysql+pymysql://"
+    if find_spec("MySQLdb") is None:
+        raise DatabaseUnavailable(
+            "its driver mysqldb is not installed: install berthmaster[mysqlclient],"
+            f" which needs a compiler and the client library of MariaDB or MySQL, {instead}"
+        )
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("socket"):
+        raise DatabaseUnavailable(
+            "its driver mysqldb would stop all green threads while one waits for the server: set"
+            f" [DEFAULT] concurrency_backend = threading, {instead}"
+        )
 
 
 def _share_sqlite(engine: sa.Engine) -> None:

@@ -202,10 +202,13 @@ def test_nothing_survives_a_killed_test_run(tmp_path: Path) -> None:
 
 
 def test_an_absent_daemon_skips_by_name_and_fails_in_ci() -> None:
-    absent = availability.Requirement("foo", {"no-such-program": "food"}, ("no_such_module",))
+    modules = {"no_such_module": "extra [foo]"}
+    absent = availability.Requirement("foo", {"no-such-program": "food"}, modules)
     with pytest.raises(pytest.skip.Exception, match=r"^foo is not installed: run 'make system-pa"):
         availability.require(absent, ci=False)
     with pytest.raises(pytest.fail.Exception, match=r"no-such-program \(package food\)"):
+        availability.require(absent, ci=True)
+    with pytest.raises(pytest.fail.Exception, match=r"no_such_module \(extra \[foo\]\)"):
         availability.require(absent, ci=True)
 
 

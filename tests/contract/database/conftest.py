@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every test of this folder runs on an SQLite file and on a MariaDB server."""
+"""Every test of this folder runs on an SQLite file and on a MariaDB server, by two drivers."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -10,13 +10,30 @@ import pytest
 from inventory import migrations
 from inventory.engine import Database
 from tests.databases import a_node, empty, open_at, save
+from tests.fixtures import availability
+from tests.fixtures.daemons.mariadb import MariaDB
 
 # `make test` takes the one that operators have, `make test-matrix` the other one too.
 BACKENDS = [
     pytest.param("sqlite", marks=pytest.mark.matrix),
     pytest.param("mariadb", marks=pytest.mark.daemons),
+    # The same server through mysqlclient.
+    pytest.param("mysqldb", marks=[pytest.mark.daemons, pytest.mark.matrix]),
 ]
 NewDatabase = Callable[[], str]
+
+
+def a_server(request: pytest.FixtureRequest) -> MariaDB:
+    """Return the server of a backend, whose driver has to be here."""
+    if request.param == "mysqldb":
+        availability.require(availability.MYSQLCLIENT)
+    server: MariaDB = request.getfixturevalue("mariadb")
+    return server
+
+
+def by_driver(url: str, backend: str) -> str:
+    """Return a URL with the driver that tests a backend."""
+    return url.replace("pymysql", "mysqldb") if backend == "mysqldb" else url
 
 
 @pytest.fixture(params=BACKENDS)
@@ -24,8 +41,8 @@ def new_database(request: pytest.FixtureRequest, tmp_path) -> NewDatabase:
     """Return what creates a database without tables and returns its URL."""
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path}/{uuid4().hex}.sqlite"
-    server = request.getfixturevalue("mariadb")
-    return lambda: server.create_database(f"test_{uuid4().hex}")
+    server = a_server(request)
+    return lambda: by_driver(server.create_database(f"test_{uuid4().hex}"), request.param)
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +59,8 @@ def url(request: pytest.FixtureRequest, migrated: dict[str, str], tmp_path_facto
     if request.param == "sqlite":
         made = f"sqlite:///{tmp_path_factory.mktemp('database')}/test.sqlite"
     else:
-        made = request.getfixturevalue("mariadb").create_database("test_contract")
+        created = a_server(request).create_database(f"test_{request.param}")
+        made = by_driver(created, request.param)
     database = open_at(made)
     migrations.sync(database)
     database.close()

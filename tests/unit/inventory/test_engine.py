@@ -4,6 +4,8 @@
 
 import re
 import shutil
+import sys
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -40,6 +42,20 @@ def test_a_url_with_a_wrong_port_is_refused_without_its_password():
     with pytest.raises(DatabaseUnavailable, match="cannot be read as a URL") as caught:
         open_at("mysql+pymysql://nova:secret")
     assert "secret" not in str(caught.value)
+
+
+def test_a_driver_that_is_not_installed_is_named_with_what_brings_it(monkeypatch):
+    monkeypatch.setattr("inventory.engine.find_spec", lambda _: None)
+    with pytest.raises(DatabaseUnavailable, match=r"install berthmaster\[mysqlclient\]"):
+        open_at("mysql+mysqldb://nova:secret@127.0.0.1:1/nova")
+
+
+def test_a_driver_that_would_stop_green_threads_is_refused(monkeypatch):
+    patched = SimpleNamespace(is_monkey_patched=lambda module: module == "socket")
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", patched)
+    monkeypatch.setattr("inventory.engine.find_spec", lambda _: object())
+    with pytest.raises(DatabaseUnavailable, match=r"set \[DEFAULT\] concurrency_backend = thr"):
+        open_at("mysql+mysqldb://nova:secret@127.0.0.1:1/nova")
 
 
 def test_a_database_that_vanishes_is_unavailable(tmp_path):
