@@ -15,6 +15,7 @@ from conf import (
     decisions,
     fake,
     filter_scheduler,
+    flavor_mix,
     libvirt,
     metrics,
     notifications,
@@ -36,6 +37,7 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("filter_scheduler", filter_scheduler.OPTS),
     ("metrics", metrics.OPTS),
     ("alignment", alignment.OPTS),
+    ("flavor_mix", flavor_mix.OPTS),
     ("compute", compute.OPTS),
     ("trusted_computing", trusted_computing.OPTS),
     ("DEFAULT", compute_agent.OPTS),
@@ -50,7 +52,8 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("nova", nova.OPTS),
 ]
 # Schedulers read these again on SIGHUP.
-for _module in (alignment, claims, decisions, filter_scheduler, metrics, trusted_computing):
+_MUTABLE = (alignment, claims, decisions, filter_scheduler, flavor_mix, metrics, trusted_computing)
+for _module in _MUTABLE:
     for _option in _module.OPTS:
         _option.mutable = True
 

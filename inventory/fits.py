@@ -5,6 +5,7 @@
 All functions work on single numbers and on numpy arrays alike; amounts of one call share one unit.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -45,6 +46,22 @@ def copies(limit: Any, used: Any, requested: float) -> Any:
     free = limit - used
     whole = np.floor(free / requested)
     return np.maximum(0.0, whole - (whole * requested > free))
+
+
+def copies_of_each(
+    free: Sequence[npt.NDArray[Any]], inverses: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return how many copies of each flavor fit into what is free on each host, as a matrix.
+
+    free has an array of whole amounts for each resource, inverses a row for each: 1 divided by the
+    whole amounts that the flavors need, infinite where they need nothing. This is the smallest of
+    copies(), 0 where a host is over its limit, for a small part of the cost.
+    """
+    # Half a unit more keeps rounding from losing a copy that fits exactly.
+    found = np.multiply.outer(free[0] + 0.5, inverses[0])
+    for amounts, inverse in zip(free[1:], inverses[1:], strict=True):
+        np.minimum(found, np.multiply.outer(amounts + 0.5, inverse), out=found)
+    return np.asarray(np.maximum(np.floor(found, out=found), 0.0, out=found))
 
 
 def within(limit: Any, used: Any, requested: Any) -> Any:

@@ -46,9 +46,10 @@ def a_host(host: str = "h1", nodename: str | None = None, **attributes: Any) -> 
 
 
 def a_table(*hosts: HostState) -> HostTable:
-    """Return a table with the values of these hosts, in their order."""
+    """Return a table with the values of these hosts, in their order, and their flavor mix."""
     table = HostTable()
     for each in hosts:
+        table.set_flavor_mix(each.table.flavor_mix or table.flavor_mix)
         row = table.add(each.host, each.nodename)
         for name in _COLUMNS:
             table.set(row, name, getattr(each, name))

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.base_plugin import MEMBERS, BasePlugin, error_text
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import NUMBERS, OBJECTS, Mask, Rows, Weights
+from scheduler.hosts.columns import FLAVOR_MIX, NUMBERS, OBJECTS, Mask, Rows, Weights
 from scheduler.hosts.limits import Limits
 from scheduler.hosts.result_cache import Results, compute_incremental
 from scheduler.hosts.table import HostTable
@@ -19,7 +19,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.weighers import BaseHostWeigher
 
 T = TypeVar("T")
-_COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS))
+_COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS, FLAVOR_MIX))
 # The longest question that is a cache key: the properties of an image may be of any length.
 _MAX_KEY = 1000
 # How many questions are known to be short or not.

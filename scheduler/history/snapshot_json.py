@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from scheduler.history.tagged_json import Share, decode, encode, has_type, json_text
 from scheduler.hosts.columns import DTYPES, NUMBERS, unset
+from scheduler.hosts.flavor_mix import MAX_FLAVORS, MAX_SIZE, FlavorMix, FlavorShare
 from scheduler.hosts.snapshots import COLUMNS, ColumnChange, Snapshot
 from scheduler.objects.instance import Instance
 
@@ -44,6 +45,8 @@ def pieces(snapshot: Snapshot) -> Iterator[str]:
     What the snapshot refers to must not change meanwhile.
     """
     head = {tag: encode(getattr(snapshot, name)) for tag, (name, _) in _HEAD.items()}
+    if snapshot.flavor_mix is not None:
+        head["flavor_mix"] = encode([*snapshot.flavor_mix])
     yield json_text(head)[:-1] + ',"columns":{'
     for place, (name, part) in enumerate(snapshot.columns.items()):
         yield f'{"," if place else ""}\n"{name}":{{"rows":'
@@ -71,6 +74,7 @@ def read(document: Any) -> Snapshot:
         **head,
         columns={name: _read_part(name, parts[name], size) for name in COLUMNS if name in parts},
         instances=_read_residents(document.get("residents"), size),
+        flavor_mix=_read_mix(document["flavor_mix"]) if "flavor_mix" in document else None,
     )
 
 
@@ -116,6 +120,22 @@ def _head(document: Mapping[str, Any], name: str) -> Any:
     if not has_type(value, _HEAD[name][1]):
         raise ValueError(f"{name} of a snapshot is {value!r}")
     return value
+
+
+def _read_mix(document: Any) -> FlavorMix:
+    found = decode(document)
+    if type(found) is not list or len(found) > MAX_FLAVORS or not all(map(_is_share, found)):
+        raise ValueError("the flavor mix of a snapshot is not a list of flavors with their shares")
+    return tuple(found)
+
+
+def _is_share(value: Any) -> bool:
+    return (
+        type(value) is FlavorShare
+        and all(type(each) is int and 0 <= each <= MAX_SIZE for each in value.size)
+        and type(value.share) in (int, float)
+        and 0 < value.share <= 1
+    )
 
 
 def _read_part(name: str, document: Any, size: int) -> ColumnChange:

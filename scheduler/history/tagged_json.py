@@ -23,6 +23,7 @@ from inventory.objects.pci_and_network import PciDevicePool
 from inventory.pci_pools import PciPools
 from scheduler.decision import types
 from scheduler.decision.pipeline import Request
+from scheduler.hosts.flavor_mix import FlavorShare
 from scheduler.hosts.host_state import Candidate, Consumption
 from scheduler.hosts.limits import GroupLimit
 from scheduler.objects import flavor_and_image, instance, request_spec, selection
@@ -234,7 +235,7 @@ _CLASSES: dict[str, type[Any]] = {
     for kind in (
         *_VOCABULARY,
         *(types.Decision, types.Placement, types.PlacementFailure, types.Step, types.WeighedHost),
-        *(Candidate, Consumption, GroupLimit, Request, RequestContext, Unknown),
+        *(Candidate, Consumption, FlavorShare, GroupLimit, Request, RequestContext, Unknown),
     )
 }
 _WRITERS: dict[type[Any], Callable[..., Any]] = {

@@ -69,6 +69,8 @@ DTYPES: dict[str, type] = {
     **dict.fromkeys(FLAGS, np.bool_),
 }
 NUMBERS = frozenset(DTYPES)
+# What weighers read that is one value for all hosts: see scheduler.hosts.flavor_mix.
+FLAVOR_MIX = "flavor_mix"
 # The code of None in an encoded column.
 UNSET = 0
 # How many functions of the values of a column are memoized.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.columns import DTYPES, NUMBERS, OBJECTS, Column, unset
+from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
@@ -35,6 +36,7 @@ class Snapshot:
     """What has changed in a table since the snapshot before; number 0 has the whole table.
 
     instances are those of each changed row by uuid, time is on the clock of the column last_seen.
+    flavor_mix is None where it has not changed.
     """
 
     log_id: int
@@ -44,6 +46,7 @@ class Snapshot:
     numa_packing: bool = False
     columns: Mapping[str, ColumnChange] = field(default_factory=dict)
     instances: Mapping[int, Mapping[str, Instance]] = field(default_factory=dict)
+    flavor_mix: FlavorMix | None = None
 
 
 class SnapshotLog:
@@ -54,6 +57,7 @@ class SnapshotLog:
         self._number = -1
         self._positions: tuple[int, ...] = ()
         self._instances_position = 0
+        self._flavor_mix: FlavorMix = ()
         self._restarts_requested = self._restarts_done = 0
 
     def restart(self) -> None:
@@ -76,6 +80,7 @@ class SnapshotLog:
                 for name, since, now in zip(COLUMNS, before, self._positions, strict=True)
                 if since != now
             }
+        mix_before, self._flavor_mix = self._flavor_mix, hosts.flavor_mix
         return Snapshot(
             self._log_id,
             self._number,
@@ -84,6 +89,7 @@ class SnapshotLog:
             hosts.numa_packing,
             columns,
             self._changed_instances(hosts, is_first),
+            hosts.flavor_mix if is_first or hosts.flavor_mix != mix_before else None,
         )
 
     def _changed_instances(
@@ -117,16 +123,20 @@ def restore(snapshots: Iterable[Snapshot]) -> HostTable:
     """
     columns = {name: _empty(name, 0) for name in COLUMNS}
     instances: dict[int, Mapping[str, Instance]] = {}
+    flavor_mix: FlavorMix = ()
     last: Snapshot | None = None
     for each in snapshots:
         _check_order(last, each)
         for name in COLUMNS:
             _apply(columns, name, each)
         instances.update(each.instances)
+        flavor_mix = flavor_mix if each.flavor_mix is None else each.flavor_mix
         last = each
     if last is None:
         raise ValueError("the log has no snapshots")
-    return _table(columns, instances, last)
+    hosts = _table(columns, instances, last)
+    hosts.set_flavor_mix(flavor_mix)
+    return hosts
 
 
 def _empty(name: str, size: int) -> Column:

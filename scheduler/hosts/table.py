@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.hosts.columns import (
+    FLAVOR_MIX,
     NUMBERS,
     OBJECTS,
     EncodedColumn,
@@ -17,6 +18,7 @@ from scheduler.hosts.columns import (
     Rows,
     key_of,
 )
+from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.limits import Limits
 from scheduler.hosts.result_cache import ChangeLog, ResultCache
 from scheduler.hosts.row_index import GroupCounts, InstanceIndex, RowIndex
@@ -29,12 +31,13 @@ class HostTable:
 
     Reading a column by its name gives a read-only array with one element for each row, holes
     included (present says which rows are hosts). With numa_packing, instances with NUMA cells fill
-    one cell of a host after the other.
+    one cell of a host after the other. flavor_mix is what is usually asked for, as far as known.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self.numa_packing = False
+        self.flavor_mix: FlavorMix = ()
         # To which heartbeat_age refers, on the clock of last_seen.
         self.time = 0.0
         self.limits = Limits(0)
@@ -49,7 +52,7 @@ class HostTable:
         self.names = RowIndex()
         self._holes: list[int] = []
         self._borrowed: set[str] = set()
-        self._logs = {name: ChangeLog() for name in (*NUMBERS, *OBJECTS)}
+        self._logs = {name: ChangeLog() for name in (*NUMBERS, *OBJECTS, FLAVOR_MIX)}
         self.result_cache = ResultCache()
         # Scores of all hosts by the kind of request, kept by those who decide.
         self.score_cache: dict[Hashable, Any] = {}
@@ -123,6 +126,12 @@ class HostTable:
         """Set the time, on the clock of last_seen, to which heartbeat_age refers."""
         self.time = time
         self.fill("heartbeat_age", time - self.last_seen)
+
+    def set_flavor_mix(self, mix: FlavorMix) -> None:
+        """Set what is usually asked for; the same mix is no change."""
+        if mix != self.flavor_mix:
+            self.flavor_mix = mix
+            self._log(FLAVOR_MIX).note_all()
 
     def objects_of(self, name: str) -> list[Any]:
         """Return an object column as a list with an element for each row."""
@@ -252,7 +261,7 @@ class HostTable:
         other.__dict__.update(self.__dict__)
         other._numbers = self._numbers.copy()
         other._objects = self._objects.copy()
-        other._borrowed = {*NUMBERS, *OBJECTS}
+        other._borrowed = {*self._logs}
         other.instances = InstanceIndex(self.instances)
         other.limits = Limits(self.size)
         other.candidates = self.present

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from inventory.objects.pci_and_network import NetworkMetadata
+from scheduler.hosts.flavor_mix import make_mix
 from scheduler.objects.instance import Instance
 from tests.builders import a_flavor
 from tests.devices import a_pool, devices
@@ -36,6 +37,7 @@ KEYS = [
     "soft_affinity_weight_multiplier",
     "soft_anti_affinity_weight_multiplier",
     "alignment_weight_multiplier",
+    "flavor_mix_weight_multiplier",
     "cpu_allocation_ratio",
     "ram_allocation_ratio",
     "disk_allocation_ratio",
@@ -149,6 +151,9 @@ TOPOLOGIES = st.integers(0, 2).flatmap(
 )
 ENTRIES = st.lists(st.lists(NAMES, min_size=3, max_size=3), max_size=2)
 
+SIZES = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 4096))
+MIXES = st.dictionaries(SIZES, st.floats(0.01, 100), max_size=4).map(make_mix)
+
 _ATTRIBUTES = st.fixed_dictionaries(
     {
         "total_usable_ram_mb": SMALL,
@@ -191,4 +196,8 @@ def hosts(draw, least=1):
     places = st.tuples(st.sampled_from(HOSTS), st.sampled_from(NODES))
     places = draw(st.lists(places, min_size=least, max_size=6, unique=True))
     kinds = draw(st.lists(_ATTRIBUTES, min_size=1, max_size=3))
-    return [a_host(*place, **draw(st.sampled_from(kinds))) for place in places]
+    found = [a_host(*place, **draw(st.sampled_from(kinds))) for place in places]
+    mix = draw(MIXES)
+    for each in found:
+        each.table.set_flavor_mix(mix)
+    return found

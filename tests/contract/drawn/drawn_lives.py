@@ -8,7 +8,7 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.result_cache import MAX_WRITES
 from scheduler.hosts.snapshots import COLUMNS
 from tests.builders import a_request
-from tests.contract.drawn.drawn_hosts import INSTANCES, hosts
+from tests.contract.drawn.drawn_hosts import INSTANCES, MIXES, hosts
 from tests.contract.drawn.drawn_requests import requests
 from tests.devices import all_of
 from tests.hosts import a_host, a_table
@@ -32,7 +32,7 @@ class Life:
 
     def happen(self):
         chosen = [self.consume, self.set, self.write, self.add, self.remove, self.house, self.see]
-        events = st.sampled_from([*chosen, self.flood, self.pack, self.take_on_a_copy])
+        events = st.sampled_from([*chosen, self.flood, self.pack, self.mix, self.take_on_a_copy])
         for event in self.data.draw(st.lists(events, max_size=4)):
             if len(self.table):
                 event()
@@ -79,6 +79,9 @@ class Life:
 
     def pack(self):
         self.table.numa_packing = not self.table.numa_packing
+
+    def mix(self):
+        self.table.set_flavor_mix(self.data.draw(MIXES))
 
     def take_on_a_copy(self):
         """A decision changes its working copy, which nobody sees."""

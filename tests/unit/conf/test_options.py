@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslo_config import cfg
 
-from conf import compute_agent, libvirt, opts
+from conf import compute_agent, flavor_mix, libvirt, opts
 from conf.service import liveness_limit
 
 SECONDS = st.integers(1, 10**6)
@@ -86,3 +86,40 @@ def test_the_ratios_of_2026_2(conf):
     assert conf.initial_ram_allocation_ratio == 1.0
     assert conf.initial_disk_allocation_ratio == 1.0
     assert conf.cpu_allocation_ratio is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4:8192", (4, 8192, 0, 1.0)),
+        (" 4:8192:40 ", (4, 8192, 40 * 1024, 1.0)),
+        ("1:2048=5", (1, 2048, 0, 5.0)),
+        ("0:512:10=0.25", (0, 512, 10 * 1024, 0.25)),
+    ],
+)
+def test_a_usual_flavor(text, expected):
+    assert flavor_mix.weighted_size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("m1.small", "is not VCPUS:MEMORY_MB"),
+        ("4", "is not VCPUS:MEMORY_MB"),
+        ("4:8192:-1", "is not VCPUS:MEMORY_MB"),
+        ("\u0664:8192", "is not VCPUS:MEMORY_MB"),
+        ("4:8192=1e3", "is not VCPUS:MEMORY_MB"),
+        ("0:0:0", "takes nothing of a host"),
+        ("4:8192=0", "its weight is 0"),
+        ("4:99999999999", "a number above"),
+        ("4:8192=99999999999", "a number above"),
+    ],
+)
+def test_what_is_no_flavor_is_refused(text, cause):
+    with pytest.raises(ValueError, match=cause):
+        flavor_mix.weighted_size(text)
+
+
+def test_usual_flavors_are_a_list(conf):
+    conf.set_override("flavors", ["1:2048:10=5", "4:8192"], "flavor_mix")
+    assert conf.flavor_mix.flavors == [(1, 2048, 10240, 5.0), (4, 8192, 0, 1.0)]

@@ -26,6 +26,7 @@ from scheduler.history.serialization import (
     snapshots_to_bytes,
 )
 from scheduler.history.tagged_json import identical
+from scheduler.hosts.flavor_mix import FlavorShare
 from scheduler.hosts.snapshots import ColumnChange, Snapshot, SnapshotLog, restore
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.instance import Instance
@@ -266,6 +267,11 @@ NOBODY = {"rows": [], "counts": {"each": []}, "facts": {"uuid": {"each": []}}}
 EMPTY = HEAD | {"columns": {}, "residents": NOBODY}
 
 
+def a_share(**changes):
+    share = {"vcpus": 1, "memory_mb": 2048, "disk_mb": 0, "share": 0.5}
+    return {"=FlavorShare": share | changes}
+
+
 def with_column(name, **part):
     return EMPTY | {"columns": {name: {"rows": None} | part}}
 
@@ -285,6 +291,9 @@ def test_a_frame_of_another_release_is_read():
     document["residents"]["facts"]["mood"] = 7
     found = frame_from_bytes(packed({"version": 1, "frames": [document]}))
     assert found == Snapshot(1, 0, 2, 1.0, instances={1: {"u1": Instance("u1")}})
+    document = EMPTY | {"flavor_mix": [a_share(), a_share(vcpus=2, mood=7)]}
+    found = frame_from_bytes(packed({"version": 1, "frames": [document]})).flavor_mix
+    assert found == (FlavorShare(1, 2048, 0, 0.5), FlavorShare(2, 2048, 0, 0.5))
     rows = with_column("free_ram_mb", column={"all": None}, rows=[1])
     found = frame_from_bytes(packed({"version": 1, "frames": [rows]}))
     assert found.columns == {"free_ram_mb": ColumnChange([1], [None])}
@@ -333,6 +342,15 @@ def test_a_frame_of_another_release_is_read():
         with_residents(facts=[]),
         with_residents(facts={"uuid": {"all": 1}}),
         with_residents(uuids={"all": None}),
+        EMPTY | {"flavor_mix": None},
+        EMPTY | {"flavor_mix": ["4:8192"]},
+        EMPTY | {"flavor_mix": [a_share(share=0)]},
+        EMPTY | {"flavor_mix": [a_share(share=1.5)]},
+        EMPTY | {"flavor_mix": [a_share(share={"=float": "nan"})]},
+        EMPTY | {"flavor_mix": [a_share(vcpus=-1)]},
+        EMPTY | {"flavor_mix": [a_share(memory_mb=2**50)]},
+        EMPTY | {"flavor_mix": [a_share(disk_mb="much")]},
+        EMPTY | {"flavor_mix": [a_share()] * 65},
     ],
     ids=str,
 )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.hosts import snapshots
 from scheduler.hosts.columns import NUMBERS, OBJECTS
+from scheduler.hosts.flavor_mix import make_mix
 from scheduler.hosts.result_cache import MAX_WRITES
 from scheduler.hosts.snapshots import COLUMNS, ColumnChange, Snapshot, SnapshotLog, restore
 from scheduler.objects.instance import Instance
@@ -28,6 +29,7 @@ def contents(table):
         for row in range(table.size)
     ]
     rest = table.size, len(table), table.time, table.numa_packing, table.present.tolist()
+    rest = *rest, table.flavor_mix
     return numbers, objects, dict(sorted(places.items())), residents, rest
 
 
@@ -66,6 +68,18 @@ def test_a_further_snapshot_has_what_has_changed_and_no_more():
     }
     assert snapshot.instances == {}
     assert log.take(table).columns == {}
+
+
+def test_a_further_snapshot_has_the_flavor_mix_if_it_has_changed():
+    table, log = a_fleet(), SnapshotLog()
+    mix = make_mix({(1, 2048, 0): 1.0})
+    table.set_flavor_mix(mix)
+    first = log.take(table)
+    assert (first.flavor_mix, log.take(table).flavor_mix) == (mix, None)
+    table.set_flavor_mix(())
+    last = log.take(table)
+    assert last.flavor_mix == ()
+    assert restore([first]).flavor_mix == mix
 
 
 def test_a_further_snapshot_has_the_instances_of_rows_that_have_changed():
