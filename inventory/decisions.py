@@ -34,7 +34,10 @@ _SHOWN = [each for each in decisions.c if each is not decisions.c.document]
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """A decision to be saved; ended is on the monotonic clock, hosts are the chosen ones."""
+    """A decision to be saved; ended is on the monotonic clock, hosts are the chosen ones.
+
+    vcpus, memory_mb and disk_mb are what each instance takes, None where it takes nothing more.
+    """
 
     film: str
     frame: int
@@ -48,6 +51,9 @@ class DecisionRow:
     project_id: str | None = None
     instance_uuids: Sequence[str | None] = ()
     hosts: Sequence[str] = ()
+    vcpus: int | None = None
+    memory_mb: int | None = None
+    disk_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

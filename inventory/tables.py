@@ -297,7 +297,11 @@ decisions = _table(
     sa.Column("film", sa.String(64), nullable=False),
     *_counts("frame"),
     sa.Column("document", _BYTES, nullable=False),
+    # What each of the instances takes; NULL for a rebuild.
+    *(sa.Column(name, sa.BigInteger) for name in ("vcpus", "memory_mb", "disk_mb")),
     sa.UniqueConstraint("film", "frame", name="uniq_decisions_frame"),
+    # All that a count of the sizes needs, since the rows are large.
+    sa.Index(*("ix_decisions_sizes", "decided_at", "vcpus", "memory_mb", "disk_mb"), "instances"),
     # The number of a deleted decision is not used again.
     sqlite_autoincrement=True,
 )

@@ -41,6 +41,7 @@ from scheduler.history import config_snapshot
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes
+from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.messaging.change_publisher import ChangePublisher
 from scheduler.messaging.server import RpcServer
@@ -87,6 +88,15 @@ def _configure_cache(host_cache: HostCache, conf: cfg.ConfigOpts) -> None:
     host_cache.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
     if not conf.filter_scheduler.track_instance_changes:
         host_cache.forget_cast_instances()
+
+
+def requested_mix(conf: cfg.ConfigOpts, database: Database, host_cache: HostCache) -> RequestedMix:
+    """Return what finds the flavor mix of a host cache."""
+    return RequestedMix(database, _mix_settings(conf), host_cache.set_flavor_mix)
+
+
+def _mix_settings(conf: cfg.ConfigOpts) -> MixSettings:
+    return MixSettings(conf.flavor_mix.flavors, conf.flavor_mix.half_life)
 
 
 def _driver(conf: cfg.ConfigOpts) -> BaseDriver:
@@ -180,6 +190,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._monitoring.start(self._database, self.destinations.host_cache, self._server)
         self._heartbeat.start()
         self._recorder.start()
+        self._requested_mix.start()
         self._publisher.start()
         self._notifications.start()
         # The servers last: once requests are received nothing may fail any more.
@@ -219,6 +230,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             conf, database, self._publisher.publish_nodes, observers, self._begin_commit
         )
         self.destinations.snapshot_log = self._snapshot_log()
+        self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
         self.destinations.allocator = load_allocator(conf)
         self._releases = ReleaseQueue(lambda: self.destinations.claimer)
         self._server, self._push_server = self._create_servers()
@@ -268,6 +280,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._publisher.stop,
             self._notifications.stop,
             self._recorder.stop,
+            self._requested_mix.stop,
             self._heartbeat.stop,
             self._monitoring.stop,
             lambda: disconnect(self._transport),
@@ -310,5 +323,6 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             plugins.report_bounds(self._conf, self.destinations.driver.plan.filters)
         _configure_cache(self.destinations.host_cache, self._conf)
         self._recorder.retention = _retention(self._conf)
+        self._requested_mix.configure(_mix_settings(self._conf))
         self.destinations.snapshot_log = self._snapshot_log()
         self._notifier.ready("serving select_destinations")

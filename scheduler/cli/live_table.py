@@ -20,7 +20,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.request_builder import build_request
 from scheduler.select_destinations import Destinations
-from scheduler.service import build_destinations
+from scheduler.service import build_destinations, requested_mix
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 
@@ -68,6 +68,7 @@ def live_hosts(app: App) -> Iterator[LiveHosts]:
         # One reading for the whole command, so that its results are consistent.
         found.destinations.host_cache.max_age = float("inf")
         found.destinations.host_cache.refresh()
+        requested_mix(app.conf, database, found.destinations.host_cache).refresh()
         yield found
 
 

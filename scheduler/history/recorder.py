@@ -25,8 +25,10 @@ from scheduler.history.serialization import (
     document_to_bytes,
     snapshots_to_bytes,
 )
+from scheduler.hosts.flavor_mix import MAX_SIZE
 from scheduler.hosts.snapshots import Snapshot, SnapshotLog
 from scheduler.messaging.background_publisher import BackgroundPublisher
+from scheduler.objects.request_spec import RequestSpec
 from scheduler.request_trace import REPEATED, RequestTrace
 
 LOG = log.getLogger(__name__)
@@ -266,4 +268,12 @@ def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> Decision
         project_id=saved.request.spec.project_id or trace.caller.project_id,
         instance_uuids=saved.request.instance_uuids,
         hosts=[each.chosen.host for each in saved.decision.placements],
+        **_sizes(saved.request.spec),
     )
+
+
+def _sizes(spec: RequestSpec) -> dict[str, int]:
+    """Return what each instance takes, unless that is nothing more, or more than anything has."""
+    sizes = {"vcpus": spec.vcpus, "memory_mb": spec.memory_mb, "disk_mb": spec.disk_mb}
+    is_odd = spec.is_rebuild or not all(0 <= each <= MAX_SIZE for each in sizes.values())
+    return {} if is_odd else sizes

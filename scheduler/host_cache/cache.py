@@ -21,6 +21,7 @@ from scheduler.host_cache.node_rows import epoch_seconds
 from scheduler.host_cache.nodes import CacheDigest, Nodes
 from scheduler.host_cache.nova_casts import HostAggregates
 from scheduler.host_cache.refresh_queries import Delta, DeltaQuery
+from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
@@ -119,6 +120,11 @@ class HostCache:
         """Set whether instances fill one NUMA cell after the other; see HostTable."""
         with self._lock:
             self._hosts.numa_packing = packing
+
+    def set_flavor_mix(self, mix: FlavorMix) -> None:
+        """Set what is usually asked for."""
+        with self._lock:
+            self._hosts.set_flavor_mix(mix)
 
     def set_trust(self, levels: Mapping[str, str]) -> None:
         """Set the levels of trust by node, which must not change any more; others are unknown."""
