@@ -29,7 +29,8 @@ _LONGEST = 255
 _LONGEST_UUID = 36
 # A larger number is not the id of a row.
 _MAX_DIGITS = 18
-_SHOWN = [each for each in decisions.c if each is not decisions.c.document]
+_HIDDEN = ("document", "vcpus", "memory_mb", "disk_mb")
+_SHOWN = [each for each in decisions.c if each.name not in _HIDDEN]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 # What an instance consumes: vCPUs, MB of memory, MB of local disk.
 Size = tuple[int, int, int]
@@ -30,6 +34,23 @@ class FlavorShare:
 
 
 FlavorMix = tuple[FlavorShare, ...]
+
+
+class FlavorArrays(NamedTuple):
+    """A mix as arrays: of needs and inverses a row for each resource, of shares an element each.
+
+    needs are vCPUs, MB of memory and MB of disk; inverses are 1 divided by them.
+    """
+
+    needs: npt.NDArray[np.float64]
+    inverses: npt.NDArray[np.float64]
+    shares: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, mix: FlavorMix) -> "FlavorArrays":
+        needs = np.array([each.size for each in mix], np.float64).reshape(len(mix), 3).T.copy()
+        with np.errstate(divide="ignore"):
+            return cls(needs, 1 / needs, np.array([each.share for each in mix], np.float64))
 
 
 def make_mix(weights: Mapping[Size, float]) -> FlavorMix:

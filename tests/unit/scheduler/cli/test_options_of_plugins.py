@@ -40,6 +40,8 @@ def process_conf(monkeypatch, tmp_path):
     """The configuration of the process, with a plug-in on the path."""
     (tmp_path / "roomy.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Another test of this process may have read a configuration of its own.
+    cfg.CONF.reset()
     yield cfg.CONF
     cfg.CONF.reset()
     options = [info["opt"] for info in cfg.CONF._groups["roomy"]._opts.values()]
