@@ -30,6 +30,7 @@ from scheduler.claims.group_commit import Left, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
+from scheduler.host_cache.assumed import Reservation
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.hosts.table import HostTable
@@ -190,10 +191,10 @@ class Destinations:
 
     def _attempt(self, state: SelectState, claimer: Claimer) -> Answer | None:
         """Decide and claim once; return None if the newest state has to be decided on."""
-        decision, claim_request, answer = self._decide_and_reserve(state, claimer)
+        decision, claim_request, reservation, answer = self._decide_and_reserve(state, claimer)
         result: ClaimResult | None = None
-        if claim_request is not None:
-            result, answer = self._claim(state, claimer, claim_request, answer)
+        if claim_request is not None and reservation is not None:
+            result, answer = self._claim(state, claimer, claim_request, reservation, answer)
         elif decision.shortage and all(state.request.instance_uuids):
             # Either it was answered before, or claims of another request may be in its way.
             with state.trace.stage("claim"):
@@ -213,7 +214,7 @@ class Destinations:
 
     def _decide_and_reserve(
         self, state: SelectState, claimer: Claimer
-    ) -> tuple[Decision, ClaimRequest | None, Answer]:
+    ) -> tuple[Decision, ClaimRequest | None, Reservation | None, Answer]:
         """Decide, and reserve in the host cache what is about to be claimed."""
         trace, left, request = state.trace, state.deadline.left, state.request
         if state.placement is not None:
@@ -230,20 +231,25 @@ class Destinations:
                 decision = claimable(decision)
             answer = build_answer(decision, hosts, request.spec, self._default_zone)
             if not answer:
-                return decision, None, answer
+                return decision, None, None, answer
             context = ClaimContext(state.identity, request, decision, decided_on)
             claim_request = build_claim_request(context, claimer.settings, self.host_cache)
-            self.host_cache.reserve(decision, request.spec)
-        return decision, claim_request, answer
+            reservation = self.host_cache.reserve(decision, request.spec)
+        return decision, claim_request, reservation, answer
 
     def _claim(
-        self, state: SelectState, claimer: Claimer, request: ClaimRequest, answer: Answer
+        self,
+        state: SelectState,
+        claimer: Claimer,
+        request: ClaimRequest,
+        reservation: Reservation,
+        answer: Answer,
     ) -> tuple[ClaimResult, Answer]:
         """Claim what was decided; return the answer with what Placement offers for it.
 
         Raises what Claimer.claim() and Allocator.offer() do.
         """
-        reserved = {each.node_id for each in request.claims if not each.alternate}
+        result: ClaimResult | None = None
         stale = claimed = {each.node_id for each in request.claims}
         try:
             if self.allocator is not None and state.placement is not None:
@@ -261,7 +267,7 @@ class Destinations:
         finally:
             # The reservation has to end even if it is unknown whether the claim was made.
             self.host_cache.mark_stale(stale)
-            self.host_cache.end_reservation(reserved)
+            self.host_cache.end_reservation(reservation, result.generations if result else None)
 
     def _allocate(
         self, state: SelectState, claimer: Claimer, answer: Answer, repeated: bool

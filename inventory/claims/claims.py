@@ -91,7 +91,8 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     _check_unchanged(connection, old)
     now = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
-    return ClaimResult(_answers(made), refused=number - len(made), left=left)
+    generations = nodes.generations(made)
+    return ClaimResult(_answers(made), False, number - len(made), left, generations)
 
 
 def claim_each(
@@ -121,7 +122,9 @@ def claim_each(
             continue
         claimed |= mine
         rows += _rows(request, made, now)
-        results.append(ClaimResult(_answers(made), refused=len(request.claims) - len(made)))
+        refused = len(request.claims) - len(made)
+        generations = nodes.generations(made)
+        results.append(ClaimResult(_answers(made), refused=refused, generations=generations))
     nodes.write()
     _insert(connection, sorted(rows, key=_row_order))
     return results

@@ -113,13 +113,15 @@ class ClaimResult:
     """The answer for each instance; repeated: given before, and not claimed again.
 
     refused is the number of alternates that did not fit and are not in the answers. left are the
-    nodes on which older claims of the instances were released.
+    nodes on which older claims of the instances were released. generations are those of the nodes,
+    from which on their rows have the claims.
     """
 
     answers: Sequence[str | None]
     repeated: bool = False
     refused: int = 0
     left: Collection[int] = ()
+    generations: Mapping[int, int] = field(default_factory=dict)
 
 
 def with_alternates(claims: Sequence[Claim]) -> list[Claim]:

@@ -117,6 +117,10 @@ class LockedNodes:
                 self._apply(node_id, made, [row for row in old if row.compute_node_id == node_id])
         return refused
 
+    def generations(self, claims: Iterable[Claim]) -> dict[int, int]:
+        """Return the generations of the nodes of claims, with what has been changed so far."""
+        return {each.node_id: self._nodes[each.node_id]["generation"] for each in claims}
+
     def write(self) -> None:
         """Write all nodes that have changed, with one statement."""
         if not self._changed:

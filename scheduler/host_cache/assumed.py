@@ -3,10 +3,10 @@
 """What this process has decided: reservations of claims in flight, and assumed instances."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scheduler.decision.types import Decision
+from scheduler.decision.types import Decision, Placement
 from scheduler.hosts.host_state import HostState, assumed_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
@@ -90,6 +90,15 @@ class AssumedInstances:
         return ((uuid, assumed.place) for uuid, assumed in self._assumed.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What was decided and is being claimed, and the generations of its nodes in the cache."""
+
+    decision: Decision
+    spec: RequestSpec
+    generations: Mapping[int, int]
+
+
 class InFlightClaims:
     """Writes reservations into a host table, locked together with it, and counts them by node.
 
@@ -105,23 +114,40 @@ class InFlightClaims:
 
     def begin(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
         """Consume what was decided, without cells and devices; return the ids of the nodes."""
-        hosts, nodes = self._hosts, set()
-        for placement in decision.placements:
-            host, node = placement.chosen.host, placement.chosen.nodename
-            row, uuid = hosts.row_of(host, node), placement.instance_uuid
-            if row is None or placement.taken is None:
-                continue
-            HostState.of(hosts, row).consume(placement.taken)
+        hosts = self._hosts
+        nodes = {self._consume(row, each, spec) for row, each in self._rows(decision)}
+        for placement in decision.placements if nodes else ():
             for each in placement.alternates:
                 alternate = hosts.row_of(each.host, each.nodename)
                 if alternate is not None:
                     held = hosts.get(alternate, "held_alternates")
                     hosts.set(alternate, "held_alternates", held + 1)
-            nodes.add(hosts.get(row, "node_id"))
-            if uuid:
-                self._add_claim(row, assumed_instance(spec, uuid, host, node))
         self.open.update(nodes)
         return frozenset(nodes)
+
+    def consume_again(self, reservation: Reservation, node_ids: Collection[int]) -> None:
+        """Consume what was decided on some nodes, whose rows have been overwritten without it."""
+        for row, placement in self._rows(reservation.decision):
+            if self._hosts.get(row, "node_id") in node_ids:
+                self._consume(row, placement, reservation.spec)
+
+    def _rows(self, decision: Decision) -> Iterator[tuple[int, Placement]]:
+        """Yield the placements that take anything, with the rows of their hosts."""
+        for placement in decision.placements:
+            row = self._hosts.row_of(placement.chosen.host, placement.chosen.nodename)
+            if row is not None and placement.taken is not None:
+                yield row, placement
+
+    def _consume(self, row: int, placement: Placement, spec: RequestSpec) -> int:
+        """Consume what an instance takes; return the id of the node."""
+        chosen, uuid = placement.chosen, placement.instance_uuid
+        assert placement.taken is not None
+        HostState.of(self._hosts, row).consume(placement.taken)
+        if uuid:
+            instance = assumed_instance(spec, uuid, chosen.host, chosen.nodename)
+            self._add_claim(row, instance)
+        node_id: int = self._hosts.get(row, "node_id")
+        return node_id
 
     def end(self, node_ids: Iterable[int], now: float) -> None:
         """Count one reservation less on each of these nodes."""

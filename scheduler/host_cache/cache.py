@@ -15,7 +15,7 @@ from inventory.engine import Database, DatabaseUnavailable
 from inventory.objects.aggregate import Aggregate
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
-from scheduler.host_cache.assumed import InFlightClaims
+from scheduler.host_cache.assumed import InFlightClaims, Reservation
 from scheduler.host_cache.instance_tracker import InstanceTracker
 from scheduler.host_cache.node_rows import epoch_seconds
 from scheduler.host_cache.nodes import CacheDigest, Nodes
@@ -181,14 +181,16 @@ class HostCache:
             delta.instances = [each for each in instances if (each.host, each.node) in places]
             self._apply_instances(delta)
 
-    def reserve(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
-        """Consume what was decided until its nodes are read again; return their ids.
+    def reserve(self, decision: Decision, spec: RequestSpec) -> Reservation:
+        """Consume what was decided until its nodes are read again.
 
         Cells and devices stay as they are. end_reservation() has to follow, and before it
         mark_stale() unless the claims were made.
         """
         with self._lock:
-            return self._in_flight.begin(decision, spec)
+            nodes = self._in_flight.begin(decision, spec)
+            known = self._nodes.generations
+            return Reservation(decision, spec, {each: known.get(each, -1) for each in nodes})
 
     @property
     def reserved_nodes(self) -> Collection[int]:
@@ -196,10 +198,26 @@ class HostCache:
         with self._lock:
             return frozenset(self._in_flight.open)
 
-    def end_reservation(self, node_ids: Collection[int]) -> None:
-        """End a reservation on nodes: it is in their rows now, or never will be."""
+    def end_reservation(
+        self, reservation: Reservation, claimed: Mapping[int, int] | None = None
+    ) -> None:
+        """End a reservation: it is in the rows of its nodes now, or never will be.
+
+        claimed are the generations from which on the rows have it. Older rows that are pushed or
+        read late are not applied any more, since they would take it back until newer ones come; if
+        such a row has come meanwhile, it is consumed once more.
+        """
         with self._lock:
-            self._in_flight.end(node_ids, time.monotonic())
+            self._in_flight.end(reservation.generations, time.monotonic())
+            known, overwritten = self._nodes.generations, set()
+            for node_id, before in reservation.generations.items():
+                first = (claimed or {}).get(node_id, -1)
+                if known.get(node_id, first) >= first:
+                    continue
+                if known[node_id] != before:
+                    overwritten.add(node_id)
+                known[node_id] = first - 1
+            self._in_flight.consume_again(reservation, overwritten)
 
     def reports(self, uuid: str, host: str, node: str) -> bool:
         """Return whether the agent of a node has reported an instance there."""

@@ -179,16 +179,17 @@ def place(cloud, view, uuid, node):
     with view.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, [uuid]), Plan())
         reserved = view.reserve(decision, spec)
+    claimed = None
     try:
-        claim(cloud, uuid, node, memory_mb=20000)
+        claimed = claim(cloud, uuid, node, memory_mb=20000).generations
         message = sent(cloud.read(lambda c: read_nodes(c, [node])))
         pushed = push_messages.decode(message)
         view.apply_push(pushed.nodes, pushed.instances, pushed.claims)
     except ClaimLost as lost:
-        view.mark_stale({*reserved, *lost.nodes})
+        view.mark_stale({*reserved.generations, *lost.nodes})
         view.refresh()
     finally:
-        view.end_reservation(reserved)
+        view.end_reservation(reserved, claimed)
 
 
 def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, view):

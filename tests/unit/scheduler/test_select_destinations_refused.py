@@ -37,15 +37,16 @@ class Disputed(HostCache):
         super().__init__(database, max_age=NEVER)
         self.refreshes = 0
         self._times = times
-        self._theirs = frozenset()
+        self._theirs = None
 
     def refresh(self):
         # What one has lost is doubtful, and then settled.
-        self.mark_stale(self._theirs)
-        self.end_reservation(self._theirs)
+        if self._theirs is not None:
+            self.mark_stale(self._theirs.generations)
+            self.end_reservation(self._theirs)
         super().refresh()
         self.refreshes += 1
-        self._theirs = frozenset()
+        self._theirs = None
         if self.refreshes <= self._times:
             with self.current() as hosts:
                 request = Request(a_request(), U[10:19])

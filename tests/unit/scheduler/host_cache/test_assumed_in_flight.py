@@ -78,7 +78,7 @@ def push(database, *ids):
 
 def test_a_reservation_takes_figures_and_makes_residents(cache):
     before = seen(cache)["h1"]
-    assert reserve(cache, "h1", "u1", "u2") == {1}
+    assert reserve(cache, "h1", "u1", "u2").generations.keys() == {1}
     after = seen(cache)["h1"]
     spec = a_request(memory_mb=2048)
     assert after["free_ram_mb"] == before["free_ram_mb"] - 2 * 2048
@@ -102,20 +102,20 @@ def test_a_bare_metal_node_is_reserved_whole(cloud):
 
 
 def test_instances_without_uuid_and_hosts_that_are_gone(cloud, cache):
-    assert reserve(cache, "h1", None) == {1}
+    assert reserve(cache, "h1", None).generations.keys() == {1}
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, [])
     spec = a_request(force_hosts=["h2"])
     with cache.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, ["u1"]), Plan())
     cloud.write(lambda c: compute_nodes.delete(c, "h2", ["h2"]))
     cache.refresh()
-    assert cache.reserve(decision, spec) == frozenset()
+    assert cache.reserve(decision, spec).generations == {}
     assert cache.reserved_nodes == {1}
 
 
 def test_a_rebuild_takes_nothing(cache):
     hints = {"_nova_check_type": ["rebuild"]}
-    assert reserve(cache, "h1", "u1", scheduler_hints=hints) == frozenset()
+    assert reserve(cache, "h1", "u1", scheduler_hints=hints).generations == {}
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE, [])
 
 
@@ -256,6 +256,60 @@ def test_it_tells_where_agents_have_reported_an_instance(cloud, cache):
     assert not cache.reports("u1", "h1", "n2")
     cache.delete_instance("h1", "u1")
     assert not cache.reports("u1", "h1", "h1")
+
+
+def pushed(cloud, node):
+    """Return what is pushed of a node now."""
+    return sent(cloud.read(lambda connection: read_nodes(connection, [node])))
+
+
+def test_a_claim_is_not_forgotten_when_an_older_row_is_pushed(cloud, cache):
+    first = reserve(cache, "h1", "u1")
+    made = claim(cloud, a_claim("u1", 1))
+    cache.end_reservation(first, made.generations)
+    older = pushed(cloud, 1)
+    second = reserve(cache, "h1", "u2")
+    made = claim(cloud, a_claim("u2", 1))
+    cache.end_reservation(second, made.generations)
+    # On its way while the second one was claimed.
+    deliver(cache, older)
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+    # What others have done since counts.
+    claim(cloud, a_claim("u3", 1))
+    deliver(cache, pushed(cloud, 1))
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 3 * 2048, ["u1", "u2", "u3"])
+
+
+def test_a_claim_outlives_an_older_row_that_comes_before_it_is_made(cloud, cache):
+    claim(cloud, a_claim("u1", 1))
+    older = pushed(cloud, 1)
+    reservation = reserve(cache, "h1", "u2")
+    deliver(cache, older)
+    made = claim(cloud, a_claim("u2", 1))
+    cache.end_reservation(reservation, made.generations)
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+    assert seen(cache)["h1"]["num_instances"] == 2
+    deliver(cache, pushed(cloud, 1))
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+
+
+def test_a_claim_whose_row_has_come_already_counts_once(cloud, cache):
+    reservation = reserve(cache, "h1", "u1")
+    made = claim(cloud, a_claim("u1", 1))
+    deliver(cache, pushed(cloud, 1))
+    cache.end_reservation(reservation, made.generations)
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, ["u1"])
+
+
+def test_claims_that_end_in_another_order_than_they_began_all_count(cloud, cache):
+    first, second = reserve(cache, "h1", "u1"), reserve(cache, "h1", "u2")
+    made = claim(cloud, a_claim("u2", 1))
+    others = claim(cloud, a_claim("u1", 1))
+    cache.end_reservation(first, others.generations)
+    cache.end_reservation(second, made.generations)
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+    deliver(cache, pushed(cloud, 1))
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
 
 
 def test_a_reservation_under_way_outlives_a_complete_reading(cloud, cache, caplog):
