@@ -18,11 +18,15 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Generations of hosts that take turns, and how often each flavor is asked for."""
+    """Generations of hosts that take turns, and how often each flavor is asked for.
+
+    leaving is how many instances leave for each that comes, while the fleet is filled.
+    """
 
     name: str
     generations: Sequence[Size]
     flavors: Mapping[Size, float]
+    leaving: float = 0.0
 
     def hosts(self, count: int) -> list[Size]:
         """Return that many empty hosts."""
@@ -49,6 +53,14 @@ GENERATIONS = (
 # Half of them have 1 GB for each vCPU, half of them 16.
 EITHER = dict.fromkeys([(16, 16), (8, 8), (4, 4), (4, 64), (2, 32), (1, 16)], 1.0)
 MUCH_RAM = dict.fromkeys([(1, 4), (1, 8), (2, 16), (4, 32), (8, 64)], 1.0)
+# Much disk goes with few vCPUs, little with many, so that any of the three may run out.
+ANY = {
+    Size(4, 8, 160): 0.25,
+    Size(2, 16, 20): 0.25,
+    Size(8, 16, 40): 0.2,
+    Size(1, 4, 10): 0.2,
+    Size(8, 64, 80): 0.1,
+}
 # Shares of vCPUs and of RAM among the instances of OVHcloud (OpenStack) in 2023, as published with
 # CloudFactory (github.com/jacquetpi/cloudfactory, scenario-vm-distribution-ovhcloud2023.yml). Which
 # RAM goes with which vCPUs is deduced; 5 % are left over.
@@ -75,4 +87,7 @@ FLEETS = (
     Fleet("alike, CPU and RAM bind, disk ample", (Size(64, 256, 8_000),), _flavors(EITHER, 5)),
     Fleet("mixed, CPU and RAM bind", GENERATIONS, _flavors(EITHER, 20)),
     Fleet("mixed, public cloud", GENERATIONS, _flavors(PUBLIC, 20)),
+    Fleet("with departures, CPU and RAM bind", ALIKE, _flavors(EITHER), leaving=0.6),
+    Fleet("with departures, CPU, RAM and disk bind", (Size(64, 256, 1_280),), ANY, leaving=0.6),
+    Fleet("with departures, mixed, public cloud", GENERATIONS, _flavors(PUBLIC, 20), leaving=0.6),
 )

@@ -40,16 +40,15 @@ class Ledger:
         return host, size
 
     @property
-    def shares(self) -> tuple[float, float]:
-        """The shares of all vCPUs and of all RAM that are in use."""
-        vcpus, ram, _ = (self._capacity - self._free).sum(axis=0) / self._capacity.sum(axis=0).clip(
-            1
-        )
-        return float(vcpus), float(ram)
+    def shares(self) -> tuple[float, float, float]:
+        """The shares of all vCPUs, of all RAM and of all disk that are in use."""
+        used, all_of = (self._capacity - self._free).sum(axis=0), self._capacity.sum(axis=0)
+        vcpus, ram, disk = (used / all_of.clip(1)).tolist()
+        return vcpus, ram, disk
 
     @property
     def load(self) -> float:
-        """The larger of the two: what the fleet runs out of."""
+        """The largest of them: of what the fleet runs out of."""
         return max(self.shares)
 
     @property

@@ -14,6 +14,7 @@ from benchmarks.packing.fleets import Size
 from conf import loading
 from scheduler import plugins
 from scheduler.decision.pipeline import Request
+from scheduler.hosts.flavor_mix import make_mix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
@@ -27,6 +28,7 @@ CONCERNED: Settings = {
         "AlignmentWeigher",
         "CPUWeigher",
         "DiskWeigher",
+        "FlavorMixWeigher",
         "RAMWeigher",
     ],
 }
@@ -35,8 +37,8 @@ CONCERNED: Settings = {
 class Placer(Protocol):
     """Chooses hosts, and keeps account of them in its own way."""
 
-    def begin(self, hosts: Sequence[Size]) -> None:
-        """Know these empty hosts, by their numbers, and no others."""
+    def begin(self, hosts: Sequence[Size], flavors: Mapping[Size, float]) -> None:
+        """Know these empty hosts, by their numbers, and no others, and what will be asked for."""
 
     def choose(self, size: Size, roomy: Sequence[int]) -> int | None:
         """Place an instance and return the host, None if it is refused; roomy have room for it."""
@@ -76,8 +78,13 @@ class Ours:
         self._driver = plugins.load_driver(conf)
         self._hosts = HostTable()
 
-    def begin(self, hosts: Sequence[Size]) -> None:
+    def begin(self, hosts: Sequence[Size], flavors: Mapping[Size, float]) -> None:
         self._hosts = HostTable()
+        weights = {
+            (each.vcpus, 1024 * each.ram_gb, 1024 * each.disk_gb): weight
+            for each, weight in flavors.items()
+        }
+        self._hosts.set_flavor_mix(make_mix(weights))
         for number, has in enumerate(hosts):
             words = columns(number, has)
             row = self._hosts.add(words["host"], words["host"])
@@ -117,7 +124,7 @@ class Novas:
         self._peer = peer
         peer.ask("settings", [[*name, value] for name, value in settings.items()])
 
-    def begin(self, hosts: Sequence[Size]) -> None:
+    def begin(self, hosts: Sequence[Size], flavors: Mapping[Size, float]) -> None:
         self._peer.ask("fleet", [columns(*each) for each in enumerate(hosts)])
 
     def choose(self, size: Size, roomy: Sequence[int]) -> int | None:

@@ -14,6 +14,8 @@ LOADS = (0.60, 0.75, 0.85)
 # Between departures and arrivals as much is in use, about.
 KEPT = 0.75
 VCPUS, RAM = "vCPUs in use at first refusal", "RAM in use at first refusal"
+# Of the resource that is used up most: vCPUs, RAM or disk.
+TIGHTEST = "tightest resource in use at first refusal"
 LATER = "after departures"
 EMPTY, FLAVOR, INSTANCE = "hosts empty", "largest flavor placeable", "largest instance placeable"
 
@@ -37,8 +39,9 @@ class _Cloud:
         self.run = Run()
         self._fleet = fleet
         self._requests = fleet.requests(seed)
+        self._chance = Random(seed)
         self._placer = placer
-        placer.begin(fleet.hosts(hosts))
+        placer.begin(fleet.hosts(hosts), fleet.flavors)
 
     def place(self) -> bool:
         """Return whether the next instance has found its host."""
@@ -53,6 +56,11 @@ class _Cloud:
         """Remove an instance."""
         self._placer.leave(*self.ledger.leave(number))
 
+    def leave_by_chance(self) -> None:
+        """Remove an instance, or none, after one has come."""
+        if self._chance.random() < self._fleet.leaving:
+            self.leave(self._chance.randrange(len(self.ledger.instances)))
+
     def note(self, when: str) -> None:
         """Write down what room there is."""
         self.run.found |= {
@@ -65,7 +73,9 @@ class _Cloud:
         """Place instances until one is refused; tell after each of them."""
         while self.place():
             noticed()
-        for what, share in zip((VCPUS, RAM), self.ledger.shares, strict=True):
+            self.leave_by_chance()
+        vcpus, ram, _ = self.ledger.shares
+        for what, share in ((VCPUS, vcpus), (RAM, ram), (TIGHTEST, self.ledger.load)):
             self.run.found[f"{what} {when}".rstrip(), "%"] = round(100 * share, 2)
 
 
