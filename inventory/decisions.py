@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.rows import CHUNK, select_in
+from inventory.rows import CHUNK, chunks, select_in
 from inventory.tables import decision_inputs, decision_instances, decisions, utc_moment
 
 # Bytes of a row. Servers may refuse statements of more than a megabyte, and bytes grow when quoted.
@@ -75,12 +75,13 @@ def add(
         c.film == snapshots[0].film, c.first == snapshots[0].first, c.piece == 0
     )
     now, is_done = connection.execute(sa.select(utc_moment(), there)).one()
+    zero = now - timedelta(seconds=time.monotonic())
     if is_done:
         return
     connection.execute(sa.insert(decision_inputs), [*_pieces(snapshots, now)])
     if not decided:
         return
-    connection.execute(sa.insert(decisions), [_row(each, now) for each in decided])
+    connection.execute(sa.insert(decisions), [_row(each, zero) for each in decided])
     ids = _ids(connection, decided)
     instances = [
         {"decision_id": ids[each.film, each.frame], "instance_uuid": uuid}
@@ -137,6 +138,20 @@ def document(connection: sa.Connection, number: int) -> bytes | None:
     return found
 
 
+def in_order(connection: sa.Connection, since: datetime) -> Iterator[tuple[Any, bytes]]:
+    """Yield the decisions since a time in UTC, the oldest first, with their documents.
+
+    Those of one process come in the order in which it has made them.
+    """
+    c = decisions.c
+    query = sa.select(c.id, c.decided_at, c.film, c.frame).where(c.decided_at >= since)
+    for some in chunks(_ids_in_order(connection.execute(query))):
+        found = connection.execute(sa.select(*_SHOWN, c.document).where(c.id.in_(some))).all()
+        by_id = {row.id: row for row in found}
+        # Others may be pruned meanwhile.
+        yield from ((by_id[each], by_id[each].document) for each in some if each in by_id)
+
+
 def snapshots(connection: sa.Connection, film: str, last: int) -> list[bytes]:
     """Return the snapshots of a log up to a number, perhaps some more, as they were added.
 
@@ -174,7 +189,8 @@ def _pieces(snapshots: Iterable[SnapshotBatch], now: datetime) -> Iterator[dict[
             }
 
 
-def _row(decided: DecisionRow, now: datetime) -> dict[str, Any]:
+def _row(decided: DecisionRow, zero: datetime) -> dict[str, Any]:
+    """Return the columns of a decision; zero is the time at which time.monotonic() was 0."""
     row = asdict(decided)
     for name in ("request_id", "project_id"):
         row[name] = row[name] and row[name][:_LONGEST]
@@ -182,10 +198,27 @@ def _row(decided: DecisionRow, now: datetime) -> dict[str, Any]:
     if len(hosts) > _LONGEST:
         hosts = f"{hosts[: _LONGEST - 5].rpartition(', ')[0]}, ..."
     return row | {
-        "decided_at": now - timedelta(seconds=time.monotonic() - row.pop("ended")),
+        "decided_at": zero + timedelta(seconds=row.pop("ended")),
         "instances": len(row.pop("instance_uuids")),
         "hosts": hosts or None,
     }
+
+
+def _ids_in_order(rows: Iterable[Any]) -> list[int]:
+    """Return the ids of decisions in order: of one process no time is before an earlier one."""
+    latest: dict[str, datetime] = {}
+    found = []
+    for row in sorted(rows, key=lambda row: (*_place_in_log(row.film), row.frame)):
+        process, log_id = _place_in_log(row.film)
+        latest[process] = max(row.decided_at, latest.get(process, row.decided_at))
+        found.append((latest[process], process, log_id, row.frame, row.id))
+    return [number for *_, number in sorted(found)]
+
+
+def _place_in_log(film: str) -> tuple[str, int]:
+    """Return the process of a log and the number of the log there."""
+    process, _, number = film.rpartition("-")
+    return (process, int(number)) if number.isdecimal() else (film, 0)
 
 
 def _ids(

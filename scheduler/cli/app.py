@@ -62,6 +62,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         return self._last_status
 
     def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
+        # Options of commands, such as simulate --config, are no abbreviations of these.
+        kwargs["argparse_kwargs"] = {"allow_abbrev": False, **(kwargs.get("argparse_kwargs") or {})}
         parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
         for option, metavar, what in (
             ("--config-file", "PATH", "Configuration file"),

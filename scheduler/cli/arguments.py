@@ -5,6 +5,7 @@
 import argparse
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,26 @@ def seconds(text: str) -> float:
             f"{text!r} is not a number of seconds above 0 and up to {MAX_TIMEOUT}"
         )
     return value
+
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def age_or_time(text: str) -> datetime:
+    """Return a time in UTC without its zone, as the database has it."""
+    age = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
+    try:
+        if age:
+            found = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        else:
+            found = datetime.fromisoformat(text)
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    # Some times are before or after all years.
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither an age, such as 30m, 1h or 2d, nor a time, such as 2026-11-22 or"
+            " 2026-11-22T03:40"
+        ) from None
 
 
 def check_combination(

@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that find, list, show and save the decisions that schedulers keep in the database."""
 
-import argparse
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -15,7 +12,7 @@ import sqlalchemy as sa
 
 from inventory import decisions
 from inventory.errors import NotFound, OperationRefused
-from scheduler.cli.arguments import whole_number
+from scheduler.cli.arguments import age_or_time, whole_number
 from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
 from scheduler.decision.types import Decision
@@ -46,7 +43,6 @@ COLUMNS = {
     "conflicts": "Conflicts",
     "scheduler": "Scheduler",
 }
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class DecisionList(ListCommand):
@@ -74,7 +70,7 @@ class DecisionList(ListCommand):
         )
         parser.add_argument(
             "--since",
-            type=_time,
+            type=age_or_time,
             metavar="TIME",
             help="Earliest time of the decisions to list: an age, such as 30m, 1h or 2d, or a UTC"
             " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
@@ -207,20 +203,3 @@ def _listed(connection: sa.Connection, args: Any) -> Sequence[Any]:
         and (since is None or row.decided_at >= since)
     ]
     return found[:limit]
-
-
-def _time(text: str) -> datetime:
-    """Return a time in UTC without its zone, as the database has it."""
-    age = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
-    try:
-        if age:
-            found = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-        else:
-            found = datetime.fromisoformat(text)
-        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-    # Some times are before or after all years.
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an age, such as 30m, 1h or 2d, nor a time, such as 2026-11-22 or"
-            " 2026-11-22T03:40"
-        ) from None

@@ -4,6 +4,7 @@
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import pytest
@@ -44,6 +45,18 @@ def keep(database, *decided, frames=None):
 
 def find(database, text):
     return database.read(lambda c: decisions.find(c, text))
+
+
+def in_order(database, since_ago):
+    """Return request ids and documents of the last so many seconds, as in_order yields them."""
+
+    def work(connection):
+        since = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=since_ago)
+        return [
+            (row.request_id, document) for row, document in decisions.in_order(connection, since)
+        ]
+
+    return database.read(work)
 
 
 def films(database):
@@ -267,6 +280,24 @@ def test_numbers_are_never_given_twice(database):
     keep(database, a_decision(1))
     (other,) = database.read(decisions.listed)
     assert other.id > row.id
+
+
+def test_decisions_come_back_in_the_order_in_which_they_were_made(database):
+    keep(database, a_decision(0, "p2-1", ago=50), a_decision(0, "p1-10", ago=20))
+    # A process knows the order of its own; the clock of the database may say otherwise.
+    keep(database, a_decision(1, "p1-9", ago=40), a_decision(0, "p1-9", ago=35))
+    keep(database, a_decision(1, "p2-1", ago=10), a_decision(9, "p1-8", ago=WEEK))
+    found = in_order(database, since_ago=3600)
+    in_turn = ["p2-1-0", "p1-9-0", "p1-9-1", "p1-10-0", "p2-1-1"]
+    assert found == [(f"req-{each}", b"what was decided") for each in in_turn]
+    assert in_order(database, since_ago=0) == []
+
+
+def test_many_decisions_come_back_in_order(database):
+    many = CHUNK + 3
+    keep(database, *(a_decision(each, ago=1.0) for each in reversed(range(many))), frames=[])
+    found = in_order(database, since_ago=3600)
+    assert [name for name, _ in found] == [f"req-p1-1-{each}" for each in range(many)]
 
 
 @pytest.mark.parametrize("text", ["p1-1", "\x00", "%", "' or 1=1"])

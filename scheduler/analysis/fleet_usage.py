@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""How a fleet is used: shares in use, free but of no use for the flavor mix, empty hosts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from inventory.fits import copies_of_each
+from scheduler.hosts.columns import Weights
+from scheduler.hosts.flavor_mix import FlavorArrays, FlavorMix
+from scheduler.hosts.resources import Resource, resources
+from scheduler.hosts.table import HostTable
+
+RESOURCES = ("vcpus", "memory", "disk")
+# Of the hosts with instances, this share is emptied in the count of moves.
+DRAINED = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FleetUsage:
+    """Shares of the limits of all hosts together, from 0 to 1, by resource; 0 where there is none.
+
+    stranded is free on hosts on which a flavor does not fit, each flavor of the mix counted by its
+    share of requests. drain_moves is how many instances the tenth of the occupied hosts with the
+    fewest of them has.
+    """
+
+    hosts: int
+    empty_hosts: int
+    instances: int
+    used: Mapping[str, float]
+    stranded: Mapping[str, float]
+    drain_moves: int
+
+    @property
+    def tightest(self) -> float:
+        """The largest share in use."""
+        return max(self.used.values())
+
+
+def fleet_usage(hosts: HostTable, mix: FlavorMix) -> FleetUsage:
+    """Return how the hosts of a table are used."""
+    present = hosts.present
+    every = [Resource(*(column[present] for column in each)) for each in resources(hosts)]
+    counts = hosts.num_instances[present]
+    occupied = np.sort(counts[counts > 0])
+    drained = -(-len(occupied) // round(1 / DRAINED))
+    return FleetUsage(
+        hosts=len(hosts),
+        empty_hosts=int(np.count_nonzero(counts <= 0)),
+        instances=int(occupied.sum()),
+        used=_shares(every, [each.limit - each.free for each in every]),
+        stranded=_shares(every, _stranded(every, mix)),
+        drain_moves=int(occupied[:drained].sum()),
+    )
+
+
+def _stranded(every: list[Resource], mix: FlavorMix) -> list[Weights]:
+    """Return what of the free amounts is of no use on each host, by resource."""
+    if not mix:
+        return [np.zeros(len(each.free)) for each in every]
+    flavors = FlavorArrays.of(mix)
+    fits = copies_of_each([each.free for each in every], flavors.inverses) > 0
+    for each, needs in zip(every, flavors.needs, strict=True):
+        fits &= ~np.less.outer(each.total, needs)
+    useless = 1.0 - fits @ flavors.shares
+    return [np.maximum(each.free, 0.0) * np.maximum(useless, 0.0) for each in every]
+
+
+def _shares(every: list[Resource], amounts: list[Weights]) -> dict[str, float]:
+    found = {}
+    for name, each, amount in zip(RESOURCES, every, amounts, strict=True):
+        total = float(each.limit.sum())
+        found[name] = float(amount[each.limit > 0].sum()) / total if total else 0.0
+    return found

@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a simulation begins with: the hosts, and the arrivals of each seed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from sys import stderr
+from time import monotonic
+from typing import Any
+
+from cliff.app import App
+
+from inventory.errors import OperationRefused
+from scheduler.cli.database_connection import checked_database
+from scheduler.cli.live_table import live_hosts
+from scheduler.cli.simulation_arguments import DEFAULT_ARRIVALS, DEFAULT_RATE
+from scheduler.history.decision_trace import DecisionTrace, read_trace
+from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
+from scheduler.hosts.flavor_mix import FlavorMix
+from scheduler.hosts.table import HostTable
+from scheduler.simulation.arrival import FOREVER, Arrival, TraceError
+from scheduler.simulation.csv_trace import read_csv
+from scheduler.simulation.fleet import make_hosts, remove_instances
+from scheduler.simulation.simulation import Progress
+from scheduler.simulation.synthetic_trace import SyntheticTrace
+
+
+@dataclass(frozen=True)
+class SimulationInput:
+    """Hosts, with what leaves them by uuid and time, and arrivals by seed.
+
+    trace is where both are from, if they are the cloud's own. notes are for the user.
+    """
+
+    hosts: HostTable
+    arrivals: Mapping[int, Sequence[Arrival]]
+    leaves_at: dict[str, float] = field(default_factory=dict)
+    trace: DecisionTrace | None = None
+    notes: Sequence[str] = ()
+
+
+def read_input(app: App, args: Any) -> SimulationInput:
+    """Return what a simulation begins with; raises OperationRefused."""
+    if args.decisions is not None:
+        found = _decided(app, args)
+    else:
+        hosts = _hosts(app, args)
+        if args.trace is not None:
+            found = SimulationInput(hosts, {0: _read_csv(args.trace)})
+        else:
+            found = SimulationInput(hosts, dict(_made_up(args, hosts.flavor_mix)))
+    if args.empty:
+        remove_instances(found.hosts)
+    if not any(found.arrivals.values()):
+        raise OperationRefused("the trace has no arrivals: nothing to simulate")
+    return found
+
+
+def _decided(app: App, args: Any) -> SimulationInput:
+    with checked_database(app) as database, progress(app, "reading decisions") as show:
+        lease = app.conf.claims.lease
+        try:
+            trace = database.read(lambda each: read_trace(each, args.decisions, lease, show))
+        except TraceError as error:
+            raise OperationRefused(f"{error}; see 'decision list'") from None
+    notes = []
+    if trace.unreadable:
+        notes.append(f"{trace.unreadable} decisions that another release has saved are left out.")
+    hosts = make_hosts(args.hosts) if args.hosts else trace.hosts
+    same = None if args.hosts or args.empty else trace
+    return SimulationInput(hosts, {0: trace.arrivals}, trace.leaves_at, same, notes)
+
+
+def _hosts(app: App, args: Any) -> HostTable:
+    if args.hosts:
+        return make_hosts(args.hosts)
+    with live_hosts(app) as live, live.destinations.host_cache.current() as hosts:
+        found = hosts.detached()
+    if not len(found):
+        raise OperationRefused(
+            "no host has reported yet: simulate made-up ones with --hosts, or see 'host list'"
+        )
+    return found
+
+
+def _read_csv(path: Path) -> list[Arrival]:
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            return [*read_csv(lines)]
+    except OSError as error:
+        raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OperationRefused(f"{path} is no text in UTF-8") from None
+    except TraceError as error:
+        raise OperationRefused(f"{path}: {error}") from None
+
+
+def _made_up(args: Any, mix: FlavorMix) -> Iterator[tuple[int, Sequence[Arrival]]]:
+    """Yield the seeds with their arrivals."""
+    if args.flavors is not None:
+        mix = fixed_mix(MixSettings(args.flavors, 0.0))
+    if not mix:
+        raise OperationRefused(
+            "nothing was asked for yet and there are no instances: give --flavors or --trace"
+        )
+    trace = SyntheticTrace(
+        mix,
+        args.arrivals or DEFAULT_ARRIVALS,
+        args.rate or DEFAULT_RATE,
+        3600 * args.lifetime if args.lifetime else FOREVER,
+    )
+    for seed in range(1, (args.seeds or 1) + 1):
+        yield seed, [*trace.draw(seed)]
+
+
+@contextmanager
+def progress(app: App, what: str, total: int = 0) -> Iterator[Progress]:
+    """Yield a function that shows on a terminal how many are done, and the time left if known."""
+    if not stderr.isatty():
+        yield lambda _: None
+        return
+    began = monotonic()
+
+    def show(count: int) -> None:
+        text = f"{what}: {count}"
+        if total and count:
+            left = (monotonic() - began) / count * (total - count)
+            text += f" of {total} arrivals, {left:.0f} s left"
+        print(f"\r\033[K{text}", end="", file=app.stderr, flush=True)
+
+    yield show
+    print("\r\033[K", end="", file=app.stderr, flush=True)

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What has been asked for in a simulation, as schedulers learn it from saved decisions."""
+
+from collections.abc import Mapping
+
+from scheduler.hosts.flavor_mix import FlavorMix, Size, learned_mix
+
+# A mix is found so many times in a half-life. Schedulers do more often, for which weights of all
+# hosts have to be computed again.
+_TIMES = 8
+
+
+class RequestedSizes:
+    """Counts sizes as they are asked for, with weights that halve in half_life seconds.
+
+    before is the mix that was known at first: it counts as the instances that there are do.
+    """
+
+    def __init__(self, half_life: float, before: FlavorMix = ()) -> None:
+        self._half_life = half_life
+        self._before: Mapping[Size, float] = {each.size: each.share for each in before}
+        self._weights: dict[Size, float] = {}
+        self._added: dict[Size, int] = {}
+        self._known_at: float | None = None
+
+    def add(self, size: Size, instances: int) -> None:
+        """Count instances that are asked for now."""
+        self._added[size] = self._added.get(size, 0) + instances
+
+    def mix_at(self, time: float) -> FlavorMix | None:
+        """Return the mix at a time, None where it is too early to find another one."""
+        if self._known_at is None:
+            self._known_at = time
+            return None
+        passed = time - self._known_at
+        if passed < self._half_life / _TIMES:
+            return None
+        for size, weight in self._weights.items():
+            self._weights[size] = weight * 0.5 ** (passed / self._half_life)
+        for size, instances in self._added.items():
+            self._weights[size] = self._weights.get(size, 0.0) + instances
+        self._added.clear()
+        self._known_at = time
+        return learned_mix(self._weights, self._before)

@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A simulation: arrivals are decided one after the other, and their instances come and go."""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from inventory.claims.numa_pci_usage import counted
+from inventory.numa.cells import with_usage
+from inventory.pci_pools import PciPools
+from scheduler.analysis.fleet_usage import fleet_usage
+from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision, Placement
+from scheduler.hosts.host_state import Consumption, HostState, assumed_instance
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.simulation.arrival import FOREVER, Arrival
+from scheduler.simulation.fleet import keep_alive, reported
+from scheduler.simulation.requested_sizes import RequestedSizes
+from scheduler.simulation.result import Sample, SimulationResult
+
+Decide = Callable[[HostTable, Request], Decision]
+Progress = Callable[[int], object]
+# How often a fleet is looked at in a run.
+SAMPLES = 200
+# Requests between two reports of progress.
+_REPORTED = 100
+
+
+@dataclass(slots=True)
+class _Placed:
+    """An instance on the host of a row, and what it takes there while it counts as being built."""
+
+    row: int
+    taken: Consumption
+    is_building: bool
+
+
+@dataclass(order=True, slots=True)
+class _Event:
+    """An instance leaves, or is built, at a time; of one time the earlier one comes first."""
+
+    time: float
+    number: int
+    uuid: str = field(compare=False)
+    placed: _Placed = field(compare=False)
+    leaves: bool = field(compare=False)
+
+
+class Simulation:
+    """A fleet, which it changes, and what decides about it.
+
+    For build_time seconds a new instance counts as one that is being built. requested follows what
+    is asked for, None for a mix that stays.
+    """
+
+    def __init__(
+        self,
+        hosts: HostTable,
+        decide: Decide,
+        build_time: float = 0.0,
+        requested: RequestedSizes | None = None,
+    ) -> None:
+        self.hosts = hosts
+        self._decide = decide
+        self._build_time = build_time
+        self._requested = requested
+        self._placed: dict[str, _Placed] = {}
+        self._events: list[_Event] = []
+        self._numbers = count()
+        keep_alive(hosts)
+
+    def add_departures(self, leaves_at: dict[str, float]) -> None:
+        """Make instances that are on the hosts leave at a time each, by their uuids."""
+        for uuid, time in leaves_at.items():
+            for row in self.hosts.instances.rows_of(uuid):
+                instance = self.hosts.instances.on(row)[uuid]
+                self._leave_at(time, uuid, _Placed(row, reported(instance), is_building=False))
+
+    def run(
+        self,
+        arrivals: Sequence[Arrival],
+        progress: Progress = lambda _: None,
+        is_as_decided: Callable[[int, Decision], bool] | None = None,
+    ) -> SimulationResult:
+        """Return what becomes of the arrivals; progress is told how many there have been.
+
+        is_as_decided says of the arrival with a number whether a scheduler decided so.
+        """
+        result = SimulationResult(as_decided=None if is_as_decided is None else 0)
+        every = max(1, len(arrivals) // SAMPLES)
+        for number, arrival in enumerate(arrivals):
+            self.advance(arrival.time)
+            decision = self.place(arrival)
+            result.requests += 1
+            if decision.shortage is None:
+                result.placed_instances += len(decision.placements)
+            else:
+                result.refused += 1
+                result.refused_sizes[arrival.size] += len(arrival.request.instance_uuids)
+            if is_as_decided is not None and is_as_decided(number, decision):
+                assert result.as_decided is not None
+                result.as_decided += 1
+            if decision.shortage is not None and result.first_refusal is None:
+                result.first_refusal = self._sample(arrival.time, result)
+            if result.requests % every == 0 or result.requests == len(arrivals):
+                result.samples.append(self._sample(arrival.time, result))
+            if not result.requests % _REPORTED:
+                progress(result.requests)
+        progress(result.requests)
+        return result
+
+    def advance(self, time: float) -> None:
+        """Let happen what happens until a time."""
+        while self._events and self._events[0].time <= time:
+            event = heapq.heappop(self._events)
+            if event.leaves:
+                self._remove(event.uuid, event.placed)
+            elif event.placed.is_building:
+                event.placed.is_building = False
+                self._add(event.placed.row, "num_io_ops", -1)
+        if self._requested is not None and (mix := self._requested.mix_at(time)) is not None:
+            self.hosts.set_flavor_mix(mix)
+
+    def place(self, arrival: Arrival) -> Decision:
+        """Return the decision about an arrival, after its instances have come."""
+        if self._requested is not None:
+            self._requested.add(arrival.size, len(arrival.request.instance_uuids))
+        decision = self._decide(self.hosts.working_copy(), arrival.request)
+        for each in decision.placements:
+            if each.taken is not None:
+                self._take(arrival, each, each.taken)
+        return decision
+
+    def _take(self, arrival: Arrival, placement: Placement, taken: Consumption) -> None:
+        uuid, row = placement.instance_uuid, placement.chosen.row
+        if uuid is None:
+            # Nobody could say that it leaves.
+            uuid = f"unnamed {next(self._numbers)}"
+        # One that was here before is built anew, or moves.
+        if (before := self._placed.pop(uuid, None)) is not None:
+            self._remove(uuid, before)
+        self._consume(row, taken)
+        spec: RequestSpec = arrival.request.spec
+        chosen = placement.chosen
+        instance = assumed_instance(spec, uuid, chosen.host, chosen.nodename)
+        self.hosts.instances.add(row, uuid, instance)
+        placed = _Placed(row, taken, is_building=self._build_time > 0)
+        self._placed[uuid] = placed
+        if placed.is_building:
+            self._push(arrival.time + self._build_time, uuid, placed, leaves=False)
+        else:
+            self._add(row, "num_io_ops", -1)
+        leaves_at = arrival.leaves_at.get(uuid, FOREVER)
+        if leaves_at < FOREVER:
+            self._leave_at(leaves_at, uuid, placed)
+
+    def _consume(self, row: int, taken: Consumption) -> None:
+        HostState.of(self.hosts, row).consume(taken)
+        self._use_documents(row, taken, 1)
+
+    def _remove(self, uuid: str, placed: _Placed) -> None:
+        """Remove an instance, unless it has gone from there already."""
+        row = placed.row
+        if uuid not in self.hosts.instances.on(row) or self._placed.get(uuid, placed) is not placed:
+            return
+        self._placed.pop(uuid, None)
+        for name, change in placed.taken.changes.items():
+            if name != "num_io_ops" or placed.is_building:
+                self._add(row, name, -change)
+        placed.is_building = False
+        self._use_documents(row, placed.taken, -1)
+        self.hosts.instances.change(row, {}, [uuid])
+
+    def _use_documents(self, row: int, taken: Consumption, sign: int) -> None:
+        """Use cells and devices of a host, or give them back where sign is -1."""
+        if taken.cells is not None:
+            cells = with_usage(self.hosts.get(row, "numa_topology"), taken.cells, sign)
+            self.hosts.set(row, "numa_topology", cells)
+        if taken.devices:
+            pools = counted(self.hosts.get(row, "pci_stats") or (), taken.devices, -sign)
+            self.hosts.set(row, "pci_stats", PciPools(pools))
+
+    def _add(self, row: int, name: str, change: int) -> None:
+        self.hosts.set(row, name, self.hosts.get(row, name) + change)
+
+    def _leave_at(self, time: float, uuid: str, placed: _Placed) -> None:
+        self._push(time, uuid, placed, leaves=True)
+
+    def _push(self, time: float, uuid: str, placed: _Placed, leaves: bool) -> None:
+        event = _Event(time, next(self._numbers), uuid, placed, leaves)
+        heapq.heappush(self._events, event)
+
+    def _sample(self, time: float, result: SimulationResult) -> Sample:
+        usage = fleet_usage(self.hosts, self.hosts.flavor_mix)
+        return Sample(time, result.requests, result.refused, usage)
