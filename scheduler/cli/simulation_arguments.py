@@ -17,8 +17,11 @@ from scheduler.cli.arguments import (
     positive,
 )
 from scheduler.simulation.fleet import HostKind
+from scheduler.simulation.public_traces import Machine
 
-_HOSTS = "COUNT:VCPUS,RAM_MB,DISK_GB[,CPU_RATIO]"
+_MACHINE = "VCPUS,RAM_MB,DISK_GB"
+_HOSTS = f"COUNT:{_MACHINE}[,CPU_RATIO]"
+_SIZE = re.compile(r"(\d{1,7}),(\d{1,10}),(\d{1,10})", re.ASCII)
 _KIND = re.compile(
     r"(\d{1,7}):(\d{1,7}),(\d{1,10}),(\d{1,10})(?:,(\d{1,4}(?:\.\d{1,4})?))?", re.ASCII
 )
@@ -38,6 +41,14 @@ def host_kind(text: str) -> HostKind:
     if not 1 <= count <= MAX_HOSTS:
         raise argparse.ArgumentTypeError(f"{text!r} is not between 1 and {MAX_HOSTS} hosts")
     return HostKind(count, vcpus, memory_mb, disk_gb, float(found[5] or 1))
+
+
+def machine(text: str) -> Machine:
+    """Return a machine of the form VCPUS,RAM_MB,DISK_GB, for argparse."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form {_MACHINE}")
+    return Machine(*map(int, found.groups()))
 
 
 def usual_flavors(text: str) -> list[WeightedSize]:
@@ -66,7 +77,19 @@ def add_simulation(parser: Any) -> None:
     trace = parser.add_argument_group(
         "arrivals: those of a file, of the saved decisions, or made up by the other options"
     ).add_argument
-    trace("--trace", type=Path, metavar="FILE", help="Trace as CSV: see 'Simulating' in the guide.")
+    trace(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="Trace, as CSV or Parquet, or one that Azure, Alibaba or Google has published: see"
+        " 'Simulating' in the guide.",
+    )
+    trace(
+        "--machine",
+        type=machine,
+        metavar=_MACHINE,
+        help="What a whole machine has, for traces in shares of one: Azure's and Google's.",
+    )
     trace(
         "--decisions",
         type=age_or_time,
@@ -78,7 +101,8 @@ def add_simulation(parser: Any) -> None:
         "--arrivals",
         type=lambda text: positive(text, most=MAX_ARRIVALS),
         metavar="N",
-        help=f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}).",
+        help=f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}); with --trace,"
+        " of its first requests (default: all).",
     )
     trace(
         "--flavors",
@@ -140,6 +164,10 @@ def _problem(args: argparse.Namespace) -> str | None:
     if args.trace is not None and args.decisions is not None:
         return "argument --decisions: has arrivals of its own, as --trace has"
     source = "trace" if args.trace is not None else "decisions"
+    if source == "trace" and "arrivals" in given:
+        given.remove("arrivals")
+    if args.machine is not None and args.trace is None:
+        return "argument --machine: is for --trace"
     if getattr(args, source) is not None and given:
         return f"argument --{given[0]}: is for arrivals that are made up, not for --{source}"
     if args.hosts and args.empty:

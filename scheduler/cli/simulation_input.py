@@ -5,7 +5,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from sys import stderr
 from time import monotonic
 from typing import Any
@@ -16,12 +15,12 @@ from inventory.errors import OperationRefused
 from scheduler.cli.database_connection import checked_database
 from scheduler.cli.live_table import live_hosts
 from scheduler.cli.simulation_arguments import DEFAULT_ARRIVALS, DEFAULT_RATE
+from scheduler.cli.trace_file import read_trace_file
 from scheduler.history.decision_trace import DecisionTrace, read_trace
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.simulation.arrival import FOREVER, Arrival, TraceError
-from scheduler.simulation.csv_trace import read_csv
 from scheduler.simulation.fleet import make_hosts, remove_instances
 from scheduler.simulation.simulation import Progress
 from scheduler.simulation.synthetic_trace import SyntheticTrace
@@ -48,7 +47,9 @@ def read_input(app: App, args: Any) -> SimulationInput:
     else:
         hosts = _hosts(app, args)
         if args.trace is not None:
-            found = SimulationInput(hosts, {0: _read_csv(args.trace)})
+            with progress(app, f"reading {args.trace}") as show:
+                arrivals = read_trace_file(args.trace, args.machine, args.arrivals, show)
+            found = SimulationInput(hosts, {0: arrivals})
         else:
             found = SimulationInput(hosts, dict(_made_up(args, hosts.flavor_mix)))
     if args.empty:
@@ -83,18 +84,6 @@ def _hosts(app: App, args: Any) -> HostTable:
             "no host has reported yet: simulate made-up ones with --hosts, or see 'host list'"
         )
     return found
-
-
-def _read_csv(path: Path) -> list[Arrival]:
-    try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            return [*read_csv(lines)]
-    except OSError as error:
-        raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise OperationRefused(f"{path} is no text in UTF-8") from None
-    except TraceError as error:
-        raise OperationRefused(f"{path}: {error}") from None
 
 
 def _made_up(args: Any, mix: FlavorMix) -> Iterator[tuple[int, Sequence[Arrival]]]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from scheduler.hosts.flavor_mix import FlavorMix, Size, learned_mix
 
-# A mix is found so many times in a half-life. Schedulers do more often, for which weights of all
-# hosts have to be computed again.
-_TIMES = 8
+# A mix is found after a part of the time so far, and of a half-life. Schedulers find one each time
+# that the least of these is over, for which weights of all hosts have to be computed again.
+_PART = 1 / 8
+_LEAST = 600.0
 
 
 class RequestedSizes:
@@ -22,7 +23,8 @@ class RequestedSizes:
         self._before: Mapping[Size, float] = {each.size: each.share for each in before}
         self._weights: dict[Size, float] = {}
         self._added: dict[Size, int] = {}
-        self._known_at: float | None = None
+        self._began: float | None = None
+        self._known_at = 0.0
 
     def add(self, size: Size, instances: int) -> None:
         """Count instances that are asked for now."""
@@ -30,11 +32,12 @@ class RequestedSizes:
 
     def mix_at(self, time: float) -> FlavorMix | None:
         """Return the mix at a time, None where it is too early to find another one."""
-        if self._known_at is None:
-            self._known_at = time
+        if self._began is None:
+            self._began = self._known_at = time
             return None
         passed = time - self._known_at
-        if passed < self._half_life / _TIMES:
+        soon = max(_LEAST, _PART * (time - self._began))
+        if passed < min(soon, _PART * self._half_life):
             return None
         for size, weight in self._weights.items():
             self._weights[size] = weight * 0.5 ** (passed / self._half_life)

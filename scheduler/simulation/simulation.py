@@ -3,6 +3,7 @@
 """A simulation: arrivals are decided one after the other, and their instances come and go."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from inventory.pci_pools import PciPools
 from scheduler.analysis.fleet_usage import fleet_usage
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision, Placement
+from scheduler.hosts.flavor_mix import FlavorMix, Size, make_mix
 from scheduler.hosts.host_state import Consumption, HostState, assumed_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -69,6 +71,8 @@ class Simulation:
         self._requested = requested
         self._placed: dict[str, _Placed] = {}
         self._events: list[_Event] = []
+        # Of all that is asked for in a run: what is stranded is measured by it.
+        self._whole_mix: FlavorMix = ()
         self._numbers = count()
         keep_alive(hosts)
 
@@ -90,6 +94,7 @@ class Simulation:
         is_as_decided says of the arrival with a number whether a scheduler decided so.
         """
         result = SimulationResult(as_decided=None if is_as_decided is None else 0)
+        self._whole_mix = _mix_of(arrivals)
         every = max(1, len(arrivals) // SAMPLES)
         for number, arrival in enumerate(arrivals):
             self.advance(arrival.time)
@@ -194,5 +199,12 @@ class Simulation:
         heapq.heappush(self._events, event)
 
     def _sample(self, time: float, result: SimulationResult) -> Sample:
-        usage = fleet_usage(self.hosts, self.hosts.flavor_mix)
+        usage = fleet_usage(self.hosts, self._whole_mix)
         return Sample(time, result.requests, result.refused, usage)
+
+
+def _mix_of(arrivals: Sequence[Arrival]) -> FlavorMix:
+    sizes: Counter[Size] = Counter()
+    for each in arrivals:
+        sizes[each.size] += len(each.request.instance_uuids)
+    return make_mix(sizes)

@@ -59,6 +59,12 @@ def test_instances_take_room_until_one_is_refused():
     assert [each.requests for each in result.samples] == [1, 2, 3]
 
 
+def test_what_is_stranded_is_measured_by_all_that_is_asked_for():
+    result = Simulation(two_hosts(), STACK).run(arrivals((0, HALF, 1), (1, WHOLE, 1)))
+    # Half of a host of two is left, of no use for one of two requests.
+    assert result.samples[0].usage.stranded["memory"] == 0.125
+
+
 def test_instances_leave_at_their_time_and_give_all_back():
     hosts = two_hosts()
     before = {name: getattr(hosts, name).tobytes() for name in NUMBERS}
