@@ -7,17 +7,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from time import monotonic
 from typing import Any
 
 from oslo_config import cfg
 
 from inventory.errors import OperationRefused
+from scheduler.cli import simulation_page
 from scheduler.cli.app import read_configuration
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.simulation_arguments import add_simulation
 from scheduler.cli.simulation_input import SimulationInput, progress, read_input
+from scheduler.cli.simulation_summary import heading, summary
 from scheduler.history.config_snapshot import deciding_by, given
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.table import HostTable
@@ -25,11 +26,6 @@ from scheduler.plugins import PluginError
 from scheduler.simulation.arrival import Arrival
 from scheduler.simulation.requested_sizes import RequestedSizes
 from scheduler.simulation.simulation import Decide, Progress, Simulation
-
-_COLUMNS = (
-    *("Configuration", "Runs", "Requests", "Refused", "First Refused At %"),
-    *("vCPU %", "Memory %", "Disk %", "Stranded Memory %", "Empty Hosts", "Drain Moves"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +48,19 @@ class Run:
 class Simulate(ReportCommand):
     """Run the scheduler's decisions over arrivals and departures, and show what comes of it.
 
-    Nothing is placed and nothing written, but for --results. Without --hosts, the hosts of the
-    cloud are read once. An interrupted simulation goes on with the next run if it is called again
-    with the same --results.
+    Nothing is placed and nothing written, but for --results and --html. Without --hosts, the hosts
+    of the cloud are read once. An interrupted simulation goes on with the next run if it is called
+    again with the same --results.
     """
 
     def add_arguments(self, parser: Any) -> None:
         add_simulation(parser)
 
     def take_action(self, args: Any) -> int:
+        if args.html is not None:
+            simulation_page.check_libraries()
+            if not args.html.parent.is_dir():
+                raise OperationRefused(f"cannot write {args.html}: its directory does not exist")
         configurations = self._configurations(args)
         given_input = read_input(self.app, args)
         # Those of one seed side by side.
@@ -74,7 +74,10 @@ class Simulate(ReportCommand):
             with progress(self.app, f"run {number} of {len(runs)}", len(run.arrivals)) as show:
                 documents.append(_document(args, run, given_input, show))
         notes = given_input.notes
-        self.report(args, _sections(documents, notes), {"runs": documents, "notes": notes})
+        if args.html is not None:
+            _write(args.html, simulation_page.render(documents, notes))
+        sections: list[str | Table] = [heading(documents), summary(documents), *notes]
+        self.report(args, sections, {"runs": documents, "notes": notes})
         return 0
 
     def _configurations(self, args: Any) -> list[Configuration]:
@@ -115,7 +118,7 @@ def _document(args: Any, run: Run, given_input: SimulationInput, show: Progress)
         **result.document(),
     }
     if path is not None:
-        _write_result(path, document)
+        _write(path, json.dumps(document, indent=1))
     return document
 
 
@@ -146,6 +149,10 @@ def _result_path(args: Any, run: Run, hosts: HostTable, settings: Any) -> Path |
         digest.update(column)
     name = f"{run.configuration.name}-{run.seed or 0}-{digest.hexdigest()[:16]}.json"
     found: Path = args.results / name.replace("/", "_")
+    try:
+        found.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OperationRefused(f"cannot write {found}: {error.strerror}") from None
     return found
 
 
@@ -157,44 +164,11 @@ def _read_result(path: Path) -> dict[str, Any]:
         raise OperationRefused(f"{path} cannot be read, remove it: {error}") from None
 
 
-def _write_result(path: Path, document: dict[str, Any]) -> None:
-    beside = path.with_suffix(".part")
+def _write(path: Path, text: str) -> None:
+    """Write a file, of which nobody sees a part only."""
+    beside = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(document, indent=1))
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise OperationRefused(f"cannot write {path}: {error.strerror}") from None
-
-
-def _sections(documents: list[dict[str, Any]], notes: Sequence[str]) -> list[str | Table]:
-    names = dict.fromkeys(each["configuration"] for each in documents)
-    rows = [
-        _row(name, [each for each in documents if each["configuration"] == name]) for name in names
-    ]
-    hosts, requests = documents[0]["hosts"], documents[0]["requests"]
-    heading = f"{hosts} hosts, {requests} requests in each run; the figures of hosts are at the end"
-    has_own = documents[0]["as_decided"] is not None
-    return [heading, Table("", (*_COLUMNS, "As Decided") if has_own else _COLUMNS, rows), *notes]
-
-
-def _row(name: str, runs: list[dict[str, Any]]) -> tuple[Any, ...]:
-    """Return the means of the runs of a configuration."""
-    ends = [run["samples"][-1]["usage"] for run in runs]
-    firsts = [run["first_refusal"]["usage"] for run in runs if run["first_refusal"]]
-
-    def percent(usages: list[dict[str, Any]], kind: str, resource: str) -> str:
-        return f"{100 * fmean(usage[kind][resource] for usage in usages):.1f}"
-
-    return (
-        name,
-        len(runs),
-        f"{fmean(run['requests'] for run in runs):.0f}",
-        f"{fmean(run['refused'] for run in runs):.1f}",
-        f"{100 * fmean(max(usage['used'].values()) for usage in firsts):.1f}" if firsts else "-",
-        *(percent(ends, "used", each) for each in ("vcpus", "memory", "disk")),
-        percent(ends, "stranded", "memory"),
-        f"{fmean(usage['empty_hosts'] for usage in ends):.1f}",
-        f"{fmean(usage['drain_moves'] for usage in ends):.1f}",
-        *(str(run["as_decided"]) for run in runs if run["as_decided"] is not None),
-    )

@@ -154,6 +154,9 @@ def add_simulation(parser: Any) -> None:
         metavar="DIR",
         help="Keep the result of each run there, and read it if the same run is there already.",
     )
+    how.add_argument(
+        "--html", type=Path, metavar="FILE", help="Write a page with the table and plots over time."
+    )
     check_combination(parser, _problem)
 
 

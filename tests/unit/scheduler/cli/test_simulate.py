@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of berthmaster simulate."""
 
+import json
+
 import pytest
 
 from inventory import instances
@@ -76,6 +78,18 @@ def test_a_trace_is_read_from_a_file(command, tmp_path):
     (run,) = command.json("simulate", hosts, f"--trace={path}")["runs"]
     assert (run["requests"], run["refused"], run["placed_instances"]) == (3, 1, 2)
     assert run["first_refusal"]["time"] == 5
+    (run,) = command.json("simulate", hosts, f"--trace={path}", "--arrivals=1")["runs"]
+    assert run["requests"] == 1
+
+
+def test_a_published_trace_is_measured_in_a_machine_that_is_said(command, tmp_path):
+    path = tmp_path / "events.json"
+    event = {"time": "1000000", "type": 0, "collection_id": "1", "instance_index": "0"}
+    path.write_text(json.dumps(event | {"resource_request": {"cpus": 0.5, "memory": 0.5}}))
+    arguments = ("simulate", "--hosts=1:8,32768,0", f"--trace={path}")
+    (run,) = command.json(*arguments, "--machine=16,65536,0")["runs"]
+    assert (run["placed_instances"], run["samples"][-1]["usage"]["used"]["vcpus"]) == (1, 1.0)
+    assert "say with --machine what that has" in command.refused(*arguments)
 
 
 def test_the_hosts_of_the_cloud_have_their_instances_unless_they_are_left_out(command, cloud):
@@ -142,6 +156,8 @@ def test_its_own_trace_is_made_again(command, cloud, tmp_path):
         ([HOSTS, FLAVORS, "--arrivals=0"], "is not a whole number from 1"),
         ([HOSTS, FLAVORS, "--rate=0"], "'0' is not a number above 0"),
         ([HOSTS, FLAVORS, "--lifetime=long"], "'long' is not a number above 0"),
+        ([HOSTS, FLAVORS, "--machine=1,2,3"], "argument --machine: is for --trace"),
+        ([HOSTS, "--trace=x", "--machine=1,2"], "'1,2' is not of the form VCPUS,RAM_MB,DISK_GB"),
         ([HOSTS, "--trace=x", "--seeds=2"], "--seeds: is for arrivals that are made up, not"),
         (["--decisions=1h", "--rate=3"], "--rate: is for arrivals that are made up, not for --dec"),
         (["--decisions=1h", "--trace=x"], "--decisions: has arrivals of its own"),
@@ -157,7 +173,7 @@ def test_what_cannot_be_run_says_why(command, cloud, tmp_path):
     refused = command.refused("simulate", HOSTS, f"--trace={lost}")
     assert refused.endswith(f"cannot read {lost}: No such file or directory")
     lost.write_bytes(b"\xff\xfe")
-    assert f"{lost} is no text in UTF-8" in command.refused("simulate", f"--trace={lost}")
+    assert f"{lost} is neither text in UTF-8" in command.refused("simulate", f"--trace={lost}")
     lost.write_text("time,vcpus,memory_mb\n0,x,1\n")
     refused = command.refused("simulate", f"--trace={lost}")
     assert f"{lost}: line 2: vcpus is 'x', not a whole number" in refused
@@ -178,6 +194,18 @@ def test_a_cloud_without_hosts_or_history_says_what_to_give(command, database):
     save(database, a_node("h1"))
     serve(database, "h1")
     assert "give --flavors or --trace" in command.refused("simulate")
+
+
+def test_a_page_is_written_beside_what_is_printed(command, tmp_path):
+    path = tmp_path / "page.html"
+    arguments = ("simulate", HOSTS, FLAVORS, "--arrivals=9")
+    text = command.run(*arguments, f"--html={path}").stdout
+    assert text == command.run(*arguments).stdout
+    assert "6 hosts, 9 requests in each run" in path.read_text()
+    assert [*tmp_path.glob("page*")] == [path]
+    lost = tmp_path / "lost" / "page.html"
+    refused = command.refused(*arguments, f"--html={lost}")
+    assert f"cannot write {lost}: its directory does not exist" in refused
 
 
 def test_results_that_cannot_be_written_say_why(command, tmp_path):
