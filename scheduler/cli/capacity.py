@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that counts how many more instances fit, and how large one can be."""
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,8 @@ from scheduler.analysis.capacity import (
     max_size,
 )
 from scheduler.analysis.diagnosis import count_first_refusals, refusals
-from scheduler.cli.arguments import add_flag, add_limit, positive
+from scheduler.cli import capacity_forecast
+from scheduler.cli.arguments import add_flag, add_limit, check_combination, positive
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.live_table import NOT_SEEN, LiveHosts, live_hosts, progress
 from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs, with_flavor
@@ -45,6 +47,9 @@ class Capacity(ReportCommand):
     That is how many requests for one instance each would succeed, with the filters, the weighers
     and the driver of the configuration. Where one of the best hosts is drawn at random, another
     draw may give another number. Several flavors are counted each by itself. {NOT_SEEN}
+
+    With --forecast: after how many days there is no room for one more, if instances go on to come
+    and leave as in the last days, by saved decisions. It is a range, since they come at random.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -60,9 +65,14 @@ class Capacity(ReportCommand):
             " hosts can be counted without placing any).",
         )
         add_limit(parser, "hosts for each flavor", 50)
+        capacity_forecast.add_forecast(parser)
+        check_combination(parser, _problem)
 
     def take_action(self, args: Any) -> None:
         with live_hosts(self.app) as live:
+            if args.forecast:
+                self._forecast(live, args)
+                return
             specs = self._requests(live, args)
             tables, fillings = self._filled(live, specs, args)
             plan = live.destinations.driver.plan
@@ -87,6 +97,13 @@ class Capacity(ReportCommand):
         sections += [f"Warning: {text}" for text in warnings]
         document = {"together": args.together, "flavors": documents, "warnings": warnings}
         self.report(args, sections, document)
+
+    def _forecast(self, live: LiveHosts, args: Any) -> None:
+        args.flavor = args.flavor or capacity_forecast.usual_flavors(live)
+        specs = self._requests(live, args)
+        with progress(self.app, f"of {capacity_forecast.RUNS} courses tried") as show:
+            found = capacity_forecast.make_forecast(live, specs, args, self.default_zone, show)
+        self.report(args, capacity_forecast.sections(found), found)
 
     def _requests(self, live: LiveHosts, args: Any) -> list[RequestSpec]:
         """Return the requests, all of them with the server group that a hint names."""
@@ -116,6 +133,18 @@ class Capacity(ReportCommand):
             tables = [live.table(each) for each in specs]
             pairs = zip(tables, specs, strict=True)
             return tables, [fill(table, spec, simulator, most) for table, spec in pairs]
+
+
+def _problem(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with arguments that are each right."""
+    if not args.forecast:
+        if not args.flavor:
+            return "the following arguments are required: --flavor"
+        return "argument --since: is for --forecast" if args.since is not None else None
+    for name in ("together", "largest", "max", "group_policy"):
+        if getattr(args, name):
+            return f"argument --{name.replace('_', '-')}: is not for --forecast"
+    return None
 
 
 def _warnings(tables: list[HostTable], specs: list[RequestSpec], plan: Plan) -> list[str]:

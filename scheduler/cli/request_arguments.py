@@ -60,7 +60,7 @@ def add_flavors(parser: Any) -> None:
     """Add the arguments for instances of several flavors, and for the hosts that they may use."""
     what = parser.add_argument_group("requirements of the instances")
     about = "Flavor of the instances, with its name where filters or weighers use that"
-    add_repeatable(what, "--flavor", required=True, type=flavor, metavar=_FLAVOR, what=about)
+    add_repeatable(what, "--flavor", type=flavor, metavar=_FLAVOR, what=about)
     add_requirements(what)
     where = parser.add_argument_group("hosts that the instances may use")
     about = "Name, id or uuid of an aggregate that the hosts must be in"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from scheduler.hosts.flavor_mix import FlavorMix
+from scheduler.hosts.flavor_mix import FlavorMix, Size
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.simulation.arrival import FOREVER, Arrival, make_arrival
@@ -28,7 +28,7 @@ class SyntheticTrace:
     def draw(self, seed: int) -> Iterator[Arrival]:
         """Yield the arrivals; the same seed gives the same ones."""
         chance, time = Random(seed), 0.0
-        specs = [RequestSpec(_flavor(*each.size)) for each in self.mix]
+        specs = [RequestSpec(flavor_of(each.size)) for each in self.mix]
         shares = [each.share for each in self.mix]
         for number in range(self.arrivals):
             time += chance.expovariate(self.rate / 3600)
@@ -37,5 +37,7 @@ class SyntheticTrace:
             yield make_arrival(time, spec, number, lifetime=stays)
 
 
-def _flavor(vcpus: int, memory_mb: int, disk_mb: int) -> Flavor:
+def flavor_of(size: Size) -> Flavor:
+    """Return a flavor that takes so much; what is less than a GB of disk is swap."""
+    vcpus, memory_mb, disk_mb = size
     return Flavor(vcpus, memory_mb, disk_mb // 1024, swap=disk_mb % 1024)
