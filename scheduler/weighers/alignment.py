@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from inventory.fits import limit
+from scheduler.hosts import resources
 from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 
@@ -24,17 +25,7 @@ class AlignmentWeigher(BaseHostWeigher):
     multiplier = 0.0
     aggregate_key = "alignment_weight_multiplier"
     options = (("multiplier", "alignment", "weight_multiplier"),)
-    reads = (
-        "vcpus_total",
-        "cpu_allocation_ratio",
-        "vcpus_used",
-        "total_usable_ram_mb",
-        "ram_allocation_ratio",
-        "free_ram_mb",
-        "total_usable_disk_gb",
-        "disk_allocation_ratio",
-        "free_disk_mb",
-    )
+    reads = resources.COLUMNS
     request_fields = ("vcpus", "memory_mb", "disk_mb")
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
