@@ -7,7 +7,7 @@ film) up to its own (column frame); a log is deleted when no decision needs it.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -138,14 +138,18 @@ def document(connection: sa.Connection, number: int) -> bytes | None:
     return found
 
 
-def in_order(connection: sa.Connection, since: datetime) -> Iterator[tuple[Any, bytes]]:
+def in_order(
+    connection: sa.Connection, since: datetime, known: Container[int] = ()
+) -> Iterator[tuple[Any, bytes]]:
     """Yield the decisions since a time in UTC, the oldest first, with their documents.
 
-    Those of one process come in the order in which it has made them.
+    Those of one process come in the order in which it has made them. Ids that are known are left
+    out.
     """
     c = decisions.c
     query = sa.select(c.id, c.decided_at, c.film, c.frame).where(c.decided_at >= since)
-    for some in chunks(_ids_in_order(connection.execute(query))):
+    ids = _ids_in_order(connection.execute(query))
+    for some in chunks([each for each in ids if each not in known]):
         found = connection.execute(sa.select(*_SHOWN, c.document).where(c.id.in_(some))).all()
         by_id = {row.id: row for row in found}
         # Others may be pruned meanwhile.

@@ -278,6 +278,17 @@ revisions = _table(
     "revisions", sa.Column("name", sa.String(64), primary_key=True), *_counts("revision")
 )
 
+# Ours: what other configurations would have decided; see inventory.shadow_reports.
+shadow_reports = _table(
+    "shadow_reports",
+    sa.Column("id", sa.Integer, primary_key=True),
+    *_names("scheduler", "config"),
+    sa.Column("began_at", _MOMENT, nullable=False),
+    sa.Column("written_at", _MOMENT, nullable=False),
+    # JSON.
+    sa.Column("document", _TEXT, nullable=False),
+)
+
 # Ours, like the two tables after it: saved decisions.
 decisions = _table(
     "decisions",

@@ -41,6 +41,7 @@ def _run(backend: str) -> int:
     from inventory.nova.placement_errors import PlacementMisconfigured
     from scheduler import plugins, trust
     from scheduler.api.notifications import Notifications
+    from scheduler.config_shadow.process import beside, check_shadow
     from scheduler.messaging.messaging_options import checked_transport
     from scheduler.messaging.transport import UnusableTransport
     from scheduler.service import SchedulerService, load_allocator
@@ -61,6 +62,7 @@ def _run(backend: str) -> int:
         plugins.load_driver(conf)
         trust.load(conf)
         load_allocator(conf)
+        check_shadow(conf)
         # For these checks only: workers make their own transports and open their own database.
         checked_transport(conf)
         Notifications(conf)
@@ -70,4 +72,5 @@ def _run(backend: str) -> int:
         "Starting as host %s with %s workers on %s", conf.host, conf.scheduler.workers, backend
     )
     service = SchedulerService(conf, notifier)
-    return process.serve(conf, service, conf.scheduler.workers, refusals)
+    with beside(conf, sys.argv[1:]):
+        return process.serve(conf, service, conf.scheduler.workers, refusals)

@@ -59,12 +59,17 @@ def reported(instance: Instance) -> Consumption:
     return Consumption(instance.vcpus or 0, instance.memory_mb or 0, 1024 * disk_gb)
 
 
+def give_back(hosts: HostTable, row: int, taken: Consumption) -> None:
+    """Give back what a built instance takes of a host; NUMA cells and devices stay as they are."""
+    for name, change in taken.changes.items():
+        if name != "num_io_ops":
+            hosts.set(row, name, hosts.get(row, name) - change)
+
+
 def remove_instances(hosts: HostTable) -> None:
     """Remove all instances, and what they take; NUMA cells and devices stay as they are."""
     for row in [*hosts.rows()]:
         for instance in hosts.instances.on(row).values():
-            for name, change in reported(instance).changes.items():
-                if name != "num_io_ops":
-                    hosts.set(row, name, hosts.get(row, name) - change)
+            give_back(hosts, row, reported(instance))
         hosts.set(row, "num_io_ops", 0)
         hosts.instances.replace(row, {})

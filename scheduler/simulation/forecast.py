@@ -14,7 +14,7 @@ from scheduler.hosts.flavor_mix import Size
 from scheduler.hosts.host_state import Consumption
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.simulation.fleet import reported
+from scheduler.simulation.fleet import give_back, reported
 
 # A fleet is looked at so many times; at first more often, since ranges are told in shares.
 STEPS = 60
@@ -74,14 +74,12 @@ class _Fleet:
     def remove(self, spec: RequestSpec, count: int) -> None:
         """Remove so many instances, wherever they are, as far as there are any."""
         there = self._rows.get(_size(spec), [])
-        changes = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb).changes
+        taken = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb)
         for _ in range(min(count, len(there))):
             index = int(self.chance.integers(len(there)))
             there[index], row = there[-1], there[index]
             there.pop()
-            for name, change in changes.items():
-                if name != "num_io_ops":
-                    self.hosts.set(row, name, self.hosts.get(row, name) - change)
+            give_back(self.hosts, row, taken)
 
 
 def residents(hosts: HostTable) -> dict[Size, list[int]]:

@@ -14,6 +14,8 @@ GRANT INSERT, UPDATE, DELETE ON berthmaster.claimed_groups TO 'berthmaster_sched
 GRANT INSERT, DELETE ON berthmaster.decisions TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decision_instances TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decision_inputs TO 'berthmaster_scheduler'@'%';
+GRANT INSERT, UPDATE, DELETE ON berthmaster.shadow_reports TO 'berthmaster_scheduler'@'%';
+GRANT INSERT, UPDATE, DELETE ON berthmaster.leases TO 'berthmaster_scheduler'@'%';
 
 CREATE USER IF NOT EXISTS 'berthmaster_agent'@'%' IDENTIFIED BY 'AGENT_DB_PASS';
 GRANT SELECT ON berthmaster.* TO 'berthmaster_agent'@'%';

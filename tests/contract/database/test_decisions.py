@@ -293,6 +293,14 @@ def test_decisions_come_back_in_the_order_in_which_they_were_made(database):
     assert in_order(database, since_ago=0) == []
 
 
+def test_decisions_that_are_known_are_left_out(database):
+    keep(database, *(a_decision(each, ago=1.0) for each in range(3)))
+    first = database.read(lambda c: c.scalar(sa.select(sa.func.min(table.c.id))))
+    since = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+    found = database.read(lambda c: [*decisions.in_order(c, since, {first})])
+    assert [row.request_id for row, _ in found] == ["req-p1-1-1", "req-p1-1-2"]
+
+
 def test_many_decisions_come_back_in_order(database):
     many = CHUNK + 3
     keep(database, *(a_decision(each, ago=1.0) for each in reversed(range(many))), frames=[])

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet as it would be, had other rules decided since a time."""
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
+from scheduler.objects.instance import Instance
+from scheduler.simulation.fleet import give_back, reported
+from scheduler.simulation.simulation import Decide
+
+
+class _Place(NamedTuple):
+    host: str
+    node: str
+
+
+class ShadowFleet:
+    """Where other rules have put the instances that they were asked about, None where they refused.
+
+    All else is as it is: which hosts there are, which instances were there before, and which leave.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, _Place | None] = {}
+
+    def view(self, real: HostTable, undecided: Collection[str] = ()) -> HostTable:
+        """Return the would-be fleet of real hosts, without instances that are yet to be decided.
+
+        An instance that has left for real is forgotten.
+        """
+        found = real.working_copy()
+        taken_out = dict(_taken_out(found, {*self._places, *undecided}))
+        self._places = {uuid: at for uuid, at in self._places.items() if uuid in taken_out}
+        for uuid, place in self._places.items():
+            # A host that is gone has nothing on it.
+            row = None if place is None else found.names.row_of(*place)
+            if row is not None:
+                instance = taken_out[uuid]
+                HostState.of(found, row).consume(reported(instance))
+                found.instances.add(row, uuid, instance)
+                if not _is_built_now(instance):
+                    _end_build(found, row)
+        return found
+
+    def decide(self, hosts: HostTable, request: Request, decide: Decide) -> Decision:
+        """Return the decision about a request on a view, on which its instances then are."""
+        decision = decide(hosts.working_copy(), request)
+        for uuid in filter(None, request.instance_uuids):
+            self._places[uuid] = None
+        for each in decision.placements if decision.shortage is None else ():
+            chosen = each.chosen
+            if each.instance_uuid is not None and each.taken is not None:
+                HostState.of(hosts, chosen.row).consume(each.taken)
+                self._places[each.instance_uuid] = _Place(chosen.host, chosen.nodename)
+        return decision
+
+
+def _taken_out(hosts: HostTable, uuids: Collection[str]) -> Iterator[tuple[str, Instance]]:
+    """Take instances off hosts, as far as they are there; yield their uuids with what they are."""
+    for uuid in uuids:
+        for row in [*hosts.instances.rows_of(uuid)]:
+            instance = hosts.instances.on(row)[uuid]
+            give_back(hosts, row, reported(instance))
+            if _is_built_now(instance):
+                _end_build(hosts, row)
+            hosts.instances.change(row, {}, [uuid])
+            yield uuid, instance
+
+
+def _is_built_now(instance: Instance) -> bool:
+    """Return whether an instance counts as being built, as one does that is claimed only."""
+    return instance.vm_state == "building"
+
+
+def _end_build(hosts: HostTable, row: int) -> None:
+    hosts.set(row, "num_io_ops", hosts.get(row, "num_io_ops") - 1)
