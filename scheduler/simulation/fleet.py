@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.occupancy import reported, use
 from scheduler.hosts.table import HostTable
-from scheduler.objects.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +52,10 @@ def keep_alive(hosts: HostTable) -> None:
     hosts.fill("heartbeat_age", np.zeros(hosts.size))
 
 
-def reported(instance: Instance) -> Consumption:
-    """Return what an instance takes of its host, as far as agents report it."""
-    disk_gb = (instance.root_gb or 0) + (instance.ephemeral_gb or 0)
-    return Consumption(instance.vcpus or 0, instance.memory_mb or 0, 1024 * disk_gb)
-
-
-def give_back(hosts: HostTable, row: int, taken: Consumption) -> None:
-    """Give back what a built instance takes of a host; NUMA cells and devices stay as they are."""
-    for name, change in taken.changes.items():
-        if name != "num_io_ops":
-            hosts.set(row, name, hosts.get(row, name) - change)
-
-
 def remove_instances(hosts: HostTable) -> None:
     """Remove all instances, and what they take; NUMA cells and devices stay as they are."""
     for row in [*hosts.rows()]:
         for instance in hosts.instances.on(row).values():
-            give_back(hosts, row, reported(instance))
+            use(hosts, row, reported(instance), -1)
         hosts.set(row, "num_io_ops", 0)
         hosts.instances.replace(row, {})

@@ -12,9 +12,9 @@ from scheduler.analysis.capacity import Simulator, fill
 from scheduler.decision.pipeline import allowed, filter_hosts
 from scheduler.hosts.flavor_mix import Size
 from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.occupancy import reported, use
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.simulation.fleet import give_back, reported
 
 # A fleet is looked at so many times; at first more often, since ranges are told in shares.
 STEPS = 60
@@ -79,7 +79,7 @@ class _Fleet:
             index = int(self.chance.integers(len(there)))
             there[index], row = there[-1], there[index]
             there.pop()
-            give_back(self.hosts, row, taken)
+            use(self.hosts, row, taken, -1)
 
 
 def residents(hosts: HostTable) -> dict[Size, list[int]]:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.occupancy import add_instance, remove_instance, reported
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
-from scheduler.simulation.fleet import give_back, reported
 from scheduler.simulation.simulation import Decide
 
 
@@ -41,10 +41,7 @@ class ShadowFleet:
             row = None if place is None else found.names.row_of(*place)
             if row is not None:
                 instance = taken_out[uuid]
-                HostState.of(found, row).consume(reported(instance))
-                found.instances.add(row, uuid, instance)
-                if not _is_built_now(instance):
-                    _end_build(found, row)
+                add_instance(found, row, instance, reported(instance), _is_built_now(instance))
         return found
 
     def decide(self, hosts: HostTable, request: Request, decide: Decide) -> Decision:
@@ -65,17 +62,10 @@ def _taken_out(hosts: HostTable, uuids: Collection[str]) -> Iterator[tuple[str, 
     for uuid in uuids:
         for row in [*hosts.instances.rows_of(uuid)]:
             instance = hosts.instances.on(row)[uuid]
-            give_back(hosts, row, reported(instance))
-            if _is_built_now(instance):
-                _end_build(hosts, row)
-            hosts.instances.change(row, {}, [uuid])
+            remove_instance(hosts, row, uuid, reported(instance), _is_built_now(instance))
             yield uuid, instance
 
 
 def _is_built_now(instance: Instance) -> bool:
     """Return whether an instance counts as being built, as one does that is claimed only."""
     return instance.vm_state == "building"
-
-
-def _end_build(hosts: HostTable, row: int) -> None:
-    hosts.set(row, "num_io_ops", hosts.get(row, "num_io_ops") - 1)

@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from inventory.claims.numa_pci_usage import counted
-from inventory.numa.cells import with_usage
-from inventory.pci_pools import PciPools
 from scheduler.analysis.fleet_usage import fleet_usage
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision, Placement
 from scheduler.hosts.flavor_mix import FlavorMix, Size, make_mix
-from scheduler.hosts.host_state import Consumption, HostState, assumed_instance
+from scheduler.hosts.host_state import Consumption, assumed_instance
+from scheduler.hosts.occupancy import add_instance, remove_instance, reported
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.simulation.arrival import FOREVER, Arrival
-from scheduler.simulation.fleet import keep_alive, reported
+from scheduler.simulation.fleet import keep_alive
 from scheduler.simulation.requested_sizes import RequestedSizes
 from scheduler.simulation.result import Sample, SimulationResult
 
@@ -125,7 +123,8 @@ class Simulation:
                 self._remove(event.uuid, event.placed)
             elif event.placed.is_building:
                 event.placed.is_building = False
-                self._add(event.placed.row, "num_io_ops", -1)
+                row = event.placed.row
+                self.hosts.set(row, "num_io_ops", self.hosts.get(row, "num_io_ops") - 1)
         if self._requested is not None and (mix := self._requested.mix_at(time)) is not None:
             self.hosts.set_flavor_mix(mix)
 
@@ -147,24 +146,17 @@ class Simulation:
         # One that was here before is built anew, or moves.
         if (before := self._placed.pop(uuid, None)) is not None:
             self._remove(uuid, before)
-        self._consume(row, taken)
         spec: RequestSpec = arrival.request.spec
         chosen = placement.chosen
         instance = assumed_instance(spec, uuid, chosen.host, chosen.nodename)
-        self.hosts.instances.add(row, uuid, instance)
         placed = _Placed(row, taken, is_building=self._build_time > 0)
+        add_instance(self.hosts, row, instance, taken, placed.is_building)
         self._placed[uuid] = placed
         if placed.is_building:
             self._push(arrival.time + self._build_time, uuid, placed, leaves=False)
-        else:
-            self._add(row, "num_io_ops", -1)
         leaves_at = arrival.leaves_at.get(uuid, FOREVER)
         if leaves_at < FOREVER:
             self._leave_at(leaves_at, uuid, placed)
-
-    def _consume(self, row: int, taken: Consumption) -> None:
-        HostState.of(self.hosts, row).consume(taken)
-        self._use_documents(row, taken, 1)
 
     def _remove(self, uuid: str, placed: _Placed) -> None:
         """Remove an instance, unless it has gone from there already."""
@@ -172,24 +164,8 @@ class Simulation:
         if uuid not in self.hosts.instances.on(row) or self._placed.get(uuid, placed) is not placed:
             return
         self._placed.pop(uuid, None)
-        for name, change in placed.taken.changes.items():
-            if name != "num_io_ops" or placed.is_building:
-                self._add(row, name, -change)
+        remove_instance(self.hosts, row, uuid, placed.taken, placed.is_building)
         placed.is_building = False
-        self._use_documents(row, placed.taken, -1)
-        self.hosts.instances.change(row, {}, [uuid])
-
-    def _use_documents(self, row: int, taken: Consumption, sign: int) -> None:
-        """Use cells and devices of a host, or give them back where sign is -1."""
-        if taken.cells is not None:
-            cells = with_usage(self.hosts.get(row, "numa_topology"), taken.cells, sign)
-            self.hosts.set(row, "numa_topology", cells)
-        if taken.devices:
-            pools = counted(self.hosts.get(row, "pci_stats") or (), taken.devices, -sign)
-            self.hosts.set(row, "pci_stats", PciPools(pools))
-
-    def _add(self, row: int, name: str, change: int) -> None:
-        self.hosts.set(row, name, self.hosts.get(row, name) + change)
 
     def _leave_at(self, time: float, uuid: str, placed: _Placed) -> None:
         self._push(time, uuid, placed, leaves=True)

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that come to a host of the table and leave it, with all that they take there.
+
+Adding and removing are each other's inverse, also for NUMA cells and devices.
+"""
+
+from inventory.claims.numa_pci_usage import counted
+from inventory.numa.cells import with_usage
+from inventory.pci_pools import PciPools
+from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.table import HostTable
+from scheduler.objects.instance import Instance
+
+
+def reported(instance: Instance) -> Consumption:
+    """Return what an instance takes of its host, as far as agents report it."""
+    disk_gb = (instance.root_gb or 0) + (instance.ephemeral_gb or 0)
+    return Consumption(instance.vcpus or 0, instance.memory_mb or 0, 1024 * disk_gb)
+
+
+def add_instance(
+    hosts: HostTable, row: int, instance: Instance, taken: Consumption, is_building: bool = False
+) -> None:
+    """Add an instance to the host of a row; one that is being built counts as work for its disk."""
+    use(hosts, row, taken, 1, is_building)
+    hosts.instances.add(row, instance.uuid, instance)
+
+
+def remove_instance(
+    hosts: HostTable, row: int, uuid: str, taken: Consumption, is_building: bool = False
+) -> None:
+    """Remove an instance from the host of a row, and give back what it takes."""
+    use(hosts, row, taken, -1, is_building)
+    hosts.instances.change(row, {}, [uuid])
+
+
+def use(
+    hosts: HostTable, row: int, taken: Consumption, sign: int, is_building: bool = False
+) -> None:
+    """Count what an instance takes of a host, or give it back where sign is -1."""
+    for name, change in taken.changes.items():
+        if name != "num_io_ops" or is_building:
+            hosts.set(row, name, hosts.get(row, name) + sign * change)
+    if taken.cells is not None and (cells := hosts.get(row, "numa_topology")) is not None:
+        hosts.set(row, "numa_topology", with_usage(cells, taken.cells, sign))
+    if taken.devices:
+        pools = counted(hosts.get(row, "pci_stats") or (), taken.devices, -sign)
+        hosts.set(row, "pci_stats", PciPools(pools))
