@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import uuid4
 
 from cliff.columns import FormattableColumn
@@ -96,13 +96,16 @@ class ShowCommand(BaseCommand, ShowOne):  # type: ignore[misc]  # cliff has no t
 class ReportCommand(BaseCommand):
     """A command that prints text and tables, or with -f json one document with all facts."""
 
+    # Further ones are written by the command itself.
+    formats: ClassVar[tuple[str, ...]] = ("table", "json")
+
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "-f",
             "--format",
             dest="formatter",
-            choices=("table", "json"),
+            choices=self.formats,
             default="table",
             help="Output format: text and tables, or JSON with all facts (default: table).",
         )

@@ -24,10 +24,13 @@ from scheduler.service import build_destinations, requested_mix
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 
+BLIND_SPOTS = (
+    "It does not see what only running schedulers know: instances they assume where [claims]"
+    " enabled = false, and the instances and aggregates that Nova's services have reported to them."
+)
 NOT_SEEN = (
-    "The command decides by itself, on the present state of the database, and claims nothing. It"
-    " does not see what only running schedulers know: instances they assume where [claims] enabled"
-    " = false, and the instances and aggregates that Nova's services have reported to them."
+    "The command decides by itself, on the present state of the database, and claims nothing."
+    f" {BLIND_SPOTS}"
 )
 Progress = Callable[[int], None]
 
@@ -58,6 +61,11 @@ class LiveHosts:
         """Return a working copy of the hosts, with their trust levels if the request needs them."""
         with self.destinations.hosts(spec, self.destinations.driver) as hosts:
             return hosts.working_copy()
+
+    def detached_table(self, spec: RequestSpec) -> HostTable:
+        """Return table() as a copy that does not change with the host cache, nor it with this."""
+        with self.destinations.hosts(spec, self.destinations.driver) as hosts:
+            return hosts.detached()
 
 
 @contextmanager

@@ -104,6 +104,21 @@ def passing(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec) -> Mask:
     return found[_PASSES]
 
 
+def passes_at(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec, row: int) -> bool:
+    """Return whether the host of a row passes a filter; nothing is kept for later requests."""
+    inputs = _cacheable(rule, spec)
+    if inputs is not None:
+        part = hosts.part(np.array([row]), inputs[1])
+        return bool(_verdicts(rule, spec, part)[_PASSES][0])
+    candidates = hosts.candidates
+    hosts.candidates = np.zeros(hosts.size, np.bool_)
+    hosts.candidates[row] = True
+    try:
+        return bool(mask_of(rule, hosts, spec)[row])
+    finally:
+        hosts.candidates = candidates
+
+
 def verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, Results]:
     """Return whether each host passes a filter, and the limits by name that the filter sets."""
     found = _verdicts(rule, spec, hosts)

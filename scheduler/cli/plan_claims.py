@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claims that hold the room for the first step of a plan."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from oslo_config import cfg
+
+from inventory.errors import OperationRefused
+from scheduler.cli.live_table import LiveHosts
+from scheduler.objects.request_spec import Destination
+from scheduler.planning.fleet import Fleet
+from scheduler.planning.types import MovePlan, PlannedMove
+from scheduler.service import build_destinations, load_allocator
+from scheduler.wire.arguments import SelectArguments
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import NoValidHost
+
+
+def hold_room(
+    conf: cfg.ConfigOpts, live: LiveHosts, fleet: Fleet, plan: MovePlan, lease: float | None
+) -> list[dict[str, Any]]:
+    """Claim for the moves of the first step, as schedulers do; return what became of each.
+
+    Raises OperationRefused where nothing is claimed, or where claims are allocations in Placement.
+    """
+    if load_allocator(conf) is not None:
+        raise OperationRefused(
+            "--claim cannot hold room where claims are allocated in Placement: Nova moves the"
+            " allocations of an instance itself when it is migrated"
+        )
+    destinations = build_destinations(conf, live.database)
+    if destinations.claimer is None:
+        raise OperationRefused("--claim cannot hold room: [claims] enabled = false")
+    settings = replace(destinations.claimer.settings, alternates=False)
+    destinations.claimer.settings = replace(settings, lease=lease or settings.lease)
+    first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]
+    found = []
+    for move in first:
+        spec = fleet.residents[move.uuid].spec.for_instance(move.uuid)
+        spec.requested_destination = Destination(host=move.target.host, node=move.target.node)
+        caller = RequestContext(request_id=f"req-{uuid4()}", is_admin=True)
+        try:
+            destinations.select(SelectArguments(spec, [move.uuid]), caller)
+        except NoValidHost as error:
+            found.append(_held(move, str(error)))
+        else:
+            found.append(_held(move))
+    return found
+
+
+def _held(move: PlannedMove, why_not: str | None = None) -> dict[str, Any]:
+    return {
+        "instance": move.uuid,
+        "host": move.target.host,
+        "held": why_not is None,
+        "why_not": why_not,
+    }

@@ -1,0 +1,248 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as JSON, as text and tables, and as a script for the client of OpenStack."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from scheduler.cli.base import Table
+from scheduler.cli.live_fleet import UNKNOWN
+from scheduler.planning.fleet import Fleet
+from scheduler.planning.residents import SIZE
+from scheduler.planning.types import COLD, EVACUATION, LIVE, MovePlan, Place, PlannedMove, Unplanned
+
+VERSION = 1
+COLUMNS = ("Step", "Instance", "From", "To", "Memory MB", "Disk MB", "How", "Reason")
+NO_LIVE_MIGRATION = (
+    "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
+    " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
+)
+# What each kind of move is called in a script, and by what it is done.
+_COMMANDS = {
+    LIVE: "server migrate --live-migration",
+    COLD: "server migrate",
+    EVACUATION: "server evacuate",
+}
+_SCRIPT = """#!/bin/sh
+# {title}
+# It stops at the first move that does not lead to the planned host.
+set -eu
+# From this version on live migration and evacuation take the name of a host.
+export OS_COMPUTE_API_VERSION="${{OS_COMPUTE_API_VERSION:-2.56}}"
+
+check() {{
+    host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
+    if [ "$host" != "$2" ]; then
+        echo "stopped: $1 is on $host, not on $2" >&2
+        exit 1
+    fi
+}}
+"""
+
+
+def document(plan: MovePlan, fleet: Fleet) -> dict[str, Any]:
+    """Return all facts of a plan, from which moves_of() makes its moves again."""
+    return {
+        "version": VERSION,
+        "goal": plan.goal,
+        "complete": plan.is_complete,
+        "result": plan.result,
+        "moves": [_move(each, fleet) for each in plan.moves],
+        "cost": _cost(plan.moves),
+        "unplanned": [_unplanned(each) for each in plan.unplanned],
+        "unknown": UNKNOWN,
+        "warnings": list(fleet.hosts.warnings),
+    }
+
+
+def moves_of(found: Any) -> list[PlannedMove]:
+    """Return the moves of a document; raise ValueError for one that is not of a plan."""
+    if not isinstance(found, Mapping) or found.get("version") != VERSION:
+        raise ValueError(f"it is no plan of version {VERSION}, as '-f json' writes it")
+    try:
+        return [
+            PlannedMove(
+                uuid=each["instance"],
+                source=Place(each["from"], each["from_node"]),
+                target=Place(each["to"], each["to_node"]),
+                memory_mb=int(each["memory_mb"]),
+                disk_mb=int(each["disk_mb"]),
+                kind=each["how"],
+                reason=each["reason"],
+                stage=int(each["stage"]),
+                step=int(each["step"]),
+            )
+            for each in found["moves"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"a move of it is not complete: {error!r}") from None
+
+
+def _move(move: PlannedMove, fleet: Fleet) -> dict[str, Any]:
+    resident = fleet.residents[move.uuid]
+    return {
+        "stage": move.stage,
+        "step": move.step,
+        "instance": move.uuid,
+        "from": move.source.host,
+        "from_node": move.source.node,
+        "to": move.target.host,
+        "to_node": move.target.node,
+        "vcpus": resident.spec.vcpus,
+        "memory_mb": move.memory_mb,
+        "disk_mb": move.disk_mb,
+        "how": move.kind,
+        "reason": move.reason,
+        "decided_by": resident.decided_by,
+        "notes": resident.notes,
+    }
+
+
+def _unplanned(found: Unplanned) -> dict[str, Any]:
+    return {
+        "instance": found.uuid,
+        "from": found.place.host,
+        "from_node": found.place.node,
+        "why": found.why,
+        "limits": dict(found.limits),
+        "nearest": [
+            {"host": host, "filter": name, "reason": reason} for host, name, reason in found.nearest
+        ],
+    }
+
+
+def _cost(moves: Sequence[PlannedMove]) -> dict[str, Any]:
+    return {
+        "moves": len(moves),
+        "instances": len({each.uuid for each in moves}),
+        "memory_mb": sum(each.memory_mb for each in moves),
+        "steps": len({(each.stage, each.step) for each in moves}),
+        "by_kind": {
+            kind: sum(each.kind == kind for each in moves) for kind in (LIVE, COLD, EVACUATION)
+        },
+    }
+
+
+def sections(found: dict[str, Any]) -> Iterator[str | Table]:
+    """Yield a plan for people."""
+    yield from _heading(found)
+    cost = found["cost"]
+    if found["moves"]:
+        kinds = ", ".join(f"{count} by {kind}" for kind, count in cost["by_kind"].items() if count)
+        yield (
+            f"{_count(cost['moves'], 'move')} in {_count(cost['steps'], 'step')}, {kinds};"
+            f" {cost['memory_mb'] / 1024:.1f} GB of memory to copy"
+        )
+        if cost["by_kind"][EVACUATION]:
+            yield NO_LIVE_MIGRATION
+        yield found["unknown"]
+    several = any(each["stage"] > 1 for each in found["moves"])
+    yield Table("", COLUMNS, [_row(each, several) for each in found["moves"]])
+    yield from _notes(found["moves"])
+    yield from _left(found["unplanned"])
+    yield from _claims(found.get("claims"))
+    yield from (f"Warning: {text}" for text in found["warnings"])
+
+
+def _heading(found: dict[str, Any]) -> Iterator[str]:
+    result, left = found["result"], len(found["unplanned"])
+    match found["goal"]:
+        case "drain":
+            for number, hosts in enumerate(result["stages"], 1):
+                stage = f"Stage {number}: " if len(result["stages"]) > 1 else ""
+                yield f"{stage}empties {', '.join(hosts)}"
+        case "repair":
+            yield f"{_count(result['broken'], 'instance')} not where the rules allow it"
+        case "consolidate":
+            hosts = result["emptied"]
+            yield f"Empties {_count(len(hosts), 'host')}{': ' if hosts else ''}{', '.join(hosts)}"
+        case "balance":
+            yield (
+                f"Share of {result['of']} in use: hosts differ by {_points(result['before'])} now,"
+                f" by {_points(result['after'])} after the plan"
+            )
+        case "make-room":
+            yield f"{result['fit']} of {result['wanted']} instances of {result['flavor']} fit then"
+    if found["interrupted"]:
+        yield "The search was interrupted: this is the best plan so far"
+    elif not found["complete"] and not left:
+        yield "The goal is not reached"
+    if not found["moves"]:
+        yield "No moves" + (" are possible" if not found["complete"] else " are needed")
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _row(each: dict[str, Any], several: bool) -> tuple[Any, ...]:
+    return (
+        f"{each['stage']}.{each['step']}" if several else each["step"],
+        each["instance"],
+        each["from"],
+        each["to"],
+        each["memory_mb"],
+        each["disk_mb"],
+        each["how"],
+        each["reason"],
+    )
+
+
+def _notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
+    noted = {each["instance"]: each["notes"] for each in moves if each["notes"]}
+    yield from (f"{uuid}: {'; '.join(notes)}" for uuid, notes in noted.items())
+    known = {tuple(each["decided_by"]) for each in moves} - {tuple(SIZE)}
+    if known:
+        facts = dict.fromkeys(fact for each in sorted(known) for fact in each if fact not in SIZE)
+        yield f"Besides sizes, what was known of some: {', '.join(facts)}"
+
+
+def _left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
+    if not unplanned:
+        return
+    yield f"{_count(len(unplanned), 'instance')} cannot go:"
+    rows = [(each["instance"], each["from"], _why(each)) for each in unplanned]
+    yield Table("", ("Instance", "On", "Why"), rows)
+    reasons = [
+        (each["instance"], why["host"], why["filter"], why["reason"])
+        for each in unplanned
+        for why in each["nearest"]
+    ]
+    columns = ("Instance", "Nearest Host", "Filter", "Reason")
+    yield Table("The hosts that come nearest:", columns, reasons)
+
+
+def _why(each: dict[str, Any]) -> str:
+    limits = ", ".join(f"{count} {name}" for name, count in each["limits"].items())
+    return f"{each['why']}: {limits}" if limits else each["why"]
+
+
+def _claims(claims: Sequence[dict[str, Any]] | None) -> Iterator[str]:
+    if claims is None:
+        return
+    held = sum(each["held"] for each in claims)
+    yield f"Room is claimed for {held} of {_count(len(claims), 'move')} of the first step"
+    for each in claims:
+        if not each["held"]:
+            yield f"{each['instance']}: no room is claimed on {each['host']}: {each['why_not']}"
+
+
+def script(found: dict[str, Any]) -> str:
+    """Return a shell script that makes the moves of a plan, one after the other."""
+    lines = [_SCRIPT.format(title=f"Moves for the goal {found['goal']}, planned by berthmaster")]
+    steps = groupby(found["moves"], key=lambda each: (each["stage"], each["step"]))
+    for (stage, step), moves in steps:
+        lines.append(f"\n# Stage {stage}, step {step}\n")
+        for each in moves:
+            uuid, host = shlex.quote(each["instance"]), shlex.quote(each["to"])
+            lines.append(f"openstack {_COMMANDS[each['how']]} --host {host} --wait {uuid}\n")
+            if each["how"] == COLD:
+                lines.append(f"openstack server resize confirm {uuid}\n")
+            lines.append(f"check {uuid} {host}\n")
+    return "".join(lines)
