@@ -15,6 +15,8 @@ from scheduler.planning.types import COLD, EVACUATION, LIVE, MovePlan, Place, Pl
 
 VERSION = 1
 COLUMNS = ("Step", "Instance", "From", "To", "Memory MB", "Disk MB", "How", "Reason")
+# How many instances that cannot go are shown to people.
+LISTED = 10
 NO_LIVE_MIGRATION = (
     "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
     " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
@@ -207,15 +209,20 @@ def _left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
     if not unplanned:
         return
     yield f"{_count(len(unplanned), 'instance')} cannot go:"
-    rows = [(each["instance"], each["from"], _why(each)) for each in unplanned]
+    shown = unplanned[:LISTED]
+    rows = [(each["instance"], each["from"], _why(each)) for each in shown]
     yield Table("", ("Instance", "On", "Why"), rows)
-    reasons = [
-        (each["instance"], why["host"], why["filter"], why["reason"])
-        for each in unplanned
-        for why in each["nearest"]
-    ]
+    if len(unplanned) > len(shown):
+        yield f"... and {len(unplanned) - len(shown)} more; -f json shows all of them"
+    # Equal instances are refused for equal reasons.
+    reasons = {
+        (why["host"], why["filter"], why["reason"]): each["instance"]
+        for each in reversed(shown)
+        for why in reversed(each["nearest"])
+    }
+    nearest = [(uuid, *why) for why, uuid in reversed(reasons.items())]
     columns = ("Instance", "Nearest Host", "Filter", "Reason")
-    yield Table("The hosts that come nearest:", columns, reasons)
+    yield Table("The hosts that come nearest:", columns, nearest)
 
 
 def _why(each: dict[str, Any]) -> str:

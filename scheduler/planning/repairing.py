@@ -14,6 +14,8 @@ from scheduler.planning.types import EVACUATION, KeepGoing, MovePlan, PlannedMov
 
 # For how many instances without a host the reasons are looked up.
 EXPLAINED = 10
+# How often all instances are looked at: what moves may make room for those that were stuck.
+PASSES = 3
 # How many sets of instances of a host are tried to find the smallest one that has to leave.
 MAX_SETS = 500
 
@@ -27,9 +29,11 @@ def repair(fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> MovePlan:
     """
     run = _Repair(fleet, failed, keep_going)
     with fleet.closing(np.flatnonzero(failed)):
-        while run.moves_some():
-            pass
+        for _ in range(PASSES):
+            if not run.moves_some():
+                break
         fleet.end_step()
+        run.note_stuck()
     unplanned = [
         fleet.unplanned(each, explain=number < EXPLAINED)
         for number, each in enumerate(run.stuck.values())
@@ -42,7 +46,7 @@ class _Repair:
     def __init__(self, fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> None:
         self._fleet, self._failed, self._keep_going = fleet, failed, keep_going
         self._search = RoomSearch(fleet, keep_going)
-        # All that have to leave, and those of them that cannot.
+        # All that had to leave, and those of them that still have to.
         self.broken: dict[str, str] = {}
         self.stuck: dict[str, Resident] = {}
         self._known = fleet.residents.keys()
@@ -53,9 +57,15 @@ class _Repair:
         leaving = [*_leaving(self._fleet, self._failed, self._keep_going)]
         self.broken |= {each.uuid: why for each, why in leaving if each.uuid not in self.broken}
         for each, why in leaving:
-            if each.uuid not in self.stuck and self._has_to_leave(each):
+            if self._has_to_leave(each):
                 self._move(each, why)
         return len(self._fleet.moves) > before
+
+    def note_stuck(self) -> None:
+        """Note the instances that still have to leave."""
+        for each, why in _leaving(self._fleet, self._failed, self._keep_going):
+            self.broken.setdefault(each.uuid, why)
+            self.stuck.setdefault(each.uuid, each)
 
     def _has_to_leave(self, resident: Resident) -> bool:
         """Return whether an instance still has to: what was in its way may have moved since."""
@@ -66,10 +76,8 @@ class _Repair:
         fleet = self._fleet
         mark, before = fleet.mark(), len(fleet.moves)
         if resident.fixed is None and self._search.place([wish_of(fleet, resident, why)]):
-            if self._breaks(fleet.moves[before:]) <= self.broken.keys() - {resident.uuid}:
-                return
-            fleet.roll_back(mark)
-        self.stuck[resident.uuid] = resident
+            if not self._breaks(fleet.moves[before:]) <= self.broken.keys() - {resident.uuid}:
+                fleet.roll_back(mark)
 
     def _breaks(self, moves: Iterable[PlannedMove]) -> set[str]:
         """Return which of the moved instances and of the members of their groups break a rule."""

@@ -10,7 +10,7 @@ moves is the smallest one. On large ones the tries are bounded: there it is smal
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,7 +123,7 @@ class RoomSearch:
         """Yield rows, and residents without which each takes an instance, at most so many."""
         fleet, spec = self._fleet, wish.spec
         for row, lacks in self._possible(spec):
-            movable = [each for each in fleet.on(row) if each.fixed is None]
+            movable = [each for each in fleet.on(row) if _may_help(each, spec)]
             movable.sort(key=lambda each: (each.spec.memory_mb, each.uuid))
             looked_at = 0
             for number in range(1, moves + 1):
@@ -182,7 +182,7 @@ class RoomSearch:
     def _enough(self, spec: RequestSpec, row: int) -> list[Resident]:
         """Return residents without which a row takes a request, none of which could stay."""
         fleet = self._fleet
-        leaving = [each for each in fleet.on(row) if each.fixed is None]
+        leaving = [each for each in fleet.on(row) if _may_help(each, spec)]
         if not fleet.takes_without(spec, row, leaving):
             return []
         for each in sorted(leaving, key=lambda each: each.size_order):
@@ -190,6 +190,27 @@ class RoomSearch:
             if fleet.takes_without(spec, row, others):
                 leaving = others
         return leaving
+
+
+def _may_help(resident: Resident, spec: RequestSpec) -> bool:
+    """Return whether it may help a request that a resident moves.
+
+    Where one of the same kind goes that is as large, the instance of the request could go at once.
+    """
+    other = resident.spec
+    is_alike = _kind(other) == _kind(spec) and not (other.instance_group or spec.instance_group)
+    is_as_large = (
+        other.vcpus >= spec.vcpus
+        and other.memory_mb >= spec.memory_mb
+        and other.disk_mb >= spec.disk_mb
+    )
+    return resident.fixed is None and not (is_alike and is_as_large)
+
+
+def _kind(spec: RequestSpec) -> tuple[Any, ...]:
+    """Return what filters look at besides the size."""
+    flavor, cells = spec.flavor.name, spec.numa_topology
+    return spec.project_id, spec.availability_zone, flavor, spec.image, cells, spec.pci_requests
 
 
 def _frees(leaving: Sequence[Resident], lacks: Weights) -> bool:
