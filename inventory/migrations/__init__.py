@@ -1,11 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The schema: created and upgraded by alembic, checked when a daemon starts."""
+"""The schema: created and upgraded by alembic, checked when a daemon starts.
+
+Each step names in oldest_code the oldest code that works with what it leaves behind, by the
+revision that this code needs. db sync writes the newest of these into the database, so that code
+which does not know the later steps can tell whether it may start there.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -17,45 +22,82 @@ from inventory.tables import metadata
 HEAD = "0009"
 # Not alembic's usual name: a database that holds Nova's tables has one of that name already.
 VERSION_TABLE = "berthmaster_version"
+# Beside alembic's revision in its table, so that one row says all. Earlier releases have not
+# written it.
+OLDEST_CODE = "oldest_code"
 LOCK = "berthmaster db sync"
 LOCK_WAIT = 60
 
 
 class SchemaError(Exception):
-    """The database's schema is not the one this release works with."""
+    """The database's schema is not one that this release works with."""
+
+
+class Schema(NamedTuple):
+    """The revision of a schema, None before the first sync, and the oldest code that may use it."""
+
+    revision: str | None
+    oldest_code: str | None = None
+
+    def refusal(self, code: str) -> str:
+        """Return why code of a revision cannot use the schema and what cures it, "" if it can.
+
+        Revisions are numbers of four digits, which have the order of their texts.
+        """
+        if self.revision is None:
+            return "the database has no tables of Berthmaster yet: run 'berthmaster db sync' once"
+        found = f"the database's schema is at {self.revision}"
+        if self.revision < code:
+            return (
+                f"{found}, this release needs {code}: run 'berthmaster db sync' of this release;"
+                " daemons of the release before go on meanwhile"
+            )
+        # Unknown for a later schema: the release that made it did not say.
+        oldest = self.oldest_code or self.revision
+        if code < oldest:
+            return (
+                f"{found} and works with releases of {oldest} and later, this release is of {code}:"
+                " install a later release on this machine"
+            )
+        return ""
 
 
 def sync(database: Database) -> tuple[str | None, str]:
     """Upgrade the schema, one process at a time; return the revisions before and after."""
     from alembic import command
-    from alembic.util import CommandError
 
     with _exclusive(database) as connection:
-        before = revision(connection)
-        if before is None:
+        before = read_schema(connection)
+        if before.revision is None:
             _refuse_foreign_tables(connection)
+        elif before.revision > HEAD:
+            # A later release was here. Its steps stay, also where all daemons go back.
+            _check(before)
+            return before.revision, before.revision
         config = _config()
         config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, "head")
-        # The revision is that of a newer release.
-        except CommandError:
-            raise SchemaError(_other_than_wanted(before)) from None
+        oldest_code = _oldest_code(config)
+        if before.revision is not None:
+            # Before the steps: code that starts meanwhile must not miss what they take away.
+            _write_oldest_code(connection, oldest_code)
+        command.upgrade(config, "head")
         after = revision(connection)
         if after is None:
             raise SchemaError("alembic left no revision behind")
-        return before, after
+        if before.revision is None:
+            _write_oldest_code(connection, oldest_code)
+        return before.revision, after
 
 
 def check(database: Database) -> None:
-    """Raise SchemaError unless the schema is exactly this release's."""
-    found = database.read(revision)
-    if found is None:
-        raise SchemaError(
-            "the database has no tables of Berthmaster yet: run 'berthmaster db sync' once"
-        )
-    if found != HEAD:
-        raise SchemaError(_other_than_wanted(found))
+    """Raise SchemaError unless this release works with the schema."""
+    _check(database.read(read_schema))
+
+
+def _check(schema: Schema) -> None:
+    refusal = schema.refusal(HEAD)
+    if refusal:
+        raise SchemaError(refusal)
 
 
 @contextmanager
@@ -94,19 +136,41 @@ def _config() -> Any:
     return config
 
 
-def _other_than_wanted(found: str | None) -> str:
-    return (
-        f"the database's schema is at {found}, this release needs {HEAD}: "
-        "run 'berthmaster db sync' with the newest release installed"
-    )
+def _oldest_code(config: Any) -> str:
+    """Return the oldest code that works with all steps: what one takes away stays away."""
+    from alembic.script import ScriptDirectory
+
+    steps = ScriptDirectory.from_config(config).walk_revisions()
+    return max(str(step.module.oldest_code) for step in steps)
+
+
+def _write_oldest_code(connection: sa.Connection, oldest_code: str) -> None:
+    """Let code of other releases read which is the oldest that may start."""
+    if not _has_oldest_code(connection):
+        column = f"ADD COLUMN {OLDEST_CODE} VARCHAR(32)"
+        connection.execute(sa.text(f"ALTER TABLE {VERSION_TABLE} {column}"))
+    statement = f"UPDATE {VERSION_TABLE} SET {OLDEST_CODE} = :oldest_code"
+    connection.execute(sa.text(statement), {"oldest_code": oldest_code})
+
+
+def _has_oldest_code(connection: sa.Connection) -> bool:
+    columns = sa.inspect(connection).get_columns(VERSION_TABLE)
+    return OLDEST_CODE in {column["name"] for column in columns}
 
 
 def revision(connection: sa.Connection) -> str | None:
     """Return the schema's revision, None before the first sync."""
+    return read_schema(connection).revision
+
+
+def read_schema(connection: sa.Connection) -> Schema:
+    """Return what the database says of its schema."""
     if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found: str | None = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}"))
-    return found
+        return Schema(None)
+    names = ["version_num", *([OLDEST_CODE] if _has_oldest_code(connection) else [])]
+    row = connection.execute(sa.text(f"SELECT {', '.join(names)} FROM {VERSION_TABLE}")).first()
+    # alembic makes its table before the first step.
+    return Schema(None) if row is None else Schema(*row)
 
 
 def _refuse_foreign_tables(connection: sa.Connection) -> None:

@@ -7,6 +7,8 @@ from alembic import op
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
+# The oldest code that works with this; see the upgrading page for what a step may take away.
+oldest_code = 
 
 
 def upgrade() -> None:

@@ -2,25 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two schedulers are restarted one after the other under load, and no request is lost."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from uuid import uuid4
-
-import oslo_messaging
 import pytest
-from oslo_config import cfg
 
 from inventory.engine import Database
-from scheduler.client.scheduler_client import SchedulerClient
-from scheduler.wire.context import RequestContext
 from tests.backends import each_backend
-from tests.builders import a_request
-from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
+from tests.fixtures.load import BEFORE_AND_AFTER, Load
 
-CALLERS = 8
-BEFORE_AND_AFTER = 50
 ROOM_FOR_ALL = {
     "vcpus": 10**6,
     "memory_mb": 10**9,
@@ -29,46 +17,6 @@ ROOM_FOR_ALL = {
     "free_disk_mb": 10**9,
     "disk_available_least": 10**6,
 }
-
-
-class Load:
-    """Callers that ask again as soon as they are answered, and count answers and failures."""
-
-    def __init__(self, transport_url: str) -> None:
-        self._url = transport_url
-        self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
-        self.answered = 0
-        self.failures: list[Exception] = []
-
-    @contextmanager
-    def running(self) -> Iterator["Load"]:
-        for thread in self._threads:
-            thread.start()
-        try:
-            yield self
-        finally:
-            self._stopped.set()
-            for thread in self._threads:
-                thread.join()
-
-    def wait_for_more(self) -> None:
-        """Wait for as many answers again, so that the load is seen to go on."""
-        wanted = self.answered + BEFORE_AND_AFTER
-        assert wait_until(lambda: self.answered >= wanted or self.failures, 30)
-
-    def _call(self) -> None:
-        transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=self._url)
-        client = SchedulerClient(cfg.CONF, transport)
-        while not self._stopped.is_set():
-            try:
-                client.select_destinations(
-                    RequestContext(), a_request(vcpus=1), [str(uuid4())], timeout=25
-                )
-                self.answered += 1
-            except Exception as error:
-                self.failures.append(error)
-        client.close()
 
 
 @pytest.mark.usefixtures("client")
@@ -85,7 +33,7 @@ def test_no_request_is_lost_when_schedulers_are_restarted_in_turn(
             assert old.stop(timeout=25) == 0, old.log.read_text()[-2000:]
             load.wait_for_more()
     assert not load.failures
-    assert load.answered >= 3 * BEFORE_AND_AFTER
+    assert len(load.answered) >= 3 * BEFORE_AND_AFTER
 
 
 @pytest.mark.usefixtures("client")

@@ -8,6 +8,7 @@ from inventory.migrations.steps import MOMENT, NAME, add_columns, create_table
 
 revision = "0007"
 down_revision = "0006"
+oldest_code = "0006"
 
 
 def upgrade() -> None:

@@ -9,6 +9,8 @@ from inventory.migrations.steps import MOMENT, NAME, TEXT, add_columns, add_inde
 
 revision = "0004"
 down_revision = "0003"
+# Audits of earlier agents do not count claims.
+oldest_code = "0004"
 
 
 def upgrade() -> None:

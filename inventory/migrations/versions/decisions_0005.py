@@ -9,6 +9,7 @@ from inventory.migrations.steps import MOMENT, NAME, add_index, create_table
 
 revision = "0005"
 down_revision = "0004"
+oldest_code = "0004"
 
 _FILM = sa.String(length=64)
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

@@ -8,6 +8,8 @@ from inventory.migrations.steps import add_columns, create_table
 
 revision = "0006"
 down_revision = "0005"
+# What earlier commands change of a host is not counted.
+oldest_code = "0006"
 
 
 def upgrade() -> None:

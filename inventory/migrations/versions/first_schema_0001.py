@@ -11,6 +11,7 @@ from inventory.migrations.steps import NAME, OPTIONS, TEXT
 
 revision = "0001"
 down_revision = None
+oldest_code = "0001"
 
 
 def upgrade() -> None:

@@ -8,6 +8,7 @@ from inventory.migrations.steps import NAME, TEXT, add_columns
 
 revision = "0002"
 down_revision = "0001"
+oldest_code = "0001"
 
 
 def upgrade() -> None:

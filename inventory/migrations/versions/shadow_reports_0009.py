@@ -8,6 +8,7 @@ from inventory.migrations.steps import MOMENT, NAME, TEXT, create_table
 
 revision = "0009"
 down_revision = "0008"
+oldest_code = "0006"
 
 
 def upgrade() -> None:

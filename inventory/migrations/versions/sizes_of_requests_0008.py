@@ -8,6 +8,7 @@ from inventory.migrations.steps import add_columns, add_index
 
 revision = "0008"
 down_revision = "0007"
+oldest_code = "0006"
 
 
 def upgrade() -> None:

@@ -10,6 +10,7 @@ from inventory.migrations.steps import NAME, add_columns, add_index, create_tabl
 
 revision = "0003"
 down_revision = "0002"
+oldest_code = "0002"
 
 _TIME = sa.DateTime()
 
