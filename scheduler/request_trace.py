@@ -42,8 +42,8 @@ class RequestTrace:
 
     request, driver, decision and the snapshot that it was made on are those of the last attempt;
     snapshots are those of all. There are none without a snapshot log. conflicts counts lost
-    claims. seconds has the stages that were reached; view_age, the age of the host cache, and
-    total are seconds, too.
+    claims, and conflict_causes has their causes. seconds has the stages that were reached;
+    view_age, the age of the host cache, and total are seconds, too.
     """
 
     caller: RequestContext
@@ -57,9 +57,15 @@ class RequestTrace:
     snapshot: Snapshot | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
     conflicts: int = 0
+    conflict_causes: list[str] = field(default_factory=list)
     view_age: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
+
+    def add_conflict(self, cause: str) -> None:
+        """Count a lost claim."""
+        self.conflicts += 1
+        self.conflict_causes.append(cause)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -175,8 +175,8 @@ class Destinations:
                 answer = self._attempt(state, claimer)
                 if answer is not None:
                     return state.complete(answer)
-            except ClaimLost:
-                state.trace.conflicts += 1
+            except ClaimLost as lost:
+                state.trace.add_conflict(lost.cause)
             except PartlyAnswered as partly:
                 state.answered |= partly.answers
                 rest = [each for each in state.request.instance_uuids if each not in state.answered]

@@ -187,7 +187,11 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         plugins.report_bounds(conf, self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _check_claims(conf, self._database)
-        self._monitoring.start(self._database, self.destinations.host_cache, self._server)
+        dropped = {
+            "decisions": lambda: self._recorder.dropped,
+            "notifications": lambda: self._notifications.dropped,
+        }
+        self._monitoring.start(self._database, self.destinations.host_cache, self._server, dropped)
         self._heartbeat.start()
         self._recorder.start()
         self._requested_mix.start()

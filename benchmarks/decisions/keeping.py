@@ -104,7 +104,7 @@ def _written(database: Database, recorder: DecisionRecorder) -> tuple[float, int
     traces = [*recorder.next_batch()]
     recorder.remove(traces)
     began = time.process_time()
-    rows, frames = rows_of(traces, Origin("benchmark", "process"), _no_pause)
+    rows, frames = rows_of(traces, Origin("benchmark", "process"), _no_pause, _no_pause)
     database.write(lambda connection: decisions.add(connection, rows, frames))
     ms = 1000 * (time.process_time() - began)
     return ms, sum(len(each.document) for each in rows) + sum(len(each.data) for each in frames)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib import metadata
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Thread
 from typing import Any
@@ -22,10 +23,11 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from oslo_config import cfg
 from oslo_log import log
-from prometheus_client import CollectorRegistry, disable_created_metrics, make_wsgi_app
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics, make_wsgi_app
 
 from conf import loading, status
 from conf.daemon.health import Health
+from conf.daemon.process import PACKAGE
 
 LOG = log.getLogger(__name__)
 # Seconds that a client may be silent, and that a connection may last.
@@ -39,9 +41,13 @@ TEXT = "text/plain; charset=utf-8"
 
 
 def new_registry() -> CollectorRegistry:
-    """Return a registry without the creation times of counters, which double what is read."""
+    """Return a registry that has the release, and no creation times, which double what is read."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's is without types
-    return CollectorRegistry()
+    registry = CollectorRegistry()
+    text = "1 for the release that this process was started from."
+    release = Gauge("berthmaster_build_info", text, ["version"], registry=registry)
+    release.labels(metadata.version(PACKAGE)).set(1)
+    return registry
 
 
 class StatusServer:

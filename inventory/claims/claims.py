@@ -21,6 +21,7 @@ from inventory.claims import existing, group_locks, usage_update
 from inventory.claims.types import (
     ALTERNATE,
     CONFIRMED,
+    INSTANCE,
     PENDING,
     Claim,
     ClaimLost,
@@ -221,7 +222,7 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> set[
 def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:
     """Raise ClaimLost unless the claims, whose nodes are locked, are as they were read."""
     if old and {*existing.reread(connection, old)} != {*old}:
-        raise ClaimLost((), "an older claim has changed or ended")
+        raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
 def _made(
@@ -268,7 +269,8 @@ def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> Non
             # The statement for a list costs more than that for one row.
             connection.execute(_INSERT, rows if len(rows) > 1 else rows[0])
     except DBDuplicateEntry:
-        raise ClaimLost((), "the same instance was claimed for at the same time") from None
+        reason = "the same instance was claimed for at the same time"
+        raise ClaimLost((), reason, INSTANCE) from None
 
 
 def _row_order(row: Mapping[str, Any]) -> tuple[str, int]:

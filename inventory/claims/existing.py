@@ -6,11 +6,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.claims.types import ALTERNATE, CONFIRMED
+from inventory.claims.types import ALTERNATE, CONFIRMED, PENDING
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
@@ -153,6 +153,29 @@ def overdue(connection: sa.Connection, ids: Collection[int]) -> set[int]:
     node_id = table.c.compute_node_id
     query = sa.select(node_id).where(sa.or_(table.c.expires_at <= utc_moment(), _SUPERSEDED))
     return {row.compute_node_id for row in select_in(connection, query, node_id, ids)}
+
+
+class PendingClaims(NamedTuple):
+    """How many claims wait for their instances, and how many longer than their lease; seconds."""
+
+    number: int
+    overdue: int
+    oldest_age: float
+
+
+def pending(connection: sa.Connection) -> PendingClaims:
+    """Return figures of the pending claims of all nodes, without alternates.
+
+    Their ids come from the index of slots. All of that is read, but not the rows of other claims,
+    which are wide.
+    """
+    ids = connection.scalars(sa.select(table.c.id).where(table.c.slot == 0)).all()
+    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    query = sa.select(table.c.created_at, table.c.expires_at).where(table.c.state == PENDING)
+    rows = select_in(connection, query, table.c.id, ids)
+    oldest = min((row.created_at for row in rows), default=now)
+    overdue = sum(row.expires_at <= now for row in rows)
+    return PendingClaims(len(rows), overdue, max(0.0, (now - oldest).total_seconds()))
 
 
 def superseded(connection: sa.Connection, ids: Collection[int]) -> set[int]:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.claims.types import ALTERNATE, Claim, ClaimLost, ClaimRequest, GroupRule
+from inventory.claims.types import ALTERNATE, GROUP, Claim, ClaimLost, ClaimRequest, GroupRule
 from inventory.engine import Database
 from inventory.instance_states import released
 from inventory.rows import chunks
@@ -155,4 +155,4 @@ def _check_moving(
     hosts = broken(rule, others, (each.host for each in moving))
     if hosts:
         nodes = {each.node_id for each in moving if each.host in hosts}
-        raise ClaimLost(nodes, f"the server group has come to {', '.join(hosts[:3])}")
+        raise ClaimLost(nodes, f"the server group has come to {', '.join(hosts[:3])}", GROUP)

@@ -10,13 +10,23 @@ from typing import Any
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
 
 
-class ClaimLost(Exception):
-    """Another claim came first; nothing is claimed. nodes are those to read again."""
+# What others have changed meanwhile: room or rules of a host, the hosts of a server group, claims
+# of the same instance, or what Placement has.
+HOST, GROUP, INSTANCE, PLACEMENT = "host", "group", "instance", "placement"
+CAUSES = (HOST, GROUP, INSTANCE, PLACEMENT)
 
-    def __init__(self, nodes: Collection[int], reason: str) -> None:
+
+class ClaimLost(Exception):
+    """Another claim came first; nothing is claimed. nodes are those to read again.
+
+    cause is one of CAUSES.
+    """
+
+    def __init__(self, nodes: Collection[int], reason: str, cause: str) -> None:
         super().__init__(f"lost a race: {reason}")
         self.nodes = nodes
         self.reason = reason
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)

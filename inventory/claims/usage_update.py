@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes
 from inventory.claims.numa_pci_usage import NUMA, PCI, given_back
-from inventory.claims.types import Claim, ClaimLost, NodeDocuments
+from inventory.claims.types import HOST, Claim, ClaimLost, NodeDocuments
 from inventory.fits import within
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
@@ -110,7 +110,7 @@ class LockedNodes:
                 lost.add(node_id)
             refused.add(node_id)
         if lost:
-            raise ClaimLost(lost, "a host has less room or other rules than it had")
+            raise ClaimLost(lost, "a host has less room or other rules than it had", HOST)
         for node_id, made in chosen.items():
             # A deleted node that is gone has nothing to give back.
             if made is not None and node_id in self._nodes:

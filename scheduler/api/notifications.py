@@ -69,6 +69,11 @@ class Notifications:
         """Send what waits, within a timeout."""
         stop_all(self._queues, self._transport)
 
+    @property
+    def dropped(self) -> int:
+        """How many were lost since the start of the process."""
+        return sum(each.dropped for each in self._queues)
+
     def send(
         self, phase: str, caller: RequestContext, spec: RequestSpec, reason: str | None = None
     ) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger
-from inventory.claims.types import ClaimLost
+from inventory.claims.types import PLACEMENT, ClaimLost
 from inventory.nova.candidates import Candidates
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import (
@@ -125,7 +125,9 @@ class Allocator:
         )
         if asked.offered is None and len(asked.refused) >= MAX_REFUSED:
             self._ask_about_all(asked, left)
-        raise ClaimLost((), "Placement has no room on a host where the host cache has some")
+        raise ClaimLost(
+            (), "Placement has no room on a host where the host cache has some", PLACEMENT
+        )
 
     def allocate(
         self,
@@ -153,13 +155,13 @@ class Allocator:
             except PlacementRefused as error:
                 LOG.info("The chosen hosts are decided on again: %s", error)
                 asked.ask_again()
-                raise ClaimLost((), str(error)) from None
+                raise ClaimLost((), str(error), PLACEMENT) from None
             except PlacementConflict as conflict:
                 if not conflict.is_concurrent:
                     asked.ask_again()
-                    raise ClaimLost((), str(conflict)) from None
+                    raise ClaimLost((), str(conflict), PLACEMENT) from None
             wanted = self._still_missing(wanted, left, repeated)
-        raise ClaimLost((), "others change the same allocations again and again")
+        raise ClaimLost((), "others change the same allocations again and again", PLACEMENT)
 
     def close(self) -> None:
         """Close the connections to Placement."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory.claims import claims, existing, group_locks
 from inventory.claims.claims import GroupUnlisted
-from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.claims.types import CONFIRMED, GROUP, ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.engine import Database, DatabaseUnavailable
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from scheduler import fibers
@@ -136,7 +136,7 @@ class Claimer:
                 return self._write(lambda connection: claims.claim(connection, request), left)
             except GroupUnlisted as error:
                 group_locks.ensure(self._database, error.uuid)
-        raise ClaimLost((), "the row of its server group is deleted again and again")
+        raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
 
     def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
         """Return the earlier answer to a request, None without; release older claims in its way."""

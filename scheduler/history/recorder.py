@@ -142,7 +142,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         """Write decisions and snapshots."""
         if self._rows is None:
             self._traces = batch
-            self._rows = rows_of(batch, self._origin, _yield_cpu)
+            self._rows = rows_of(batch, self._origin, _yield_cpu, self._note_unsaved)
             self._end_long_log(self._rows[1])
         rows, frames = self._rows
         try:
@@ -174,6 +174,10 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         self._prune_at = now + PRUNE_INTERVAL * (1 + self._random.random() / 2)
         _attempt(self._prune_decisions, self._decision_pruning)
         _attempt(self._prune_more, self._other_pruning)
+
+    def _note_unsaved(self) -> None:
+        with self._condition:
+            self.dropped += 1
 
     def _end_long_log(self, frames: Sequence[SnapshotBatch]) -> None:
         for each in frames:
@@ -213,9 +217,12 @@ def _yield_cpu() -> None:
 
 
 def rows_of(
-    traces: Sequence[RequestTrace], origin: Origin, pause: Pause
+    traces: Sequence[RequestTrace], origin: Origin, pause: Pause, failed: Callable[[], None]
 ) -> tuple[list[DecisionRow], list[SnapshotBatch]]:
-    """Return the decisions and snapshots of requests; pause is called again and again."""
+    """Return the decisions and snapshots of requests; pause is called again and again.
+
+    failed is called for each decision that cannot be saved.
+    """
     by_log: dict[int, list[Snapshot]] = defaultdict(list)
     for trace in traces:
         for snapshot in trace.snapshots:
@@ -225,11 +232,11 @@ def rows_of(
         snapshots.sort(key=lambda snapshot: snapshot.number)
         data = snapshots_to_bytes(snapshots, pause)
         frames.append(SnapshotBatch(origin.log_name(log_id), snapshots[0].number, data))
-    return [*_decision_rows(traces, origin, pause)], frames
+    return [*_decision_rows(traces, origin, pause, failed)], frames
 
 
 def _decision_rows(
-    traces: Sequence[RequestTrace], origin: Origin, pause: Pause
+    traces: Sequence[RequestTrace], origin: Origin, pause: Pause, failed: Callable[[], None]
 ) -> Iterator[DecisionRow]:
     for number, trace in enumerate(traces, 1):
         if not number % DOCUMENTS_PER_PAUSE:
@@ -244,6 +251,7 @@ def _decision_rows(
         if failure:
             request_id = trace.caller.request_id
             LOG.warning("Cannot save the decision for request %s: %s", request_id, failure)
+            failed()
 
 
 def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> DecisionRow | None:

@@ -49,7 +49,9 @@ class BackgroundPublisher(ABC, Generic[Item]):
         self._failures = 0
         self._failing = False
         self._pause = 0.0
+        # Since the last recovery, and in all.
         self._dropped = 0
+        self.dropped = 0
         self._state = StateLogger(LOG, activity)
         self._thread = Thread(target=self._run, name=activity, daemon=True)
 
@@ -130,6 +132,7 @@ class BackgroundPublisher(ABC, Generic[Item]):
         """Count items that are lost, and warn of the reason."""
         with self._condition:
             self._dropped += number
+            self.dropped += number
             self._state.failed(reason, "%s drops items: %s", self._activity, reason)
 
     def _run(self) -> None:

@@ -4,7 +4,7 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_reports.guru_meditation_report import TextGuruMeditation
 from oslo_reports.models.with_default_views import ModelWithDefaultViews
 from prometheus_client import Gauge, ProcessCollector
+from prometheus_client.core import CounterMetricFamily
 
 from conf.daemon.health import Check, Health
 from conf.daemon.status_server import StatusServer, new_registry
@@ -19,6 +20,7 @@ from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.messaging.broker_check import BrokerCheck
 from scheduler.messaging.server import RpcServer
+from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
 from scheduler.request_trace import RequestObserver, RequestTrace
@@ -41,8 +43,17 @@ class Monitoring:
             self.observers = (self._report, RequestMetrics(self._registry))
         self._started = ExitStack()
 
-    def start(self, database: Database, host_cache: HostCache, requests: RpcServer) -> None:
-        """Serve metrics and health if that is configured; raises ConfigError."""
+    def start(
+        self,
+        database: Database,
+        host_cache: HostCache,
+        requests: RpcServer,
+        dropped: Mapping[str, Callable[[], int]],
+    ) -> None:
+        """Serve metrics and health if that is configured; raises ConfigError.
+
+        dropped returns by kind how many items of background work were lost.
+        """
         # The section is made in the handler of the signal.
         TextGuruMeditation.register_section(
             "Scheduler",
@@ -56,6 +67,8 @@ class Monitoring:
         # Collected in this order: the checks refresh the cache before its metrics are read.
         self._registry.register(health)
         self._registry.register(HostMetrics(host_cache, self._conf, checks.database_time))
+        self._registry.register(ClaimMetrics(database))
+        self._registry.register(DroppedMetrics(dropped))
         Gauge(
             "berthmaster_requests_in_flight",
             "Requests that were received and are not answered yet.",
@@ -69,6 +82,19 @@ class Monitoring:
     def stop(self) -> None:
         """Stop serving."""
         self._started.close()
+
+
+class DroppedMetrics:
+    """A Prometheus collector that counts lost items of background work."""
+
+    def __init__(self, dropped: Mapping[str, Callable[[], int]]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield a counter of each kind."""
+        for kind, number in self._dropped.items():
+            text = f"Lost {kind}: more waited than there was room for, or they could not be sent."
+            yield CounterMetricFamily(f"berthmaster_{kind}_dropped", text, number())
 
 
 class SchedulerChecks:

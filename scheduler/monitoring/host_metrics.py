@@ -3,7 +3,8 @@
 """Metrics of the hosts in the host cache, read when they are collected."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from conf.service import liveness_limit
 from inventory.fits import limit
 from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.aggregate_metadata import split_values
 from scheduler.hosts.table import HostTable
 
 # A host counts in the last of these that is true of it.
@@ -45,33 +47,58 @@ class HostMetrics:
             "Time since the host cache was last read from the database.",
             self._host_cache.age,
         )
+        zone, alive_within = self._conf.default_availability_zone, liveness_limit(self._conf)
         with self._host_cache.current(max_age=math.inf) as hosts:
-            metrics = [*_metrics(hosts, liveness_limit(self._conf), self._database_time())]
+            groups = HostGroups(hosts, zone, alive_within)
+            metrics = [*_metrics(hosts, groups, self._database_time())]
         yield from metrics
 
 
+class HostGroups:
+    """The present hosts by zone and state. Hosts without a zone are in the default one."""
+
+    def __init__(self, hosts: HostTable, default_zone: str, alive_within: float) -> None:
+        self.states = _states(hosts, alive_within)
+
+        def zone_of(aggregates: Any) -> str:
+            # An aggregate may name several.
+            return ",".join(sorted(split_values(aggregates, "availability_zone"))) or default_zone
+
+        values = hosts.memo_values("aggregates", ("zone", default_zone), zone_of, np.object_)
+        # The default zone always has its metrics, also without hosts.
+        self.zones, codes = np.unique([default_zone, *values], return_inverse=True)
+        zones = codes[1:][hosts.codes("aggregates")] if len(values) else self.states
+        self._codes = (zones * len(STATES) + self.states)[hosts.present]
+
+    def sums(self, amounts: Amounts | None = None) -> Iterator[tuple[tuple[str, str], float]]:
+        """Yield the sum of an amount of each host, or their number, by zone and state."""
+        names = product(self.zones.tolist(), STATES)
+        size = len(self.zones) * len(STATES)
+        yield from zip(names, np.bincount(self._codes, amounts, size).tolist(), strict=True)
+
+
 def _metrics(
-    hosts: HostTable, alive_within: float, now: float | None
+    hosts: HostTable, groups: HostGroups, now: float | None
 ) -> Iterator[GaugeMetricFamily]:
-    states = _states(hosts, alive_within)
-    counted = states[hosts.present]
     gauge = GaugeMetricFamily(
-        "berthmaster_hosts", "Nodes by the state of their compute service.", labels=["state"]
+        "berthmaster_hosts",
+        "Nodes by zone and by the state of their compute service.",
+        labels=["zone", "state"],
     )
-    for state, count in _by_state(counted):
-        gauge.add_metric([state], count)
+    for names, count in groups.sums():
+        gauge.add_metric(names, count)
     yield gauge
     for name, kinds in _resources(hosts).items():
         gauge = GaugeMetricFamily(
             f"berthmaster_{name}",
             "What nodes have, use, and may use with their allocation ratios.",
-            labels=["state", "kind"],
+            labels=["zone", "state", "kind"],
         )
         for kind, amounts in kinds.items():
-            for state, amount in _by_state(counted, amounts):
-                gauge.add_metric([state, kind], amount)
+            for names, amount in groups.sums(amounts):
+                gauge.add_metric([*names, kind], amount)
         yield gauge
-    yield _audit_ages(hosts.updated[hosts.present & (states < DOWN)], now)
+    yield _audit_ages(hosts.updated[hosts.present & (groups.states < DOWN)], now)
 
 
 def _resources(hosts: HostTable) -> dict[str, dict[str, Amounts]]:
@@ -119,7 +146,3 @@ def _states(hosts: HostTable, alive_within: float) -> Codes:
     states[hosts.forced_down] = FORCED_DOWN
     states[hosts.unserved] = UNSERVED
     return states.astype(np.int64)
-
-
-def _by_state(states: Codes, amounts: Amounts | None = None) -> Iterable[tuple[str, float]]:
-    return zip(STATES, np.bincount(states, amounts, len(STATES)).tolist(), strict=True)

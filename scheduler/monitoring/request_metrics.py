@@ -6,6 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from inventory.claims.types import CAUSES
 from scheduler.decision.types import Step
 from scheduler.request_trace import OUTCOMES, PLACED, REFUSED, STAGES, RequestTrace
 
@@ -51,10 +52,13 @@ class RequestMetrics:
             "Instances that got a host, without those of repeated requests.",
         )
         self._claims = counter("berthmaster_claims", "Requests whose claims were made.")
-        self._conflicts = counter(
-            "berthmaster_claim_conflicts", "Claims that were lost to other schedulers."
+        conflicts = counter(
+            "berthmaster_claim_conflicts",
+            "Claims that were lost to others, by what these have changed.",
+            "cause",
         )
         self._outcomes = _Children(outcomes, *OUTCOMES)
+        self._conflicts = _Children(conflicts, *CAUSES)
         self._seconds = _Children(seconds, *STAGES, TOTAL)
         self._refusals = _Children(refusals)
         self._without_host = _Children(without_host)
@@ -65,8 +69,8 @@ class RequestMetrics:
         for stage, seconds in trace.seconds.items():
             self._seconds[stage].observe(seconds)
         self._seconds[TOTAL].observe(trace.total)
-        if trace.conflicts:
-            self._conflicts.inc(trace.conflicts)
+        for cause in trace.conflict_causes:
+            self._conflicts[cause].inc()
         decision = trace.decision
         if decision is None:
             return

@@ -83,11 +83,16 @@ def test_requests_and_audits_are_measured(watched: Watched, client: SchedulerCli
     assert seen("instances_placed_total") == seen("claims_total") == 1
     assert seen("decision_seconds_count", stage="claim") >= 1
     assert seen("decision_seconds_bucket", stage="total", le="60.0") == 2
-    assert seen("hosts", state="up") == 1
-    assert seen("vcpus", state="up", kind="total") > 0
+    assert seen("hosts", zone="nova", state="up") == 1
+    assert seen("vcpus", zone="nova", state="up", kind="total") > 0
     assert 0 <= seen("agents_audit_age_seconds", quantile="1") < PATIENT
     assert seen("view_age_seconds") < PATIENT
     assert seen("requests_in_flight") == 0
+    assert seen("claim_conflicts_total", cause="host") == 0
+    assert seen("decisions_dropped_total") == seen("notifications_dropped_total") == 0
+    # Read before the request, or after it.
+    assert seen("pending_claims") in (0, 1)
+    assert seen("pending_claims_overdue") == 0
     assert seen("healthy", part="view") == 1
     seen = watched.agent.measures()
     assert seen("audits_total") >= 1

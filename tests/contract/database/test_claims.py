@@ -10,7 +10,15 @@ from inventory.claims import claims, existing
 from inventory.claims.claims import GroupUnlisted
 from inventory.claims.group_locks import ensure
 from inventory.claims.numa_pci_usage import PCI
-from inventory.claims.types import Claim, ClaimLost, ClaimRequest, GroupRule, NodeDocuments
+from inventory.claims.types import (
+    GROUP,
+    HOST,
+    Claim,
+    ClaimLost,
+    ClaimRequest,
+    GroupRule,
+    NodeDocuments,
+)
 from inventory.objects import node_json
 from inventory.tables import allocations as table
 from tests.databases import a_node, a_uuid, save
@@ -97,7 +105,7 @@ def test_a_claim_keeps_to_the_limits_that_filters_have_set(cloud, limits, fits):
     else:
         with pytest.raises(ClaimLost, match="a host has less room") as lost:
             claim(cloud, a_claim(limits=limits))
-        assert lost.value.nodes == {1}
+        assert (lost.value.nodes, lost.value.cause) == ({1}, HOST)
     assert [each[4] for each in usage(cloud)] == [int(fits), 0, 0]
     assert len(rows(cloud)) == int(fits)
 
@@ -192,7 +200,7 @@ def test_members_of_a_group_are_kept_apart_by_those_who_claim(cloud):
     claim(cloud, a_claim(U1, 1), group=members())
     with pytest.raises(ClaimLost, match="the server group has come to h1") as lost:
         claim(cloud, a_claim(U2, 1), group=members(), request_id="req-2")
-    assert lost.value.nodes == {1}
+    assert (lost.value.nodes, lost.value.cause) == ({1}, GROUP)
     claim(cloud, a_claim(U2, 1), group=members(most=2), request_id="req-2")
     with pytest.raises(ClaimLost):
         claim(cloud, a_claim(U3, 2), group=members(most=None), request_id="req-3")

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from inventory.claims import claims, existing
 from inventory.claims.claims import Outdated, PartlyAnswered
 from inventory.claims.group_locks import ensure
-from inventory.claims.types import ClaimLost, GroupRule, Identity
+from inventory.claims.types import INSTANCE, ClaimLost, GroupRule, Identity
 from inventory.tables import allocations as table
 from inventory.tables import instances
 from tests.claimed import let_pass
@@ -93,9 +93,10 @@ def test_what_has_changed_since_it_was_read_is_not_given_back(url, cloud, late, 
     act, left = MEANWHILE[meanwhile]
     with (
         before_nodes_are_locked(cloud, url, act),
-        pytest.raises(ClaimLost, match="an older claim has changed or ended"),
+        pytest.raises(ClaimLost, match="an older claim has changed or ended") as lost,
     ):
         cloud.write(LATE[late])
+    assert lost.value.cause == INSTANCE
     assert_sums_are_right(cloud)
     # With SQLite, what the same connection did is rolled back as well.
     if cloud.engine.dialect.name != "sqlite":

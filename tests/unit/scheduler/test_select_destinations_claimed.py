@@ -68,11 +68,22 @@ def cloud(database):
     return database
 
 
-def a_scheduler(database, plan=PLAN, max_age=NEVER, **terms):
+class Causes:
+    """An observer that keeps why claims were lost."""
+
+    def __init__(self):
+        self.found = []
+
+    def on_finished(self, trace):
+        self.found += trace.conflict_causes
+
+
+def a_scheduler(database, plan=PLAN, max_age=NEVER, observers=(), **terms):
     """Return a scheduler; unless it has to, it never looks at the database twice."""
     view = HostCache(database, max_age=max_age)
     claimer = Claimer(database, ClaimSettings(**terms))
-    return Destinations(database, view, FilterScheduler(plan), claimer=claimer)
+    driver = FilterScheduler(plan)
+    return Destinations(database, view, driver, claimer=claimer, observers=observers)
 
 
 def ask(destinations, *uuids, request_id="req-1", alternates=False, deadline=None, **changes):
@@ -134,13 +145,15 @@ def test_many_threads_of_several_schedulers_never_give_a_place_twice(cloud):
 
 
 def test_a_lost_race_is_decided_again_and_said_in_the_log(cloud, caplog):
-    first, second = a_scheduler(cloud), a_scheduler(cloud)
+    causes = Causes()
+    first, second = a_scheduler(cloud), a_scheduler(cloud, observers=[causes])
     assert ask(second, U[0], request_id="req-0") == ["h1"]
     ask(first, *U[1:4], ignore_hosts=["h2", "h3"])
     with caplog.at_level(logging.INFO, logger="scheduler.request_trace"):
         # As far as it knows, h1 has room for three more.
         assert ask(second, U[4], request_id="req-4") == ["h2"]
     assert "after 1 conflicts" in caplog.text
+    assert causes.found == ["host"]
     assert second.claimer.width.choices == 2
 
 

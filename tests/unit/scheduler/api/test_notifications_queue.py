@@ -119,6 +119,7 @@ def test_a_broker_that_hangs_holds_up_nobody(
     broker.answers.set()
     assert wait_until(lambda: len(caplog.messages) == 2, SOON)
     assert caplog.messages[1] == "Sending notifications recovered; 3 items were dropped"
+    assert queue.dropped == 3
     assert broker.taken == [*range(MAX_WAITING)]
 
 

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from inventory.claims.types import ClaimLost
+from inventory.claims.types import INSTANCE, ClaimLost
 from inventory.engine import DatabaseUnavailable
 from scheduler.claims import release_queue
 from scheduler.claims.claim_request import ClaimSettings
@@ -77,9 +77,10 @@ def test_without_a_claimer_nothing_is_released(cloud):
     assert claimed(cloud) == {U[0]: "h1"}
 
 
-@pytest.mark.parametrize(
-    "error", [ClaimLost((), "it has changed"), DatabaseUnavailable("gone"), LookupError("odd")]
-)
+LOST = ClaimLost((), "it has changed", INSTANCE)
+
+
+@pytest.mark.parametrize("error", [LOST, DatabaseUnavailable("gone"), LookupError("odd")])
 def test_a_claim_that_cannot_be_released_is_left_to_its_lease(cloud, caplog, error):
     ask(a_scheduler(cloud), U[0])
     queue = a_queue(Refusing(cloud, error))
@@ -93,7 +94,7 @@ def test_a_claim_that_cannot_be_released_is_left_to_its_lease(cloud, caplog, err
 
 def test_where_another_scheduler_was_faster_there_is_nothing_to_warn_of(cloud, caplog):
     ask(a_scheduler(cloud), U[0])
-    queue = a_queue(Refusing(cloud, ClaimLost((), "it has changed"), others_are_faster=True))
+    queue = a_queue(Refusing(cloud, LOST, others_are_faster=True))
     with caplog.at_level(logging.WARNING, logger=release_queue.__name__):
         released(queue, ("h1", U[0]))
     assert caplog.messages == []

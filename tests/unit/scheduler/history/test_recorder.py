@@ -193,6 +193,7 @@ def test_a_document_that_fits_into_no_statement_is_left_out(
     recording.on_finished(scheduler.decide("one"))
     recording.stop()
     assert [row.request_id for row in listed(database)] == ["req-one"]
+    assert recording.dropped == 1
     assert "decision for request req-many: ValueError: with 1000 instances" in warnings(caplog)[0]
     # The other was made on snapshots of which the first is that of the large one.
     record, again = kept(database, listed(database)[0])
@@ -314,6 +315,7 @@ def test_beyond_a_full_queue_decisions_are_dropped_and_counted(database, caplog)
         "Writing decisions recovered; 3 items were dropped",
     ]
     idle.stop()
+    assert idle.dropped == 3
     assert len(listed(database)) == 2
 
 

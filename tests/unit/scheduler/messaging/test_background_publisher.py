@@ -108,6 +108,7 @@ def test_a_failure_and_its_end_are_logged_once(
         "Sending letters drops items: they cannot be sent",
         "Sending letters recovered; 1 items were dropped",
     ]
+    assert letters.dropped == 1
 
 
 def test_a_batch_is_waited_for_but_not_for_long(letters: Letters) -> None:

@@ -7,6 +7,7 @@ import math
 import pytest
 from prometheus_client import CollectorRegistry
 
+from inventory import aggregates
 from scheduler.host_cache.cache import HostCache
 from scheduler.monitoring.host_metrics import STATES, HostMetrics
 from tests.databases import a_conf, a_node, execute, save, serve
@@ -39,7 +40,13 @@ def view(cloud):
 def measured(view, database_time=lambda: None):
     registry = CollectorRegistry()
     registry.register(HostMetrics(view, a_conf(), database_time))
-    return lambda name, **labels: registry.get_sample_value(f"berthmaster_{name}", labels)
+
+    def value(name, **labels):
+        """Return a sample, of the default zone where there are zones and none is named."""
+        zone = {"zone": "nova"} if "state" in labels else {}
+        return registry.get_sample_value(f"berthmaster_{name}", zone | labels)
+
+    return value
 
 
 def read(view):
@@ -62,6 +69,24 @@ def test_resources_are_summed_by_state(view):
     assert amounts("memory_bytes", "up") == (65536 * MIB, 2560 * MIB, 1.5 * 65536 * MIB)
     assert amounts("disk_bytes", "up") == (1000 * GIB, 10 * GIB, 1000 * GIB)
     assert amounts("vcpus", "disabled") == amounts("vcpus", "unserved") == (16, 0, 64)
+
+
+def test_hosts_count_in_their_zones(view, cloud):
+    def zone(name, hosts, zones):
+        cloud.write(lambda c: aggregates.create(c, name, hosts, {"availability_zone": zones}))
+
+    zone("a", ["ready", "off"], "east")
+    zone("b", ["late"], "south , east")
+    value = measured(read(view))
+
+    def hosts(zone):
+        return {state for state in STATES if value("hosts", state=state, zone=zone) == 1}
+
+    assert hosts("east") == {"up", "disabled"}
+    assert hosts("east,south") == {"down"}
+    assert hosts("nova") == {"maintenance", "forced_down", "unserved"}
+    assert value("vcpus", state="up", kind="used", zone="east") == 3
+    assert value("vcpus", state="up", kind="used", zone="nova") == 0
 
 
 def test_a_host_without_a_ratio_promises_nothing(view, cloud):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.monitoring: the parts together, over a broker in memory."""
 
+from importlib import metadata
+
 import oslo_messaging
 import pytest
 from oslo_config import cfg
@@ -18,6 +20,8 @@ from tests.databases import a_node, save, serve
 from tests.fixtures.daemons.ports import free_ports
 from tests.fixtures.status_page import StatusPage
 from tests.status_tables import documented, served
+
+DROPPED = {"decisions": lambda: 3, "notifications": lambda: 0}
 
 
 class Endpoint:
@@ -62,7 +66,7 @@ def view(database):
 
 def test_without_an_address_there_is_the_report_alone(conf, database, view, server):
     watching = Monitoring(conf)
-    watching.start(database, view, server)
+    watching.start(database, view, server, DROPPED)
     watching.stop()
     assert [type(each).__name__ for each in watching.observers] == ["Report"]
     assert [title for title, _ in TextGuruMeditation.persistent_sections] == ["Scheduler"]
@@ -72,7 +76,7 @@ def test_it_is_well_once_it_is_subscribed_and_reads_the_view_by_itself(
     conf, database, view, server, page
 ):
     watching = Monitoring(conf)
-    watching.start(database, view, server)
+    watching.start(database, view, server, DROPPED)
     try:
         code, report = page.health()
         assert code == 503
@@ -81,7 +85,11 @@ def test_it_is_well_once_it_is_subscribed_and_reads_the_view_by_itself(
         assert report["view"]["healthy"]
         server.start()
         measures = page.measures()
-        assert measures("hosts", state="up") == 1
+        assert measures("hosts", zone="nova", state="up") == 1
+        assert measures("decisions_dropped_total") == 3
+        assert measures("notifications_dropped_total") == 0
+        assert measures("pending_claims") == 0
+        assert measures("build_info", version=metadata.version("berthmaster")) == 1
         assert measures("view_age_seconds") < 60
         assert measures("requests_in_flight") == 0
         assert measures("agents_audit_age_seconds", quantile="1") < 60
@@ -114,7 +122,7 @@ def test_a_view_that_cannot_be_read_is_not_well(conf, database, view, server, mo
 
 def test_the_page_of_the_documentation_has_all_measures(conf, database, view, server, page):
     watching = Monitoring(conf)
-    watching.start(database, view, server)
+    watching.start(database, view, server, DROPPED)
     try:
         assert served(page.measures().families) == documented("scheduler")
     finally:
@@ -133,7 +141,7 @@ def a_trace(*uuids):
 
 def test_the_report_has_the_view_the_queue_and_the_last_requests(conf, database):
     monitoring, view = Monitoring(conf), HostCache(database)
-    monitoring.start(database, view, Requests())
+    monitoring.start(database, view, Requests(), {})
     (report,) = monitoring.observers
     report.on_finished(a_trace("u1", "u2"))
     report.on_finished(a_trace())

@@ -5,6 +5,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
+from inventory.claims.types import GROUP, HOST
 from scheduler.decision.types import Decision, Placement, PlacementFailure, Step
 from scheduler.hosts.host_state import Candidate
 from scheduler.monitoring import request_metrics
@@ -56,12 +57,19 @@ def test_every_outcome_and_stage_is_there_from_the_start(observer, value):
 def test_a_placed_request_counts_with_its_stages(observer, value):
     seconds = {"queue": 0.00005, "view": 0.0, "decide": 0.0015, "claim": 0.1}
     observer.on_finished(
-        a_course(decision=placed(*STEPS, instances=3), seconds=seconds, conflicts=2)
+        a_course(
+            decision=placed(*STEPS, instances=3),
+            seconds=seconds,
+            conflicts=3,
+            conflict_causes=[HOST, GROUP, HOST],
+        )
     )
     assert value("decisions_total", outcome="placed") == 1
     assert value("instances_placed_total") == 3
     assert value("claims_total") == 1
-    assert value("claim_conflicts_total") == 2
+    assert value("claim_conflicts_total", cause="host") == 2
+    assert value("claim_conflicts_total", cause="group") == 1
+    assert value("claim_conflicts_total", cause="placement") == 0
     assert value("decision_seconds_bucket", stage="queue", le="0.0001") == 1
     assert value("decision_seconds_bucket", stage="decide", le="0.001") == 0
     assert value("decision_seconds_bucket", stage="decide", le="0.002") == 1

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of the claims in the database, which are those of all schedulers."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+from prometheus_client.core import GaugeMetricFamily
+
+from inventory.claims import existing
+from inventory.claims.existing import PendingClaims
+from inventory.engine import Database, DatabaseUnavailable
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims.claimer import awaited
+
+# Seconds: between two reads, since each costs the database some time, and of waiting for one.
+INTERVAL = 30.0
+TIMEOUT = 2.0
+METRICS = (
+    ("berthmaster_pending_claims", "Claims whose instances were not seen yet."),
+    ("berthmaster_pending_claims_overdue", "Pending claims whose lease has ended."),
+    ("berthmaster_pending_claims_oldest_age_seconds", "Age of the oldest pending claim, else 0."),
+)
+
+
+class ClaimMetrics:
+    """A Prometheus collector; without an answer of the database its metrics have no values."""
+
+    def __init__(self, database: Database) -> None:
+        self.timeout = TIMEOUT
+        self._database = database
+        self._threads = CachedThreadPool()
+        self._read_at = float("-inf")
+        self._answer: Future[PendingClaims] | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics, read again if they are old."""
+        pending = self._pending()
+        for number, (name, text) in enumerate(METRICS):
+            gauge = GaugeMetricFamily(name, text)
+            if pending is not None:
+                gauge.add_metric([], pending[number])
+            yield gauge
+
+    def _pending(self) -> PendingClaims | None:
+        now = time.monotonic()
+        # One at a time: a database that hangs shall not cost a thread for each look.
+        is_running = self._answer is not None and not self._answer.done()
+        if self._answer is None or (not is_running and now - self._read_at >= INTERVAL):
+            self._read_at = now
+            self._answer = self._threads.run(lambda: self._database.read(existing.pending))
+        try:
+            return awaited(self._answer, self.timeout)
+        except DatabaseUnavailable:
+            # Health says so; the next look reads again.
+            self._read_at = float("-inf")
+            return None
