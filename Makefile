@@ -57,7 +57,7 @@ $(PEER_STAMP): tests/peer/requirements.txt
 	@$(PEER)/bin/python $(INSTALL) -r $<
 	@touch $@
 
-system-packages: ## install what the tests run: RabbitMQ, MariaDB, Galera, libvirt, QEMU, Chromium (root)
+system-packages: ## install what the tests run: RabbitMQ, MariaDB, Galera, libvirt, QEMU, browser, Prometheus (root)
 	@tools/install-system-packages test
 
 demo: ## place instances on a small cloud of this machine's making
