@@ -63,6 +63,12 @@ def some(texts: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return a hint for a name that was not found: similar names, or the text in otherwise."""
+    found = similar(name, known)
+    return f"did you mean {' or '.join(found)}?" if found else otherwise
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names most like another one, at most three, the nearest first."""
     folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), sorted(folded), n=3)
-    return f"did you mean {' or '.join(folded[each] for each in found)}?" if found else otherwise
+    found = get_close_matches(name.casefold(), sorted(folded), n=_SHOWN)
+    return [folded[each] for each in found]

@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""All nodes with how much of them is used, their state, zones and aggregates, for a picture."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from inventory import aggregates, services
+from inventory.tables import compute_nodes
+
+# From good to bad. UNSERVED nodes have no compute service.
+STATES = ("up", "disabled", "maintenance", "down", "unserved")
+UP, DISABLED, MAINTENANCE, DOWN, UNSERVED = STATES
+RESOURCES = ("vcpus", "memory", "disk")
+_SERVICE = ("host", "disabled", "disabled_reason", "maintenance", "forced_down", "last_seen_up")
+_TOTALS = {
+    "vcpus": ("vcpus", "vcpus_used", "cpu_allocation_ratio"),
+    "memory": ("memory_mb", "memory_mb_used", "ram_allocation_ratio"),
+    "disk": ("local_gb", "local_gb_used", "disk_allocation_ratio"),
+}
+_COLUMNS = ("host", "hypervisor_hostname", *(name for each in _TOTALS.values() for name in each))
+
+
+class FleetNode(NamedTuple):
+    """A node: shares are what is used of vCPUs, memory and disk, of what may be allocated."""
+
+    host: str
+    node: str
+    state: str
+    zones: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    shares: tuple[float, float, float]
+
+    @property
+    def fullest(self) -> int:
+        """The index of the resource of which least is left."""
+        return max(range(len(RESOURCES)), key=self.shares.__getitem__)
+
+
+def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> list[FleetNode]:
+    """Return all nodes by the names of their hosts; limit is that of services.is_up()."""
+    records = aggregates.everything(connection)
+    zones, members = aggregates.zones_by_host(records), defaultdict[str, list[str]](list)
+    for each in records:
+        for host in each.hosts:
+            members[host].append(each.name)
+    states = _states(connection, limit)
+    c = compute_nodes.c
+    query = sa.select(*(c[name] for name in _COLUMNS)).where(c.deleted == 0)
+    return sorted(
+        FleetNode(
+            host,
+            node,
+            states.get(host, UNSERVED),
+            tuple(sorted(zones.get(host) or (default_zone,))),
+            tuple(sorted(members.get(host, ()))),
+            (_share(*figures[:3]), _share(*figures[3:6]), _share(*figures[6:])),
+        )
+        for host, node, *figures in connection.execute(query)
+    )
+
+
+def state_of(row: Any, limit: float) -> str:
+    """Return the state of a service, a row of services.all_live(): the worst that is true of it."""
+    if not services.is_up(row, limit):
+        return DOWN
+    if row.maintenance is not None:
+        return MAINTENANCE
+    return DISABLED if row.disabled else UP
+
+
+def _states(connection: sa.Connection, limit: float) -> Mapping[str, str]:
+    columns = (*_SERVICE, "created_at")
+    rows = services.all_live(connection, services.COMPUTE[0], columns)
+    return {row.host: state_of(row, limit) for row in rows}
+
+
+def _share(total: int, used: int, ratio: float | None) -> float:
+    """Return the used share of what may be allocated; all of a node that has nothing."""
+    bound = total * (ratio or 1.0)
+    return used / bound if bound > 0 else float(used > 0)
