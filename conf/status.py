@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the HTTP page with the metrics and the health of a daemon."""
+"""Options of what a daemon serves over HTTP: metrics, health, and pages for a browser."""
 
 from oslo_config import cfg, types
 from oslo_utils import netutils
@@ -47,5 +47,17 @@ workers = N each process serves its own metrics, on the first free of N ports fr
 which it logs. A daemon without a free port does not start. Scheduler and agent on one machine need
 different ports.
 """,
-    )
+    ),
+    cfg.BoolOpt(
+        "pages",
+        default=False,
+        help="""
+Serve pages for a browser there, too, at / and below: the fleet, hosts, decisions with their
+reasons, capacity and claims. Of schedulers only; agents ignore it.
+
+The pages are read-only and made from the database by a process of their own, which the first
+request starts. They show names of hosts, projects and instances to whoever can reach [status] bind,
+without a login: keep that on a loopback address, behind a proxy that asks for one.
+""",
+    ),
 ]

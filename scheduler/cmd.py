@@ -45,6 +45,7 @@ def _run(backend: str) -> int:
     from scheduler.messaging.messaging_options import checked_transport
     from scheduler.messaging.transport import UnusableTransport
     from scheduler.service import SchedulerService, load_allocator
+    from scheduler.status_pages.page_process import check_pages
 
     conf = cfg.CONF
     refusals = (
@@ -63,6 +64,7 @@ def _run(backend: str) -> int:
         trust.load(conf)
         load_allocator(conf)
         check_shadow(conf)
+        check_pages(conf)
         # For these checks only: workers make their own transports and open their own database.
         checked_transport(conf)
         Notifications(conf)

@@ -326,6 +326,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             LOG.info("Configuration read again")
             plugins.report_bounds(self._conf, self.destinations.driver.plan.filters)
         _configure_cache(self.destinations.host_cache, self._conf)
+        self._monitoring.reset()
         self._recorder.retention = _retention(self._conf)
         self._requested_mix.configure(_mix_settings(self._conf))
         self.destinations.snapshot_log = self._snapshot_log()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Serve /metrics and /healthz over HTTP where [status] bind asks for it.
+"""Serve /metrics, /healthz and perhaps pages over HTTP where [status] bind asks for it.
 
 Each client gets a thread for some seconds. Clients beyond the limits are disconnected, so that they
 cannot slow down the daemon.
@@ -19,7 +19,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from threading import Thread
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
-from wsgiref.types import StartResponse, WSGIEnvironment
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from oslo_config import cfg
 from oslo_log import log
@@ -57,11 +57,16 @@ class StatusServer:
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, registry: CollectorRegistry, health: Health, ports: int = 1
+        self,
+        conf: cfg.ConfigOpts,
+        registry: CollectorRegistry,
+        health: Health,
+        ports: int = 1,
+        pages: WSGIApplication | None = None,
     ) -> None:
         self._conf = conf
         self._ports = ports
-        self._application = Application(registry, health)
+        self._application = Application(registry, health, pages)
         self._server: _Server | None = None
 
     def start(self) -> None:
@@ -72,6 +77,8 @@ class StatusServer:
         host, port = server.server_address[:2]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
         LOG.info("Metrics and health at http://%s:%s/metrics and /healthz", shown, port)
+        if self._application.pages is not None:
+            LOG.info("Pages at http://%s:%s/", shown, port)
 
     def stop(self) -> None:
         """Stop serving, if it was started."""
@@ -104,15 +111,20 @@ class StatusServer:
 
 
 class Application:
-    """The WSGI application, for the server or for a test."""
+    """The WSGI application, for the server or for a test; pages has all other addresses."""
 
-    def __init__(self, registry: CollectorRegistry, health: Health) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, health: Health, pages: WSGIApplication | None = None
+    ) -> None:
         self._metrics = make_wsgi_app(registry)
         self._health = health
+        self.pages = pages
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        if path not in METHODS and self.pages is not None:
+            return self.pages(environ, start_response)
         if path not in METHODS:
             state, kind, body = "404 Not Found", TEXT, "Only /metrics and /healthz are served.\n"
         elif method not in METHODS[path]:

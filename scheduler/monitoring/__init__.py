@@ -24,6 +24,7 @@ from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
 from scheduler.request_trace import RequestObserver, RequestTrace
+from scheduler.status_pages.page_process import PageProcess
 
 # Seconds: an older cache is read again by the check, even without requests.
 REFRESH_AFTER = 5.0
@@ -36,6 +37,7 @@ class Monitoring:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
+        self._pages = PageProcess.of(conf)
         self._registry = new_registry()
         self._report = Report()
         self.observers: Sequence[RequestObserver] = (self._report,)
@@ -75,9 +77,16 @@ class Monitoring:
             registry=self._registry,
         ).set_function(lambda: requests.in_flight)
         ProcessCollector(registry=self._registry)
-        server = StatusServer(self._conf, self._registry, health, self._conf.scheduler.workers)
+        workers = self._conf.scheduler.workers
+        server = StatusServer(self._conf, self._registry, health, workers, self._pages)
+        self._started.callback(self.reset)
         self._started.callback(server.stop)
         server.start()
+
+    def reset(self) -> None:
+        """Let the next page be made by the configuration as it is then."""
+        if self._pages is not None:
+            self._pages.stop()
 
     def stop(self) -> None:
         """Stop serving."""
