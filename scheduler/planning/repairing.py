@@ -75,9 +75,10 @@ class _Repair:
     def _move(self, resident: Resident, why: str) -> None:
         fleet = self._fleet
         mark, before = fleet.mark(), len(fleet.moves)
-        if resident.fixed is None and self._search.place([wish_of(fleet, resident, why)]):
-            if not self._breaks(fleet.moves[before:]) <= self.broken.keys() - {resident.uuid}:
-                fleet.roll_back(mark)
+        if resident.fixed is not None or not self._search.place([wish_of(fleet, resident, why)]):
+            return
+        if not self._breaks(fleet.moves[before:]) <= self.broken.keys() - {resident.uuid}:
+            fleet.roll_back(mark)
 
     def _breaks(self, moves: Iterable[PlannedMove]) -> set[str]:
         """Return which of the moved instances and of the members of their groups break a rule."""
