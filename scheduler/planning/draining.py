@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.hosts.columns import Mask
 from scheduler.planning.fleet import Fleet
-from scheduler.planning.room import RoomSearch, wish_of
+from scheduler.planning.room import RoomSearch, pending_move
 from scheduler.planning.types import KeepGoing, MovePlan, Resident, Unplanned
 
 # For how many instances without a host the reasons are looked up.
@@ -66,5 +66,5 @@ def _emptied(fleet: Fleet, rows: Mask, search: RoomSearch) -> Iterator[Resident]
     leaving = [each for row in np.flatnonzero(rows).tolist() for each in fleet.on(row)]
     for each in sorted(leaving, key=lambda each: each.size_order):
         reason = f"{fleet.place(each.row).host} is to be emptied"
-        if each.fixed is not None or not search.place([wish_of(fleet, each, reason)]):
+        if each.fixed is not None or not search.place([pending_move(fleet, each, reason)]):
             yield each

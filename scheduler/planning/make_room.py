@@ -4,7 +4,7 @@
 
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.planning.fleet import Fleet
-from scheduler.planning.room import RoomSearch, Wish
+from scheduler.planning.room import PendingPlacement, RoomSearch
 from scheduler.planning.types import KeepGoing, MovePlan
 
 # No uuid, so no instance has such a name.
@@ -17,15 +17,15 @@ def make_room(fleet: Fleet, spec: RequestSpec, number: int, keep_going: KeepGoin
     spec = spec.for_instance(None)
     if spec.instance_group is not None:
         spec.instance_group.members += names
-    wishes = [_wish(fleet, spec.for_instance(each)) for each in names]
-    if not search.place(wishes):
+    placements = [_pending(fleet, spec.for_instance(each)) for each in names]
+    if not search.place(placements):
         # Not all of them: then as many as can be, one after the other.
-        all(search.place([each]) for each in wishes)
+        all(search.place([each]) for each in placements)
     rows = [row for each in names for row in fleet.hosts.instances.rows_of(each)]
     hosts = [fleet.place(row).host for row in rows]
     result = {"fit": len(hosts), "wanted": number, "hosts": hosts, "reached": len(hosts) >= number}
     return MovePlan("make-room", fleet.moves, (), result)
 
 
-def _wish(fleet: Fleet, spec: RequestSpec) -> Wish:
-    return Wish(spec, lambda row: fleet.add(spec, row), "makes room for the flavor")
+def _pending(fleet: Fleet, spec: RequestSpec) -> PendingPlacement:
+    return PendingPlacement(spec, lambda row: fleet.add(spec, row), "makes room for the flavor")

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.hosts.columns import Mask
 from scheduler.planning.fleet import Fleet
-from scheduler.planning.room import RoomSearch, wish_of
+from scheduler.planning.room import RoomSearch, pending_move
 from scheduler.planning.types import EVACUATION, KeepGoing, MovePlan, PlannedMove, Resident
 
 # For how many instances without a host the reasons are looked up.
@@ -75,7 +75,9 @@ class _Repair:
     def _move(self, resident: Resident, why: str) -> None:
         fleet = self._fleet
         mark, before = fleet.mark(), len(fleet.moves)
-        if resident.fixed is not None or not self._search.place([wish_of(fleet, resident, why)]):
+        if resident.fixed is not None or not self._search.place(
+            [pending_move(fleet, resident, why)]
+        ):
             return
         if not self._breaks(fleet.moves[before:]) <= self.broken.keys() - {resident.uuid}:
             fleet.roll_back(mark)

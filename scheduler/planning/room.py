@@ -27,7 +27,7 @@ MAX_SETS = 256
 MAX_TRIES = 500
 
 
-class Wish(NamedTuple):
+class PendingPlacement(NamedTuple):
     """An instance that needs a host: its request, and how it goes to a row.
 
     reason is that of the moves that make room for it.
@@ -38,9 +38,9 @@ class Wish(NamedTuple):
     reason: str
 
 
-def wish_of(fleet: Fleet, resident: Resident, reason: str) -> Wish:
-    """Return the wish to move a resident, for a reason."""
-    return Wish(
+def pending_move(fleet: Fleet, resident: Resident, reason: str) -> PendingPlacement:
+    """Return a resident that is to move for a reason, as an instance that needs a host."""
+    return PendingPlacement(
         resident.spec.for_instance(resident.uuid),
         lambda row: fleet.move(resident, row, reason),
         f"makes room for {resident.uuid}",
@@ -55,20 +55,20 @@ class RoomSearch:
         self._keep_going = keep_going
         self._tries = 0
 
-    def place(self, wishes: Sequence[Wish], most: int = MAX_MOVES) -> bool:
+    def place(self, placements: Sequence[PendingPlacement], most: int = MAX_MOVES) -> bool:
         """Place all of these instances, by the fewest moves of others, or change nothing."""
         self._tries = MAX_TRIES
-        if any(self._search(wishes, moves) for moves in range(most + 1) if self._has_time()):
+        if any(self._search(placements, moves) for moves in range(most + 1) if self._has_time()):
             return True
         self._tries = MAX_TRIES
-        return self._clear_a_host(wishes)
+        return self._clear_a_host(placements)
 
     def _has_time(self) -> bool:
         return self._tries > 0 and self._keep_going()
 
-    def _search(self, wishes: Sequence[Wish], moves: int) -> bool:
+    def _search(self, placements: Sequence[PendingPlacement], moves: int) -> bool:
         """Place all of these instances by at most so many moves of others, or change nothing."""
-        fleet, left = self._fleet, [*wishes]
+        fleet, left = self._fleet, [*placements]
         start = fleet.mark()
         while left and self._taken_at_once(left[0]):
             del left[0]
@@ -87,19 +87,19 @@ class RoomSearch:
         fleet.roll_back(start)
         return False
 
-    def _taken_at_once(self, wish: Wish) -> bool:
+    def _taken_at_once(self, pending: PendingPlacement) -> bool:
         """Place an instance without moves of others, where that is possible."""
         fleet = self._fleet
         mark = fleet.mark()
-        row = fleet.best(wish.spec)
+        row = fleet.best(pending.spec)
         if row is None:
             # What leaves other hosts in this step may be in its way.
             fleet.end_step()
-            row = fleet.best(wish.spec) if fleet.mark() > mark else None
+            row = fleet.best(pending.spec) if fleet.mark() > mark else None
         if row is None:
             fleet.roll_back(mark)
             return False
-        wish.take(row)
+        pending.take(row)
         return True
 
     def _moved_away(
@@ -113,15 +113,17 @@ class RoomSearch:
             for number, each in enumerate(sorted(leaving, key=lambda each: each.size_order)):
                 still = len(leaving) - number
                 spare = moves - (len(fleet.moves) - before) - still
-                wish = wish_of(fleet, each, reason)
-                if not any(self._search([wish], more) for more in range(spare + 1)):
+                pending = pending_move(fleet, each, reason)
+                if not any(self._search([pending], more) for more in range(spare + 1)):
                     return None
         fleet.end_step()
         return len(fleet.moves) - before
 
-    def _options(self, wish: Wish, moves: int) -> Iterator[tuple[int, Sequence[Resident]]]:
+    def _options(
+        self, pending: PendingPlacement, moves: int
+    ) -> Iterator[tuple[int, Sequence[Resident]]]:
         """Yield rows, and residents without which each takes an instance, at most so many."""
-        fleet, spec = self._fleet, wish.spec
+        fleet, spec = self._fleet, pending.spec
         for row, lacks in self._possible(spec):
             movable = [each for each in fleet.on(row) if _may_help(each, spec)]
             movable.sort(key=lambda each: (each.spec.memory_mb, each.uuid))
@@ -155,26 +157,26 @@ class RoomSearch:
         order = np.argsort(shares, kind="stable")[:MAX_HOSTS]
         return [(int(rows[at]), lacks[:, at]) for at in order]
 
-    def _clear_a_host(self, wishes: Sequence[Wish]) -> bool:
+    def _clear_a_host(self, placements: Sequence[PendingPlacement]) -> bool:
         """Place instances one by one, each on a host that as many residents leave as it takes."""
         fleet = self._fleet
         start = fleet.mark()
-        for wish in wishes:
-            if not self._taken_at_once(wish) and not self._taken_after_clearing(wish):
+        for pending in placements:
+            if not self._taken_at_once(pending) and not self._taken_after_clearing(pending):
                 fleet.roll_back(start)
                 return False
         return True
 
-    def _taken_after_clearing(self, wish: Wish) -> bool:
-        fleet, spec = self._fleet, wish.spec
+    def _taken_after_clearing(self, pending: PendingPlacement) -> bool:
+        fleet, spec = self._fleet, pending.spec
         for row, _ in self._possible(spec):
             if not self._has_time():
                 break
             leaving = self._enough(spec, row)
             mark = fleet.mark()
-            used = self._moved_away(row, leaving, wish.reason, len(leaving)) if leaving else None
+            used = self._moved_away(row, leaving, pending.reason, len(leaving)) if leaving else None
             if used is not None and fleet.takes(spec, row):
-                wish.take(row)
+                pending.take(row)
                 return True
             fleet.roll_back(mark)
         return False
