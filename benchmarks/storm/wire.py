@@ -39,6 +39,10 @@ class Wire:
         fresh = {"_unique_id": uuid4().hex, "_msg_id": message_id, "_reply_q": self._replies}
         body = {"oslo.version": "2.0", "oslo.message": json.dumps({**call, **fresh})}
         try:
+            # py-amqp takes it away from the channels of a connection that the broker has closed,
+            # and would fail on that with an AttributeError.
+            if self._producer.channel.connection is None:
+                raise ConnectionResetError("the broker has closed the connection")
             self._producer.publish(
                 json.dumps(body),
                 content_type="application/json",
