@@ -5,7 +5,6 @@
 from oslo_config import cfg
 from oslo_db import options
 from oslo_log import log
-from oslo_messaging import set_transport_defaults
 
 from conf import (
     alignment,
@@ -68,8 +67,20 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def set_defaults() -> None:
-    """Change the defaults of libraries' options to ours; the sample's generator calls it too."""
-    set_transport_defaults("nova")
+    """Change the defaults of all libraries' options to ours, for the sample's generator."""
+    set_transport_defaults()
+    set_library_defaults()
+
+
+def set_transport_defaults() -> None:
+    """Change those of oslo.messaging, which who makes a transport does: it is slow to import."""
+    import oslo_messaging
+
+    oslo_messaging.set_transport_defaults("nova")
+
+
+def set_library_defaults() -> None:
+    """Change those of all other libraries."""
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
     cfg.set_defaults(
         options.database_opts,

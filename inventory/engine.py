@@ -15,7 +15,6 @@ from uuid import uuid4
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api, exception
-from oslo_db.sqlalchemy import enginefacade
 from pymysql.constants import ER
 
 from inventory import mysql_pool
@@ -159,20 +158,32 @@ class Database:
             raise DatabaseUnavailable(_cause(error)) from error
 
 
-def open_database(conf: cfg.ConfigOpts, **instead: int) -> Database:
+def pooled_engine(**options: object) -> sa.Engine:
+    """Return an engine of oslo.db for these options of its own."""
+    # Here, since it imports SQLAlchemy's ORM, which a command would wait for.
+    from oslo_db.sqlalchemy import enginefacade
+
+    context = enginefacade.transaction_context()
+    context.configure(**options)
+    engine: sa.Engine = context.writer.get_engine()
+    return engine
+
+
+def open_database(
+    conf: cfg.ConfigOpts, make_engine: Callable[..., sa.Engine] = pooled_engine, **instead: int
+) -> Database:
     """Return the database of the [database] options; those in instead replace configured ones.
 
-    oslo.db connects once and repeats it as [database] max_retries says. Raises DatabaseUnavailable,
-    also for a wrong account, database or URL.
+    make_engine connects once, and oslo.db's repeats it as [database] max_retries says. Raises
+    DatabaseUnavailable, also for a wrong account, database or URL.
     """
     try:
-        context = enginefacade.transaction_context()
-        context.configure(**_engine_options(conf) | instead)
+        options = _engine_options(conf) | instead
         url = _url(conf)
         _check_driver(url)
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        return Database(context.writer.get_engine(), conf.database.mysql_wsrep_sync_wait)
+        return Database(make_engine(**options), conf.database.mysql_wsrep_sync_wait)
     # oslo.db lets some of SQLAlchemy's errors through as they are.
     except (exception.DBError, sa.exc.SQLAlchemyError) as error:
         raise DatabaseUnavailable(_cause(error)) from error

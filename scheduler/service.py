@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler service, where all its parts are created and connected."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from threading import Event, Thread
 
 from oslo_config import cfg
@@ -10,131 +10,45 @@ from oslo_log import log
 from oslo_service import backend
 from oslo_service import service as oslo_service
 
-from conf.claims import OFF, REQUIRED
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
-from conf.scheduler import view_max_age
 from inventory import heartbeat, migrations, services
 from inventory.claims import group_locks
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.heartbeat import Heartbeat
-from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementMisconfigured
-from inventory.nova.placement_session import is_configured
 from scheduler import plugins, trust
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
 from scheduler.claim_reconciler import ClaimReconciler
-from scheduler.claims.allocator import Allocator
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import Begin
 from scheduler.claims.release_queue import ReleaseQueue
-from scheduler.claims.resource_request import TraitOptions
 from scheduler.client.nova_conductor import NovaConductor
-from scheduler.drivers import BaseDriver
+from scheduler.destination_builder import (
+    allocates,
+    build_claimer,
+    build_destinations,
+    build_driver,
+    configure_cache,
+    load_allocator,
+    mix_settings,
+    requested_mix,
+)
 from scheduler.fibers import Fibers
-from scheduler.history import config_snapshot
 from scheduler.history.recorder import DecisionRecorder, Retention
-from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes
-from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.messaging.change_publisher import ChangePublisher
 from scheduler.messaging.server import RpcServer
 from scheduler.messaging.transport import disconnect, rpc_transport
 from scheduler.monitoring import Monitoring
-from scheduler.request_trace import RequestObserver
 from scheduler.select_destinations import Destinations
 from scheduler.wire import push_messages
 
 LOG = log.getLogger(__name__)
 Publish = Callable[[Collection[int]], None]
-
-
-def build_destinations(
-    conf: cfg.ConfigOpts,
-    database: Database,
-    publish: Publish = lambda _: None,
-    observers: Sequence[RequestObserver] = (),
-    begin_commit: Begin | None = None,
-) -> Destinations:
-    """Return what answers requests; publish is given the ids of nodes whose claims have changed."""
-    host_cache = HostCache(
-        database,
-        reload_interval=conf.scheduler.view_reload_interval,
-        timeout=conf.scheduler.request_timeout,
-        cell_uuid=conf.scheduler.cell_uuid,
-    )
-    _configure_cache(host_cache, conf)
-    return Destinations(
-        database,
-        host_cache,
-        _driver(conf),
-        max_attempts=conf.scheduler.max_attempts,
-        default_zone=conf.default_availability_zone,
-        attestation=trust.load(conf),
-        claimer=_claimer(conf, database, publish, begin_commit),
-        observers=observers,
-    )
-
-
-def _configure_cache(host_cache: HostCache, conf: cfg.ConfigOpts) -> None:
-    """Set the options of the host cache that a reload may change."""
-    host_cache.max_age = view_max_age(conf)
-    host_cache.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
-    if not conf.filter_scheduler.track_instance_changes:
-        host_cache.forget_cast_instances()
-
-
-def requested_mix(conf: cfg.ConfigOpts, database: Database, host_cache: HostCache) -> RequestedMix:
-    """Return what finds the flavor mix of a host cache."""
-    return RequestedMix(database, _mix_settings(conf), host_cache.set_flavor_mix)
-
-
-def _mix_settings(conf: cfg.ConfigOpts) -> MixSettings:
-    return MixSettings(conf.flavor_mix.flavors, conf.flavor_mix.half_life)
-
-
-def _driver(conf: cfg.ConfigOpts) -> BaseDriver:
-    driver = plugins.load_driver(conf)
-    # They are saved with each decision.
-    driver.settings = config_snapshot.given(conf, driver)
-    return driver
-
-
-def _claimer(
-    conf: cfg.ConfigOpts, database: Database, publish: Publish, begin_commit: Begin | None
-) -> Claimer | None:
-    if not conf.claims.enabled:
-        return None
-    # Conductors allocate on the alternates that they use.
-    alternates = conf.claims.alternates and not _allocates(conf)
-    settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
-    return Claimer(database, settings, publish, begin_commit)
-
-
-def _allocates(conf: cfg.ConfigOpts) -> bool:
-    return bool(conf.claims.enabled and conf.claims.allocations != OFF and is_configured(conf))
-
-
-def load_allocator(conf: cfg.ConfigOpts) -> Allocator | None:
-    """Return what allocates in Placement, None without claims or section [placement].
-
-    Connects to nothing yet; raises PlacementMisconfigured.
-    """
-    if not _allocates(conf):
-        return None
-    options = conf.scheduler
-    traits = TraitOptions(
-        image_type_support=options.query_placement_for_image_type_support,
-        image_metadata=options.image_metadata_prefilter,
-    )
-    is_required = conf.claims.allocations == REQUIRED
-    return Allocator(PlacementClient(conf), is_required, options.max_placement_results, traits)
 
 
 def _retention(conf: cfg.ConfigOpts) -> Retention:
@@ -143,7 +57,7 @@ def _retention(conf: cfg.ConfigOpts) -> Retention:
 
 def _check_claims(conf: cfg.ConfigOpts, database: Database) -> None:
     """Warn of settings and agents that weaken claims; prune the rows of unused server groups."""
-    if _allocates(conf):
+    if allocates(conf):
         LOG.info("Claims are allocated in Placement, as section [placement] says")
     elif not conf.claims.alternates:
         LOG.warning(
@@ -311,11 +225,11 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifier.reloading()
         mistake = ""
         try:
-            driver, attestation = _driver(self._conf), trust.load(self._conf)
+            driver, attestation = build_driver(self._conf), trust.load(self._conf)
             self.destinations.allocator = load_allocator(self._conf)
             self.destinations.driver, self.destinations.attestation = driver, attestation
             publish = self._publisher.publish_nodes
-            self.destinations.claimer = _claimer(
+            self.destinations.claimer = build_claimer(
                 self._conf, self._database, publish, self._begin_commit
             )
         except (plugins.PluginError, PlacementMisconfigured, cfg.Error) as error:
@@ -325,9 +239,9 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         else:
             LOG.info("Configuration read again")
             plugins.report_bounds(self._conf, self.destinations.driver.plan.filters)
-        _configure_cache(self.destinations.host_cache, self._conf)
+        configure_cache(self.destinations.host_cache, self._conf)
         self._monitoring.reset()
         self._recorder.retention = _retention(self._conf)
-        self._requested_mix.configure(_mix_settings(self._conf))
+        self._requested_mix.configure(mix_settings(self._conf))
         self.destinations.snapshot_log = self._snapshot_log()
         self._notifier.ready("serving select_destinations")

@@ -38,6 +38,13 @@ def start_backend(name: str) -> None:
     backend.init_backend(backend.BackendType(name))
 
 
+def prefer_backend(name: str) -> None:
+    """Set the backend that oslo.service loads once something needs it, as oslo.messaging does."""
+    from oslo_service import backend
+
+    backend.register_backend_default_hook(lambda: backend.BackendType(name))
+
+
 def begin(program: str, patch: Callable[[], None]) -> str:
     """Choose the concurrency backend and set it up; return its name.
 

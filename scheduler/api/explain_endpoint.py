@@ -16,6 +16,7 @@ from inventory.objects.field_types import shown
 from scheduler.analysis.explain import Explanation, Extent
 from scheduler.api.scheduler_endpoint import SELECT_ARGUMENTS, errors_for
 from scheduler.client.agent_client import NAMESPACE, VERSION
+from scheduler.client.scheduler_client import MAX_EXPLAINED
 from scheduler.select_destinations import Destinations
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.context import Deadline, RequestContext
@@ -23,8 +24,7 @@ from scheduler.wire.errors import Forbidden, InvalidInput, NoValidHost, ServiceU
 from scheduler.wire.to_json import json_value
 
 LOG = log.getLogger(__name__)
-# Hosts and near misses in an answer.
-MAX_HOSTS = 10_000
+# Near misses in an answer.
 MAX_NEAR = 100
 # Explanations made at the same time: requests are to have most of the processor.
 MAX_CONCURRENT = 2
@@ -114,9 +114,9 @@ def _extent(arguments: Mapping[str, Any], deadline: Deadline) -> Extent:
         isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)
     ):
         raise InvalidInput(f"hosts: {shown(hosts)} is not a list of names")
-    if hosts is not None and len(hosts) > MAX_HOSTS:
-        raise InvalidInput(f"hosts: {len(hosts)} names are more than {MAX_HOSTS}")
-    most = _count(arguments, "most", 100, MAX_HOSTS)
+    if hosts is not None and len(hosts) > MAX_EXPLAINED:
+        raise InvalidInput(f"hosts: {len(hosts)} names are more than {MAX_EXPLAINED}")
+    most = _count(arguments, "most", 100, MAX_EXPLAINED)
     return Extent(hosts, most, _count(arguments, "near", 0, MAX_NEAR), pause)
 
 

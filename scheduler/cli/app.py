@@ -13,14 +13,12 @@ from typing import Any
 
 from cliff.app import App
 from cliff.command import Command
-from cliff.commandmanager import CommandManager
 from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
-from conf import loading
 from inventory.errors import NotFound
-from scheduler.cli.arguments import add_repeatable, seconds
-from scheduler.cli.database_connection import TIMEOUT
+from scheduler.cli.arguments import DATABASE_TIMEOUT, add_repeatable, seconds
+from scheduler.cli.command_list import Commands, Help, print_help
 
 PROGRAM = "berthmaster"
 
@@ -42,10 +40,11 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         super().__init__(
             description="Operate a Berthmaster scheduler, or ask it for a host.",
             version=metadata.version(PROGRAM),
-            command_manager=CommandManager("berthmaster.cli"),
+            command_manager=Commands("berthmaster.cli"),
             deferred_help=True,
             interactive_app_factory=_shell,
         )
+        self.command_manager.add_command("help", Help)
         self.conf = conf
         self._last_status = 0
 
@@ -75,7 +74,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             "--database-timeout",
             type=seconds,
             metavar="S",
-            help=f"Seconds to wait for a database that does not answer (default: {TIMEOUT:g}).",
+            help="Seconds to wait for a database that does not answer"
+            f" (default: {DATABASE_TIMEOUT:g}).",
         )
         return parser
 
@@ -97,8 +97,19 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
             cmd.produce_output = checked
 
+    def print_help_if_requested(self) -> None:
+        """Print the help of the program if it was asked for, and end."""
+        if self.options.deferred_help:
+            print_help(self)
+            raise SystemExit(0)
+
     def initialize_app(self, argv: list[str]) -> None:
-        """Read the configuration that the command will use."""
+        """Read the configuration that the command will use; help needs none."""
+        self.print_help_if_requested()
+        if argv[:1] in (["help"], ["complete"]):
+            return
+        from conf import loading
+
         try:
             read_configuration(self.conf, self.options.config_file, self.options.config_dir)
         except loading.ConfigError as error:
@@ -108,6 +119,9 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
 def read_configuration(conf: cfg.ConfigOpts, files: list[str], directories: list[str]) -> None:
     """Read and check a configuration, by default that of the daemons; raise ConfigError."""
+    # Here, with all options, since help needs none.
+    from conf import loading
+
     arguments = [f"--config-file={path}" for path in files]
     arguments += [f"--config-dir={path}" for path in directories]
     loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))

@@ -11,6 +11,7 @@ from typing import Any
 
 # Seconds.
 MAX_TIMEOUT = 3600
+DATABASE_TIMEOUT = 10.0
 # The largest value of an integer column.
 MAX_INTEGER = 2**31 - 1
 

@@ -18,11 +18,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 from oslo_config import cfg
 
-from conf.service import liveness_limit
 from inventory.errors import some
-from scheduler.cli.database_connection import checked_database
-from scheduler.client.agent_client import AgentClient
-from scheduler.wire.context import RequestContext
 
 T = TypeVar("T")
 
@@ -46,6 +42,10 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
     def add_arguments(self, parser: Any) -> None:
         """Add the arguments of the command."""
 
+    def get_epilog(self) -> str:
+        """Return the end of the help: none, for which cliff would read all installed packages."""
+        return ""
+
     @property
     def conf(self) -> cfg.ConfigOpts:
         return self.app.conf
@@ -53,6 +53,8 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
     @property
     def liveness_limit(self) -> float:
         """The age in seconds up to which a heartbeat counts as alive."""
+        from conf.service import liveness_limit
+
         return liveness_limit(self.conf)
 
     @property
@@ -62,16 +64,23 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
 
     def read(self, query: Callable[..., T], *arguments: Any) -> T:
         """Return query(connection, *arguments), run in a read-only transaction."""
+        from scheduler.cli.database_connection import checked_database
+
         with checked_database(self.app) as database:
             return database.read(lambda connection: query(connection, *arguments))
 
     def write(self, operation: Callable[..., T], *arguments: Any) -> T:
         """Return operation(connection, *arguments), committed once."""
+        from scheduler.cli.database_connection import checked_database
+
         with checked_database(self.app) as database:
             return database.write_once(lambda connection: operation(connection, *arguments))
 
     def call_agent(self, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
         """Return the answer of an agent to one call, made in the name of the current user."""
+        from scheduler.client.agent_client import AgentClient
+        from scheduler.wire.context import RequestContext
+
         caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
         with closing(AgentClient(self.conf)) as client:
             return client.call(caller, agent, method, timeout, **arguments)

@@ -15,7 +15,7 @@ PROGRAM = "berthmaster"
 def main() -> None:
     """Run one command, or a shell of commands when none is given."""
     process.refuse_import("eventlet")
-    process.start_backend("threading")
+    process.prefer_backend("threading")
     # What a daemon's queue is called is not the name of a command's, of which several may run.
     os.environ["OS_OSLO_MESSAGING_RABBIT__USE_QUEUE_MANAGER"] = "false"
     from oslo_config import cfg

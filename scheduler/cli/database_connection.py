@@ -18,11 +18,12 @@ from oslo_config import cfg
 from oslo_db.exception import DBConnectionError
 
 from inventory import migrations
+from inventory.command_engine import single_engine
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.migrations import SchemaError
+from scheduler.cli.arguments import DATABASE_TIMEOUT
 
-# Seconds: until a command gives up, until it says what it waits for, between two attempts.
-TIMEOUT = 10.0
+# Seconds: until a command says what it waits for, between two attempts.
 NOTICE_AFTER = 0.7
 RETRY_INTERVAL = 0.5
 ADVICE = (
@@ -87,9 +88,9 @@ def _open_in_time(conf: cfg.ConfigOpts, url: sa.URL | None, app: App) -> Databas
     Without that option it is tried as long as the configuration says, but not more than 10 s.
     """
     if url is None or url.get_backend_name() == "sqlite":
-        return open_database(conf)
+        return open_database(conf, single_engine)
     timeout: float | None = app.options.database_timeout
-    limit, began = timeout or TIMEOUT, monotonic()
+    limit, began = timeout or DATABASE_TIMEOUT, monotonic()
     retries = conf.database.max_retries
     configured = retries * conf.database.retry_interval if retries >= 0 else limit
     until = began + (limit if timeout else min(limit, configured))
@@ -129,7 +130,7 @@ def _open(conf: cfg.ConfigOpts, until: float, answer: Future[Database]) -> None:
 def _retry(conf: cfg.ConfigOpts, until: float) -> Database:
     while True:
         try:
-            return open_database(conf, max_retries=1, retry_interval=0)
+            return open_database(conf, single_engine)
         except DatabaseUnavailable as error:
             if not isinstance(error.__cause__, DBConnectionError):
                 raise

@@ -15,12 +15,12 @@ from cliff.app import App
 from inventory.engine import Database
 from scheduler.analysis.capacity import Simulator
 from scheduler.cli.database_connection import checked_database
+from scheduler.destination_builder import build_destinations, requested_mix
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.request_builder import build_request
 from scheduler.select_destinations import Destinations
-from scheduler.service import build_destinations, requested_mix
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 

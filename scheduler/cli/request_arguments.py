@@ -4,9 +4,8 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inventory.aggregates import AggregateRecord, find
 from inventory.objects.field_types import read_under
 from inventory.objects.instance_group import ANTI_AFFINITY, POLICIES, InstanceGroup
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
@@ -16,6 +15,9 @@ from scheduler.objects.flavor_and_image import Flavor, ImageMeta
 from scheduler.objects.numa_extra_specs import numa_topology
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.wire.image_properties import IMAGE_PROPERTIES
+
+if TYPE_CHECKING:
+    from inventory.aggregates import AggregateRecord
 
 _FLAVOR = "[NAME=]VCPUS,RAM_MB,DISK_GB"
 _PAIRS = {
@@ -104,11 +106,13 @@ def _wrong_group(args: argparse.Namespace) -> str | None:
     return None
 
 
-def request_specs(args: Any, aggregates: list[AggregateRecord]) -> list[RequestSpec]:
+def request_specs(args: Any, aggregates: "list[AggregateRecord]") -> list[RequestSpec]:
     """Return a request for each flavor, all of them with the same new server group.
 
     Raise NotFound and Malformed.
     """
+    from inventory.aggregates import find
+
     uuids = [find(aggregates, text).uuid for text in args.aggregate]
     policy, most = args.group_policy, args.max_per_host
     rules = {} if most is None else {"max_server_per_host": most}

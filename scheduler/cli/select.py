@@ -7,14 +7,7 @@ from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
-from inventory.claims import claims
-from inventory.claims.types import ClaimLost
-from inventory.engine import DatabaseUnavailable
 from inventory.errors import OperationRefused
-from inventory.migrations import SchemaError
-from inventory.nova.placement import PlacementClient
-from inventory.nova.placement_errors import PlacementError
-from scheduler.api import explain_endpoint
 from scheduler.cli.arguments import (
     add_flag,
     add_limit,
@@ -34,11 +27,9 @@ from scheduler.cli.format_decision import (
     selection_limits,
 )
 from scheduler.cli.request_arguments import add_requirements, add_zone, request_spec
-from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
-from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from scheduler.wire.request_schema import MAX_INSTANCES
@@ -87,9 +78,12 @@ class Select(ListCommand):
         return self._dry_run(args) if args.dry_run else int(super().run(args))
 
     def _dry_run(self, args: Any) -> int:
+        from scheduler.client.scheduler_client import MAX_EXPLAINED, SchedulerClient
+        from scheduler.wire.arguments import SelectArguments
+
         spec, uuids = _request(args)
         arguments = SelectArguments(spec, [*uuids], True, args.alternates)
-        most = explain_endpoint.MAX_HOSTS if args.formatter == "json" else args.limit
+        most = MAX_EXPLAINED if args.formatter == "json" else args.limit
         with closing(SchedulerClient(self.conf)) as client:
             found = client.explain_destinations(
                 _caller(args), arguments, args.timeout, most=most, near=MAX_NEAR_MISSES
@@ -108,6 +102,8 @@ class Select(ListCommand):
         return 0
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
+        from scheduler.client.scheduler_client import SchedulerClient
+
         caller, (spec, uuids) = _caller(args), _request(args)
         options = (args.alternates, args.timeout)
         try:
@@ -119,17 +115,28 @@ class Select(ListCommand):
             hint = f"'berthmaster explain {caller.request_id}' says why"
             raise OperationRefused(f"{refused}\n{hint}") from None
         if not args.keep:
-            try:
-                self.write(claims.release, uuids)
-            except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
-                print(f"the claims stay until their leases end: {error}", file=sys.stderr)
+            self._release_claims(uuids)
             if any(first.allocation_request for first, *_ in destinations):
                 self._delete_allocations(uuids)
         # The fake driver answers with nothing.
         return COLUMNS, [_row(*each) for each in zip(uuids, destinations, strict=False)]
 
+    def _release_claims(self, uuids: list[str]) -> None:
+        from inventory.claims import claims
+        from inventory.claims.types import ClaimLost
+        from inventory.engine import DatabaseUnavailable
+        from inventory.migrations import SchemaError
+
+        try:
+            self.write(claims.release, uuids)
+        except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
+            print(f"the claims stay until their leases end: {error}", file=sys.stderr)
+
     def _delete_allocations(self, uuids: list[str]) -> None:
         """Delete what the scheduler has allocated in Placement."""
+        from inventory.nova.placement import PlacementClient
+        from inventory.nova.placement_errors import PlacementError
+
         left = list(uuids)
         try:
             with closing(PlacementClient(self.conf)) as placement:

@@ -24,6 +24,8 @@ from scheduler.wire.errors import ServiceUnavailable, from_remote
 from scheduler.wire.legacy import SENT, Version, downgraded, newest_version
 from scheduler.wire.replies import decode_destinations
 
+# The most hosts in an explanation.
+MAX_EXPLAINED = 10_000
 # What oslo.messaging raises, and what it lets through from the libraries below it.
 _BROKER_FAILURES = (
     oslo_messaging.MessagingException,

@@ -3,12 +3,16 @@
 """What a saved decision was about and how it ended, in lines for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from inventory.objects.instance_group import InstanceGroup
 from scheduler.decision.types import Decision
-from scheduler.history.saved_decision import SavedDecision
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.request_trace import FAILED, GIVEN_UP, INVALID, NOTHING, PLACED, REFUSED, TOO_LATE
+
+if TYPE_CHECKING:
+    # It brings SQLAlchemy, for which a command would wait that saves no decision.
+    from scheduler.history.saved_decision import SavedDecision
 
 _OUTCOMES = {
     GIVEN_UP: "given up: other requests claimed the chosen hosts first, on every attempt",
@@ -21,7 +25,7 @@ _OUTCOMES = {
 _MAX_NAMES = 5
 
 
-def format_heading(saved: SavedDecision) -> list[str]:
+def format_heading(saved: "SavedDecision") -> list[str]:
     """Return lines with the request of a saved decision, its outcome and its warnings."""
     record = saved.record
     spec, flavor = record.request.spec, record.request.spec.flavor
@@ -38,7 +42,7 @@ def format_heading(saved: SavedDecision) -> list[str]:
     ]
 
 
-def _title(saved: SavedDecision) -> str:
+def _title(saved: "SavedDecision") -> str:
     caller = saved.record.caller
     parts = [f"Decision {saved.number}" if saved.number is not None else "Decision"]
     if saved.decided_at is not None:

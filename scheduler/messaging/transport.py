@@ -9,10 +9,10 @@ from threading import Thread
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging import opts
+from oslo_messaging import opts as messaging_options
 from stevedore.exception import NoMatches
 
-from conf import loading
+from conf import loading, opts
 
 NOTIFICATIONS = "oslo_messaging_notifications"
 UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
@@ -56,6 +56,7 @@ def disconnect(transport: oslo_messaging.Transport) -> None:
 def _transport(
     make: Callable[[cfg.ConfigOpts], oslo_messaging.Transport], conf: cfg.ConfigOpts, group: str
 ) -> oslo_messaging.Transport:
+    opts.set_transport_defaults()
     group, url = _url(conf, group)
     if loading.is_ambiguous_list(url):
         raise UnusableTransport(f"{option_in_use(conf, group)}: {loading.AMBIGUOUS}")
@@ -74,7 +75,7 @@ def option_in_use(conf: cfg.ConfigOpts, group: str = "DEFAULT") -> str:
 
 def _url(conf: cfg.ConfigOpts, group: str) -> tuple[str, str]:
     """Return the URL in use and its group, registered before the library looks at it."""
-    for name, options in opts.list_opts():
+    for name, options in messaging_options.list_opts():
         if (name or "DEFAULT") == group:
             ours = [option for option in options if option.dest == "transport_url"]
             conf.register_opts(ours, group=name)

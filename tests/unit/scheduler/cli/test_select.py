@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from scheduler.cli import select
+from scheduler.client import scheduler_client
 from scheduler.wire.errors import NoValidHost
 
 TOLD = "No valid host was found. Too few."
@@ -32,7 +32,7 @@ class FullCloud:
 @pytest.fixture
 def full(monkeypatch):
     monkeypatch.setattr(FullCloud, "asked", [])
-    monkeypatch.setattr(select, "SchedulerClient", FullCloud)
+    monkeypatch.setattr(scheduler_client, "SchedulerClient", FullCloud)
     return FullCloud
 
 
