@@ -91,6 +91,11 @@ def add_flag(parser: Any, name: str, what: str) -> None:
     parser.add_argument(name, action="store_true", help=what)
 
 
+def add_long(parser: Any) -> None:
+    """Add the option with which people see all columns, as programs do."""
+    add_flag(parser, "--long", "Show all columns; other formats than the table have them anyway.")
+
+
 def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> None:
     """Add an option that may be given several times."""
     text = f"{what}; may be given several times."

@@ -13,14 +13,16 @@ from uuid import uuid4
 
 from cliff.columns import FormattableColumn
 from cliff.command import Command
-from cliff.formatters.table import TableFormatter
 from cliff.lister import Lister
 from cliff.show import ShowOne
 from oslo_config import cfg
 
 from inventory.errors import some
+from scheduler.cli.table_format import FittedTable, printable, width_of, wrapped
 
 T = TypeVar("T")
+# As without options.
+BY_TERMINAL = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
 
 
 class Table(NamedTuple):
@@ -91,14 +93,23 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             json.dump(document, self.app.stdout, indent=2)
             self.app.stdout.write("\n")
         else:
-            print_report(sections, self.app.stdout)
+            print_report(sections, self.app.stdout, args)
 
 
-class ListCommand(BaseCommand, Lister):  # type: ignore[misc]  # cliff has no types
+class _Fitted(BaseCommand):
+    """A command whose tables are fitted; cliff has made its formatter before this is called."""
+
+    def produce_output(self, args: Any, columns: Any, data: Any) -> Any:
+        if args.formatter == "table":
+            self.formatter = FittedTable()
+        return super().produce_output(args, columns, data)
+
+
+class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
     """A command that prints rows."""
 
 
-class ShowCommand(BaseCommand, ShowOne):  # type: ignore[misc]  # cliff has no types
+class ShowCommand(_Fitted, ShowOne):  # type: ignore[misc]  # cliff has no types
     """A command that prints one row, a line for each column."""
 
 
@@ -118,6 +129,7 @@ class ReportCommand(BaseCommand):
             default="table",
             help="Output format: text and tables, or JSON with all facts (default: table).",
         )
+        FittedTable().add_argument_group(parser)
         return parser
 
 
@@ -129,28 +141,31 @@ def _user() -> str:
         return str(os.getuid())
 
 
+def titles_for(args: Any, few: Sequence[str], titles: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the titles of the columns to show: for people a few of them, unless they ask."""
+    shown = {key: titles[key] for key in few}
+    names = {title.lower() for title in shown.values()}
+    asked = [each.lower().replace("_", " ") for each in args.sort_columns]
+    if args.long or args.columns or args.formatter != "table" or not names.issuperset(asked):
+        return titles
+    return shown
+
+
 def is_for_programs(args: Any) -> bool:
     """Return whether a list is printed for programs, which get all columns."""
     return args.formatter in ("json", "yaml")
 
 
-def print_report(sections: Iterable[str | Table], stream: Any) -> None:
-    """Print lines of text, and tables that have rows."""
-    unlimited = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
+def print_report(sections: Iterable[str | Table], stream: Any, args: Any = BY_TERMINAL) -> None:
+    """Print lines of text, and tables that have rows, no wider than args say."""
+    width = width_of(args, stream)
     for section in sections:
         if isinstance(section, str):
-            stream.write(f"{_printable(section)}\n")
+            lines = (wrapped(line, width) for line in printable(section).split("\n"))
+            stream.write("\n".join(lines) + "\n")
         elif section.rows:
-            stream.write(f"\n{section.title}\n" if section.title else "\n")
-            rows = [[_printable(each) for each in row] for row in section.rows]
-            TableFormatter().emit_list(section.columns, rows, stream, unlimited)
-
-
-def _printable(value: Any) -> Any:
-    """Return a value without characters that control a terminal: tenants choose names and hints."""
-    if not isinstance(value, str) or value.isprintable():
-        return value
-    return "".join(each if each.isprintable() else "?" for each in value)
+            stream.write(f"\n{wrapped(section.title, width)}\n" if section.title else "\n")
+            FittedTable().emit_list(section.columns, section.rows, stream, args)
 
 
 class Names(FormattableColumn):  # type: ignore[misc]  # cliff has no types

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that list and release claims. They work on the database, without a scheduler."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,8 +11,8 @@ from inventory.claims import claims, existing
 from inventory.claims.types import CONFIRMED, ClaimLost
 from inventory.errors import InUse, NotFound
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_flag
-from scheduler.cli.base import ListCommand, list_rows
+from scheduler.cli.arguments import add_flag, add_long
+from scheduler.cli.base import ListCommand, list_rows, titles_for
 
 COLUMNS = {
     "instance_uuid": "Instance",
@@ -25,6 +25,8 @@ COLUMNS = {
     "created_at": "Created At",
     "expires_at": "Expires At",
 }
+# What fits in 100 characters.
+FEW = ("instance_uuid", "state", "host", "expires_at")
 
 
 class ClaimList(ListCommand):
@@ -34,6 +36,7 @@ class ClaimList(ListCommand):
         parser.add_argument("--host", help="Host of the claims to list.")
         parser.add_argument("--instance", metavar="UUID", help="Instance of the claims to list.")
         add_flag(parser, "--all", "List the claims of reported instances, too.")
+        add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         def found(connection: sa.Connection) -> list[dict[str, Any]]:
@@ -42,7 +45,7 @@ class ClaimList(ListCommand):
                 host = host_queries.spelled_host(connection, host)
             return existing.listed(connection, host, args.instance, args.all)
 
-        return _list_claims(self.read(found))
+        return _list_claims(self.read(found), titles_for(args, FEW, COLUMNS))
 
 
 class ClaimRelease(ListCommand):
@@ -66,11 +69,11 @@ class ClaimRelease(ListCommand):
             self.write(claims.release, args.instance)
         except ClaimLost:
             raise InUse("a claim was confirmed or has ended just now; try again") from None
-        return _list_claims(released)
+        return _list_claims(released, COLUMNS)
 
 
-def _list_claims(rows: Iterable[dict[str, Any]]) -> tuple[Any, Any]:
+def _list_claims(rows: Iterable[dict[str, Any]], titles: Mapping[str, str]) -> tuple[Any, Any]:
     times = ("created_at", "expires_at")
     return list_rows(
-        COLUMNS, [row | {name: row[name] and str(row[name])[:19] for name in times} for row in rows]
+        titles, [row | {name: row[name] and str(row[name])[:19] for name in times} for row in rows]
     )

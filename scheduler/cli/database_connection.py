@@ -24,7 +24,7 @@ from inventory.migrations import SchemaError
 from scheduler.cli.arguments import DATABASE_TIMEOUT
 
 # Seconds: until a command says what it waits for, between two attempts.
-NOTICE_AFTER = 0.7
+NOTICE_AFTER = 1.5
 RETRY_INTERVAL = 0.5
 ADVICE = (
     "check that it runs and can be reached from here, or wait longer with berthmaster"

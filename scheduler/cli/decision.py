@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from inventory import decisions
 from inventory.errors import NotFound, OperationRefused
-from scheduler.cli.arguments import age_or_time, whole_number
-from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows
+from scheduler.cli.arguments import add_long, age_or_time, whole_number
+from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows, titles_for
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -43,6 +43,9 @@ COLUMNS = {
     "conflicts": "Conflicts",
     "scheduler": "Scheduler",
 }
+# What fits in 100 characters, with the first hosts of a decision.
+FEW = ("id", "decided_at", "outcome", "instances", "hosts", "milliseconds")
+_HOSTS_WIDTH = 18
 
 
 class DecisionList(ListCommand):
@@ -75,9 +78,25 @@ class DecisionList(ListCommand):
             help="Earliest time of the decisions to list: an age, such as 30m, 1h or 2d, or a UTC"
             " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
         )
+        add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        return list_rows(COLUMNS, map(row_document, self.read(_listed, args)))
+        titles = titles_for(args, FEW, COLUMNS)
+        rows = [row_document(each) for each in self.read(_listed, args)]
+        if titles is not COLUMNS:
+            rows = [row | {"hosts": _first_hosts(row["hosts"] or "")} for row in rows]
+        return list_rows(titles, rows)
+
+
+def _first_hosts(text: str) -> str:
+    """Return the first of the hosts of a decision, and how many more there are."""
+    first, *others = text.split(", ")
+    while others and len(first) + len(others[0]) + 2 <= _HOSTS_WIDTH:
+        first = f"{first}, {others.pop(0)}"
+    if not others:
+        return first
+    # The database has a part of a long list only.
+    return f"{first} and {'more' if others[-1] == '...' else f'{len(others)} more'}"
 
 
 class DecisionShow(ReportCommand):

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_agent, add_host, add_reason
-from scheduler.cli.base import ListCommand, ShowCommand, list_rows, one_row
+from scheduler.cli.arguments import add_agent, add_host, add_long, add_reason
+from scheduler.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 
 LIST = {
     "host": "Host",
@@ -26,6 +26,8 @@ LIST = {
     "local_gb": "Disk GB",
     "running_vms": "Instances",
 }
+# What fits in 100 characters.
+FEW = ("host", "zone", "status", "state", "vcpus_used", "vcpus", "free_ram_mb", "free_disk_gb")
 DESCRIPTION = {
     "host": "HOST",
     "project": "PROJECT",
@@ -40,6 +42,7 @@ class HostList(ListCommand):
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--zone", help="Availability zone of the hosts to list.")
+        add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         default, zone = self.default_zone, args.zone
@@ -49,7 +52,7 @@ class HostList(ListCommand):
                 host_queries.check_zone(connection, zone, default)
             return host_queries.listed(connection, self.liveness_limit, default, zone)
 
-        return list_rows(LIST, self.read(found))
+        return list_rows(titles_for(args, FEW, LIST), self.read(found))
 
 
 class HostDescribe(ListCommand):

@@ -11,6 +11,7 @@ from inventory.errors import OperationRefused
 from scheduler.cli.arguments import (
     add_flag,
     add_limit,
+    add_long,
     add_repeatable,
     add_timeout,
     check_combination,
@@ -18,7 +19,7 @@ from scheduler.cli.arguments import (
     positive,
     whole_number,
 )
-from scheduler.cli.base import ListCommand, Table
+from scheduler.cli.base import ListCommand, Table, list_rows, readable, titles_for
 from scheduler.cli.format_decision import (
     MAX_HOSTS,
     format_explanation,
@@ -36,7 +37,16 @@ from scheduler.wire.request_schema import MAX_INSTANCES
 
 # The most near misses of a kind to show.
 MAX_NEAR_MISSES = 5
-COLUMNS = ("Instance", "Host", "Node", "Availability Zone", "Limits", "Alternates")
+COLUMNS = {
+    "instance": "Instance",
+    "host": "Host",
+    "node": "Node",
+    "zone": "Availability Zone",
+    "limits": "Limits",
+    "alternates": "Alternates",
+}
+# What fits in 100 characters.
+FEW = ("instance", "host", "zone")
 
 
 class Select(ListCommand):
@@ -91,8 +101,8 @@ class Select(ListCommand):
         decision, explanation = found["decision"], found["explanation"]
         title = "Where the instances would go; nothing is claimed"
         sections: list[str | Table] = [
-            placements_table(title, decision["placements"]),
             format_result(explanation),
+            placements_table(title, decision["placements"]),
             *format_explanation(explanation, args.limit),
         ]
         self.report(args, sections, found)
@@ -119,7 +129,9 @@ class Select(ListCommand):
             if any(first.allocation_request for first, *_ in destinations):
                 self._delete_allocations(uuids)
         # The fake driver answers with nothing.
-        return COLUMNS, [_row(*each) for each in zip(uuids, destinations, strict=False)]
+        few = (*FEW, "alternates") if args.alternates else FEW
+        rows = [_row(*each) for each in zip(uuids, destinations, strict=False)]
+        return list_rows(titles_for(args, few, COLUMNS), rows)
 
     def _release_claims(self, uuids: list[str]) -> None:
         from inventory.claims import claims
@@ -152,6 +164,7 @@ class Select(ListCommand):
 
 def _add_modes(parser: Any) -> None:
     add_flag(parser, "--alternates", "Show alternate hosts for each instance, too.")
+    add_long(parser)
     mode = parser.add_mutually_exclusive_group()
     what = "Keep the claims until their leases end, and allocations in Placement for ever."
     add_flag(mode, "--keep", what)
@@ -190,13 +203,14 @@ def _request(args: Any) -> tuple[RequestSpec, list[str]]:
     return spec, uuids
 
 
-def _row(uuid: str, selections: list[Selection]) -> tuple[Any, ...]:
+def _row(uuid: str, selections: list[Selection]) -> dict[str, Any]:
     chosen, *alternates = selections
-    return (
-        uuid,
-        chosen.service_host,
-        chosen.nodename,
-        chosen.availability_zone or "",
-        selection_limits(chosen),
-        [alternate.service_host for alternate in alternates],
-    )
+    row = {
+        "instance": uuid,
+        "host": chosen.service_host,
+        "node": chosen.nodename,
+        "zone": chosen.availability_zone,
+        "limits": selection_limits(chosen),
+        "alternates": [alternate.service_host for alternate in alternates],
+    }
+    return readable(row)

@@ -9,8 +9,15 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_flag, add_reason
-from scheduler.cli.base import ListCommand, ShowCommand, is_for_programs, list_rows, one_row
+from scheduler.cli.arguments import add_flag, add_long, add_reason
+from scheduler.cli.base import (
+    ListCommand,
+    ShowCommand,
+    is_for_programs,
+    list_rows,
+    one_row,
+    titles_for,
+)
 
 COLUMNS = {
     "id": "ID",
@@ -23,6 +30,8 @@ COLUMNS = {
     "disabled_reason": "Disabled Reason",
     "forced_down": "Forced Down",
 }
+# What fits in 100 characters.
+FEW = ("binary", "host", "zone", "status", "state", "updated_at")
 FULL = {**COLUMNS, "uuid": "UUID"}
 
 
@@ -33,6 +42,7 @@ class ServiceList(ListCommand):
         parser.add_argument("--host", help="Host of the services to list.")
         what = "Binary of the services to list, such as nova-compute."
         parser.add_argument("--binary", help=what)
+        add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         def found(connection: sa.Connection) -> list[dict[str, Any]]:
@@ -44,7 +54,8 @@ class ServiceList(ListCommand):
             rows = services.listed(connection, self.liveness_limit, self.default_zone, binary)
             return [row for row in rows if host in (None, row["host"])]
 
-        return list_rows(FULL if is_for_programs(args) else COLUMNS, self.read(found))
+        titles = FULL if is_for_programs(args) else titles_for(args, FEW, COLUMNS)
+        return list_rows(titles, self.read(found))
 
 
 class _ServiceCommand(ShowCommand):

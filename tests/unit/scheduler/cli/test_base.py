@@ -29,9 +29,11 @@ class Reporter(ReportCommand):
 def output():
     """Return a function that returns what a command prints in a format."""
 
-    def print_as(output_format):
+    def print_as(output_format, width=0):
         app = SimpleNamespace(stdout=StringIO())
-        Reporter(app, Namespace()).take_action(Namespace(formatter=output_format))
+        args = Namespace(formatter=output_format, max_width=width, fit_width=False)
+        args.print_empty = False
+        Reporter(app, Namespace()).take_action(args)
         return app.stdout.getvalue()
 
     return print_as
@@ -49,6 +51,13 @@ def test_people_read_lines_and_tables(output):
         "| h?[2J |   12 |\n"
         "+-------+------+\n"
     )
+
+
+def test_a_report_obeys_a_width(output):
+    lines = output("table", 12).splitlines()
+    assert max(map(len, lines)) == 12
+    # Numbers stay whole as long as there is room for them.
+    assert lines[-4:] == ["| h1  |  3 |", "| h?[ | 12 |", "| 2J  |    |", "+-----+----+"]
 
 
 def test_programs_read_a_document(output):
