@@ -14,7 +14,7 @@ from scheduler.decision.plugin_calls import applies, mask_of
 from scheduler.decision.prefilter import COMPUTE_SERVICE, rules, why_not
 from scheduler.decision.types import Refusal
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import Mask
+from scheduler.hosts.columns import Mask, Rows
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -53,6 +53,16 @@ class Rejection:
         return Refusal(
             self.hosts.get(row, "host"), self.hosts.get(row, "nodename"), self.name, line
         )
+
+    def summary(self, rows: Rows) -> str:
+        """Return why it refuses all hosts of these rows, "" where it says so host by host only."""
+        if self.rule is None:
+            return ""
+        try:
+            return self.rule.summary(self.hosts, rows, self.spec)
+        # As in refusal().
+        except Exception:
+            return ""
 
     def lack(self, row: int) -> ResourceShortfall | None:
         """Return how much a host is short of, None where it is no matter of amounts."""

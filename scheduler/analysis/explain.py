@@ -11,6 +11,13 @@ import numpy as np
 
 from scheduler.analysis.diagnosis import Rejection, filter_rejections, name_rejections
 from scheduler.analysis.near_miss import NearMiss, RefusedInstance
+from scheduler.analysis.refusal_groups import (
+    MAX_ASKED,
+    FilterSummary,
+    RefusalGroup,
+    group_refusals,
+    summarize,
+)
 from scheduler.decision.picker import Choice
 from scheduler.decision.pipeline import Plan, Request, filters_for
 from scheduler.decision.types import Decision, Placement, Refusal, Step, WeighedHost
@@ -134,7 +141,9 @@ class Explanation:
     One of the drawn_from best of the passing hosts was drawn: 1 for the best alone, 0 where none
     was or the driver has a choice of its own. reasons counts the hosts that each rule or filter
     refuses, also where others do. verdicts begin with the chosen host; then come passing hosts, the
-    best first, and refused ones, those with the fewest refusals and the latest ones first.
+    best first, and refused ones, those with the fewest refusals and the latest ones first. tied is
+    how many hosts have the weight of the chosen one. summary has the first refusal of each host by
+    filter, refused the hosts by equal reasons, in the order of the verdicts.
     """
 
     index: int
@@ -147,6 +156,9 @@ class Explanation:
     drawn_from: int
     verdicts: tuple[Verdict, ...]
     reasons: Mapping[str, int]
+    tied: int = 0
+    summary: tuple[FilterSummary, ...] = ()
+    refused: tuple[RefusalGroup, ...] = ()
     near_misses: tuple[NearMiss, ...] = ()
 
 
@@ -191,6 +203,8 @@ def explain(
     ranking = _ranked(at, request, driver.plan, np.flatnonzero(hosts.present & (counts == 0)))
     extent.pause()
     rows = _rows(at, found, ranking)
+    asked = _paced(rows[len(ranking.rows) :][:MAX_ASKED], extent.pause)
+    groups = group_refusals(hosts, found, asked)
     verdicts = [*_verdicts(at, found, ranking, _selected(at, rows, extent))]
     return Explanation(
         index=index,
@@ -203,6 +217,9 @@ def explain(
         drawn_from=ranking.drawn_from,
         verdicts=tuple(verdicts),
         reasons=_reasons(found),
+        tied=_tied(at, ranking),
+        summary=tuple(summarize(hosts, found, groups)),
+        refused=tuple(groups[: extent.most]),
         near_misses=_near_misses(at, found, extent),
     )
 
@@ -217,6 +234,13 @@ def _ranked(at: ReplayState, request: Request, plan: Plan, rows: Rows) -> _Ranki
     if at.chosen is None or at.chosen.row not in best[:drawn_from]:
         drawn_from = 0
     return _Ranking(best, weights.totals[order].tolist(), shares, drawn_from)
+
+
+def _tied(at: ReplayState, ranking: _Ranking) -> int:
+    """Return how many hosts have the weight of the chosen one, 0 where that has none."""
+    if at.chosen is None or at.chosen.row not in ranking.rows:
+        return 0
+    return ranking.totals.count(ranking.totals[ranking.rows.index(at.chosen.row)])
 
 
 def _rows(at: ReplayState, found: Sequence[Rejection], ranking: _Ranking) -> list[int]:

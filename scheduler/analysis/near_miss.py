@@ -42,6 +42,7 @@ class NearMiss:
     lacks says how much is missing of each resource; see ResourceShortfall. smaller is set where a
     request for so much less passes all filters, freed where this one does once so much was freed.
     Without lacks there is the only_obstacle: the filter or rule that refuses the host, and why.
+    hosts counts this host and those of which the same can be said.
     """
 
     host: str
@@ -51,6 +52,7 @@ class NearMiss:
     freed: bool = False
     only_obstacle: tuple[str, str] | None = None
     text: str = ""
+    hosts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,31 +72,47 @@ class RefusedInstance:
         """Return the hosts of these rows on which it almost fits: the nearest, at most so many.
 
         They are followed by hosts with a single rejection, as many again: for each rule the first
-        ones before the second ones. pause is called before each try.
+        reasons before the second ones. Hosts of which the same can be said are one near miss. pause
+        is called before each try.
         """
-        amounts: list[tuple[float, int, Mapping[str, int]]] = []
-        single: list[tuple[int, int, Rejection]] = []
-        seen: Counter[str] = Counter()
+        # By what is missing, and by the rule with its reason.
+        amounts: dict[tuple[tuple[str, int], ...], list[int]] = {}
+        single: dict[tuple[str, str], list[int]] = {}
         for row in rows:
             here = [each for each in self.rejections if each.refused[row]]
             lacks = _lacks(here, row)
             if lacks:
-                amounts.append((_distance(lacks, self.spec), row, lacks))
+                amounts.setdefault(tuple(lacks.items()), []).append(row)
             elif len(here) == 1:
-                seen[here[0].name] += 1
-                single.append((seen[here[0].name], row, here[0]))
-        found = []
-        for _, row, lacks in sorted(amounts, key=lambda each: each[:2])[: _TRIES * most]:
-            pause()
-            miss = self._tried(row, lacks)
-            if miss is not None:
-                found.append(miss)
-            if len(found) == most:
-                break
-        single.sort(key=lambda each: each[:2])
-        return found + [_single(row, each) for _, row, each in single[:most]]
+                why = here[0].refusal(row)
+                single.setdefault((why.filter, why.reason), []).append(row)
+        found = self._possible(amounts, most, pause)
+        return found + [self._single(*each) for each in _in_turns(single)[:most]]
 
-    def _tried(self, row: int, lacks: Mapping[str, int]) -> NearMiss | None:
+    def _possible(
+        self,
+        amounts: Mapping[tuple[tuple[str, int], ...], list[int]],
+        most: int,
+        pause: Callable[[], None],
+    ) -> list[NearMiss]:
+        """Return the nearest of the changes that help, at most so many."""
+        found: list[NearMiss] = []
+        tries = 0
+        for key in sorted(
+            amounts, key=lambda each: (_distance(dict(each), self.spec), amounts[each])
+        ):
+            for row in amounts[key]:
+                if len(found) == most or tries == _TRIES * most:
+                    return found
+                pause()
+                tries += 1
+                miss = self._tried(row, dict(key), len(amounts[key]))
+                if miss is not None:
+                    found.append(miss)
+                    break
+        return found
+
+    def _tried(self, row: int, lacks: Mapping[str, int], hosts: int) -> NearMiss | None:
         """Return a near miss with the changes that help, None where none does."""
         less = _less(self.spec, lacks)
         smaller = less is not None and self._passes(row, less)
@@ -104,8 +122,14 @@ class RefusedInstance:
         if not smaller and not freed:
             return None
         host, node = self.hosts.get(row, "host"), self.hosts.get(row, "nodename")
-        text = _sentence(host_name(host, node), lacks, smaller, freed)
-        return NearMiss(host, node, lacks, smaller, freed, text=text)
+        text = _sentence(_names(host, node, hosts), lacks, smaller, freed)
+        return NearMiss(host, node, lacks, smaller, freed, text=text, hosts=hosts)
+
+    def _single(self, why: tuple[str, str], rows: Sequence[int]) -> NearMiss:
+        """Return the near miss of hosts that are refused for one reason only."""
+        host, node = (self.hosts.get(rows[0], name) for name in ("host", "nodename"))
+        text = f"{_names(host, node, len(rows))}, were it not for {why[0]}: {why[1]}"
+        return NearMiss(host, node, {}, only_obstacle=why, text=text, hosts=len(rows))
 
     def _free(self, row: int, lacks: Mapping[str, int], sign: int) -> None:
         state = HostState.of(self.hosts, row)
@@ -120,10 +144,22 @@ class RefusedInstance:
         return all(mask_of(each, self.hosts, spec)[row] for each in used)
 
 
-def _single(row: int, rejection: Rejection) -> NearMiss:
-    why = rejection.refusal(row)
-    text = f"{host_name(why.host, why.nodename)}, were it not for {why.filter}: {why.reason}"
-    return NearMiss(why.host, why.nodename, {}, only_obstacle=(why.filter, why.reason), text=text)
+def _in_turns(
+    single: Mapping[tuple[str, str], list[int]],
+) -> list[tuple[tuple[str, str], list[int]]]:
+    """Return reasons with their hosts: the first of each filter, then the second ones."""
+    seen: Counter[str] = Counter()
+    places: dict[tuple[str, str], int] = {}
+    for key in single:
+        seen[key[0]] += 1
+        places[key] = seen[key[0]]
+    return sorted(single.items(), key=lambda each: (places[each[0]], each[1][0]))
+
+
+def _names(host: str, node: str, count: int) -> str:
+    """Return the name of a host, and how many others there are instead of it."""
+    others = f" or {count - 1} other {'host' if count == 2 else 'hosts'}" if count > 1 else ""
+    return f"{host_name(host, node)}{others}"
 
 
 def _lacks(rejections: Sequence[Rejection], row: int) -> Mapping[str, int] | None:

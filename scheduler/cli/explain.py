@@ -69,14 +69,14 @@ class Explain(ReportCommand):
             sections.append(decision_filters(saved.record.decision))
             document |= {"lost": saved.lost, "same": None, "explanation": None}
         else:
-            more, facts = _explained(saved, args)
-            sections += more
+            result, more, facts = _explained(saved, args)
+            sections = [result, *sections, *more]
             document |= facts
         self.report(args, sections, document)
 
 
-def _explained(saved: SavedDecision, args: Any) -> tuple[list[str | Table], dict[str, Any]]:
-    """Return the sections and facts about a decision that is made again."""
+def _explained(saved: SavedDecision, args: Any) -> tuple[str, list[str | Table], dict[str, Any]]:
+    """Return the result, further sections and all facts about a decision that is made again."""
     hosts, host = saved.table(), args.host
     if host is not None:
         _check_host(hosts, host)
@@ -95,7 +95,7 @@ def _explained(saved: SavedDecision, args: Any) -> tuple[list[str | Table], dict
             f" made by release {saved.record.release}, or plug-ins have changed since"
         )
     sections += _sections(explanation, args)
-    return sections, {"same": same, "explanation": explanation}
+    return format_result(explanation), sections, {"same": same, "explanation": explanation}
 
 
 def _check_host(hosts: HostTable, name: str) -> None:
@@ -140,7 +140,7 @@ def _instance_index(saved: SavedDecision, args: Any) -> tuple[int, list[str | Ta
 def _sections(explanation: dict[str, Any], args: Any) -> list[str | Table]:
     if args.host is not None:
         return format_host(explanation, args.host)
-    sections: list[str | Table] = [format_result(explanation)]
+    sections: list[str | Table] = []
     is_refused = explanation["chosen"] is None
     if not args.near_miss:
         sections += format_explanation(explanation, args.limit)

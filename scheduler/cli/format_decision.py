@@ -5,9 +5,10 @@
 Explanations and parts of decisions are JSON documents, as schedulers send them and files have them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from inventory.errors import counted
 from scheduler.analysis.diagnosis import host_name
 from scheduler.cli.base import Table
 from scheduler.history.decision_text import format_heading as format_heading
@@ -43,13 +44,33 @@ def selection_limits(selection: Selection) -> dict[str, float]:
 
 
 def format_result(explanation: Document) -> str:
-    """Return in one line whether and where the instance was placed."""
+    """Return whether and where the instance was placed; why not, in the words of kube-scheduler."""
     name = explanation["instance_uuid"] or f"number {explanation['index']} of the request"
-    of = f"{explanation['hosts']} hosts, {explanation['passing']} of which pass all filters"
+    hosts, passing = explanation["hosts"], explanation["passing"]
     if explanation["chosen"] is None:
-        return f"There was no host for instance {name}, out of {of}."
+        refused = ", ".join(map(_summary, explanation["summary"]))
+        return (
+            f"{passing} of {counted(hosts, 'host')}{': ' if refused else ''}{refused}\n"
+            f"There was no host for instance {name}."
+        )
     host = host_name(explanation["chosen"], explanation["chosen_node"])
-    return f"Instance {name} goes to {host}, out of {of}."
+    which = f"{passing} of which {'passes' if passing == 1 else 'pass'} all filters"
+    line = f"Instance {name} goes to {host}, out of {counted(hosts, 'host')}, {which}."
+    return "\n".join([line, *_tie(explanation)])
+
+
+def _summary(found: Document) -> str:
+    reason = f" ({found['reason']})" if found["reason"] else ""
+    return f"{found['hosts']} {found['name']}{reason}"
+
+
+def _tie(explanation: Document) -> Iterator[str]:
+    """Yield that other hosts have the weight of the chosen one, and what decided between them."""
+    tied, drawn_from = explanation["tied"], explanation["drawn_from"]
+    if tied > 1 and drawn_from:
+        how = "one of them was drawn" if drawn_from > 1 else "it is the first of them in the table"
+        host = host_name(explanation["chosen"], explanation["chosen_node"])
+        yield f"{counted(tied, 'host')} tie for this weight: {host} was chosen since {how}."
 
 
 def format_explanation(explanation: Document, limit: int = MAX_HOSTS) -> list[Table]:
@@ -70,7 +91,9 @@ def weights_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
     """Return the best hosts with their weights, weigher by weigher."""
     weighed = [each for each in explanation["verdicts"] if each["weighed"]]
     best = sorted(weighed, key=lambda each: each["rank"])[:limit]
-    names = list(best[0]["weighed"]["shares"]) if best else []
+    shares = [each["weighed"]["shares"] for each in best]
+    # A weigher that says nothing of these hosts takes room only.
+    names = [name for name in (shares[0] if best else ()) if any(each[name] for each in shares)]
     rows = [
         (
             each["rank"],
@@ -85,11 +108,15 @@ def weights_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
 
 
 def reasons_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
-    """Return all reasons for which hosts are refused, hosts with the fewest reasons first."""
-    refused = [each for each in explanation["verdicts"] if each["refusals"]][:limit]
-    more = explanation["hosts"] - explanation["passing"] - len(refused)
-    title = f"Why not ({more} more hosts are refused)" if more else "Why not"
-    return Table(title, REASON_COLUMNS, [row for each in refused for row in _reasons(each)])
+    """Return all reasons for which hosts are refused, hosts with the fewest reasons first.
+
+    Hosts with equal reasons are together; limit bounds the lines.
+    """
+    groups = explanation["refused"][:limit]
+    more = explanation["hosts"] - explanation["passing"] - sum(each["hosts"] for each in groups)
+    is_are = "is" if more == 1 else "are"
+    title = f"Why not ({counted(more, 'more host')} {is_are} refused)" if more else "Why not"
+    return Table(title, REASON_COLUMNS, [row for each in groups for row in _group_rows(each)])
 
 
 def refusals_table(explanation: Document) -> Table:
@@ -122,7 +149,7 @@ def _format_verdict(
     name = host_name(verdict["host"], verdict["nodename"])
     if verdict["refusals"]:
         count = len(verdict["refusals"])
-        text = f"{name} is refused for {count} {'reason' if count == 1 else 'reasons'}."
+        text = f"{name} is refused for {counted(count, 'reason')}."
         return [text, Table("", REASON_COLUMNS, _reasons(verdict))]
     choice = _choice(explanation["drawn_from"])
     if verdict["chosen"]:
@@ -167,4 +194,14 @@ def _reasons(verdict: Document) -> Sequence[tuple[str, str, str]]:
     return [
         ("" if number else name, each["filter"], each["reason"])
         for number, each in enumerate(verdict["refusals"])
+    ]
+
+
+def _group_rows(group: Document) -> Sequence[tuple[str, str, str]]:
+    """Return a row for each reason of some hosts, with their names in the first row."""
+    first, others = group["first"][0], group["hosts"] - 1
+    name = f"{first} and {others} more" if others else first
+    return [
+        ("" if number else name, each["filter"], each["reason"])
+        for number, each in enumerate(group["refusals"])
     ]

@@ -10,14 +10,14 @@ from time import monotonic
 from typing import Any
 
 from conf.daemon.state_logger import one_line
-from inventory.errors import OperationRefused
+from inventory.errors import OperationRefused, counted
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementError
 from scheduler.cli.arguments import add_limit, positive, seconds
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.live_table import live_hosts, progress
 from scheduler.nova_check import allocations, cloud
-from scheduler.nova_check.cloud import ERROR, WARNING, Finding, number
+from scheduler.nova_check.cloud import ERROR, WARNING, Finding
 from scheduler.nova_shadow.comparison import (
     AGREEING,
     Comparison,
@@ -75,7 +75,7 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 def _summary(errors: int, warnings: int) -> str:
     ready = "Not ready for the switch" if errors else "Ready for the switch"
-    return f"{ready}: {number(errors, 'error')}, {number(warnings, 'warning')}."
+    return f"{ready}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
 
 
 class NovaShadow(ReportCommand):
@@ -152,7 +152,7 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
     compared = [each for each in found if each.kind is not Kind.UNKNOWN]
     agreed = sum(each.kind in AGREEING for each in compared)
     share = f" ({100 * agreed / len(compared):.1f} %)" if compared else ""
-    yield f"{number(len(found), 'request')}, {len(compared)} compared: {agreed} agree{share}."
+    yield f"{counted(len(found), 'request')}, {len(compared)} compared: {agreed} agree{share}."
     counts = count_kinds(found)
     rows = [(text, counts[kind]) for kind, text in _KINDS.items() if counts[kind]]
     yield Table("", ("Outcome", "Requests"), rows)
@@ -168,7 +168,7 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
         )
     for each in differing[:limit]:
         assert each.comparison is not None
-        recent = f" ({number(each.recent, 'request')} in the {MIRRORED:g} s before)"
+        recent = f" ({counted(each.recent, 'request')} in the {MIRRORED:g} s before)"
         text = each.comparison.text + (recent if each.recent else "")
         yield f"{each.request_id} {each.instance_uuid or ''}: {text}"
     if len(differing) > limit:

@@ -58,6 +58,13 @@ class BaseHostFilter(BasePlugin):
         """Return in words, with figures, why a host does not pass. Called only for such hosts."""
         return "does not pass"
 
+    def summary(self, hosts: HostTable, rows: Rows, spec: RequestSpec) -> str:
+        """Return in a few words why the hosts of these rows do not pass, "" to have reasons shown.
+
+        Amounts differ from host to host; here stands the most that one of them has.
+        """
+        return ""
+
     def refusal(self, spec: RequestSpec) -> str | None:
         """Return why no host at all can pass, in words for the caller; None where some may."""
         return None

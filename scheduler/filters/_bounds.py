@@ -14,7 +14,7 @@ import numpy as np
 from inventory.fits import fits, limit
 from scheduler.base_plugin import ResourceShortfall
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
-from scheduler.hosts.columns import Weights
+from scheduler.hosts.columns import Rows, Weights
 
 
 class OvercommitFilter(BaseHostFilter):
@@ -49,6 +49,18 @@ class OvercommitFilter(BaseHostFilter):
         if math.isnan(ratio):
             return f"{needs}, no allocation ratio of the host is known"
         return f"{needs}, {limit(total, ratio) - used:.15g} left of {total} x {ratio}"
+
+    def summary(self, hosts: HostTable, rows: Rows, spec: RequestSpec) -> str:
+        (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
+        with np.errstate(over="ignore"):
+            free = np.fmin(limit(total, ratios) - used, total)[rows]
+        known = free[np.isfinite(free)]
+        if not len(known):
+            return ""
+        # Of the unit, "MB" is enough beside the name of the filter.
+        unit = self.unit.partition(" ")[0]
+        most = math.floor(known.max())
+        return f"needs {getattr(spec, self.resource)} {unit}, most free {most}"
 
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall | None:
         total, used, ratio = self._figures(host_state)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 
 from oslo_config import cfg
 
-from inventory.errors import some
+from inventory.errors import counted, some
 from inventory.nova.allocation_audit import Disagreement, Kind, NovaRecords, PlacementRecords, audit
 from inventory.nova.cells import CellTemplateError, read_mappings
 from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
@@ -16,7 +16,7 @@ from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementError
 from inventory.nova.placement_session import MICROVERSION, is_configured
 from inventory.nova.records import read_records
-from scheduler.nova_check.cloud import ERROR, OK, WARNING, Finding, cell_access, number
+from scheduler.nova_check.cloud import ERROR, OK, WARNING, Finding, cell_access
 
 SUBJECT = "Placement"
 NOT_SET = (
@@ -48,7 +48,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     except PlacementError as error:
         yield Finding(ERROR, SUBJECT, error.text, error.cure)
         return
-    yield Finding(OK, SUBJECT, f"answers, with {number(len(placement.allocations), 'provider')}")
+    yield Finding(OK, SUBJECT, f"answers, with {counted(len(placement.allocations), 'provider')}")
     if conf.api_database.connection:
         yield from _compare(_nova_records(conf), placement)
 
@@ -77,7 +77,7 @@ def _nova_records(conf: cfg.ConfigOpts) -> NovaRecords:
 def _compare(nova: NovaRecords, placement: PlacementRecords) -> Iterator[Finding]:
     unknown = sorted(name for uuid, name in nova.nodes.items() if uuid not in placement.roots)
     if unknown:
-        text = f"not known there: {number(len(unknown), 'compute node')} ({some(unknown)})"
+        text = f"not known there: {counted(len(unknown), 'compute node')} ({some(unknown)})"
         cure = "restart their nova-compute, which reports them"
         yield Finding(ERROR, "providers", text, cure)
     found = audit(nova, placement)
@@ -88,11 +88,11 @@ def _compare(nova: NovaRecords, placement: PlacementRecords) -> Iterator[Finding
         yield _disagreement(kind, under_way, those)
     if not found:
         instances, nodes = len(nova.instances), len(nova.nodes)
-        text = f"agree with {number(instances, 'instance')} on {number(nodes, 'node')}"
+        text = f"agree with {counted(instances, 'instance')} on {counted(nodes, 'node')}"
         yield Finding(OK, "allocations", text)
 
 
 def _disagreement(kind: Kind, under_way: bool, found: Sequence[Disagreement]) -> Finding:
     first = found[0]
-    text = f"{number(len(found), 'consumer')}, whose instances {_KINDS[kind]}: {first.text}"
+    text = f"{counted(len(found), 'consumer')}, whose instances {_KINDS[kind]}: {first.text}"
     return Finding(WARNING if under_way else ERROR, "allocations", text, first.cure)

@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from conf.service import liveness_limit
-from inventory.errors import some
+from inventory.errors import counted, some
 from inventory.nova import computes
 from inventory.nova.cells import Cell, CellAccess, CellMappings, CellTemplateError, read_mappings
 from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
@@ -59,7 +59,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         with closing(NovaDatabase("nova_api", conf.api_database.connection)) as api:
             mappings = read_mappings(api)
             cells, hosts = len(mappings.cells), len(mappings.hosts)
-            summary = f"{number(cells, 'cell')}, {number(hosts, 'host')} mapped"
+            summary = f"{counted(cells, 'cell')}, {counted(hosts, 'host')} mapped"
             yield from _database(conf, "API database", api, summary)
             yield from _flavors(api)
     except NovaDatabaseUnavailable as error:
@@ -110,7 +110,7 @@ def _flavors(api: NovaDatabase) -> Iterator[Finding]:
             cure = "correct the property, or remove it: openstack flavor unset --property"
             yield Finding(WARNING, f"flavor {row.name}", f"is refused here: {error}", cure)
     if not wrong:
-        yield Finding(OK, "flavors", f"{number(len(flavors), 'flavor')}, all understood")
+        yield Finding(OK, "flavors", f"{counted(len(flavors), 'flavor')}, all understood")
 
 
 def _cells(conf: cfg.ConfigOpts, mappings: CellMappings) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def _read_cell(
             services = database.read(lambda each: computes.services(each, database))
             nodes = database.read(lambda each: computes.nodes(each, database))
             contents = _CellContents(cell, services, sorted({each.host for each in nodes}))
-            summary = f"{number(len(services), 'compute service')}, {number(len(nodes), 'node')}"
+            summary = f"{counted(len(services), 'compute service')}, {counted(len(nodes), 'node')}"
             findings = [*_database(conf, subject, database, summary)]
     except CellTemplateError as error:
         return _CellContents(cell), [Finding(ERROR, subject, str(error))]
@@ -188,13 +188,8 @@ def _hosts(mappings: CellMappings, cells: Sequence[_CellContents]) -> Iterator[F
             yield Finding(ERROR, subject, text, cure)
         wrong = wrong or bool(unmapped or elsewhere)
     if not wrong:
-        yield Finding(OK, "host mappings", f"{number(len(mappings.hosts), 'host')}, all in order")
+        yield Finding(OK, "host mappings", f"{counted(len(mappings.hosts), 'host')}, all in order")
 
 
 def _named(hosts: Sequence[str]) -> str:
-    return f"{number(len(hosts), 'host')} ({some(hosts)})"
-
-
-def number(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{counted(len(hosts), 'host')} ({some(hosts)})"

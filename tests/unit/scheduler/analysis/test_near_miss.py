@@ -77,6 +77,22 @@ def test_the_nearest_come_first():
     assert near_misses(hosts, most=0) == []
 
 
+def test_hosts_that_lack_the_same_are_one_near_miss():
+    hosts = a_table(
+        *(a_free_host(f"alike{number}", vcpus=3) for number in range(3)),
+        a_free_host("other", vcpus=2),
+        a_free_host("late"),
+        a_free_host("later"),
+    )
+    found = near_misses(hosts, filters=(*FILTERS, Drop("late", "later")), most=2)
+    assert [(each.text, each.hosts) for each in found] == [
+        ("1 vCPU less, or 1 vCPU more free on alike0 or 2 other hosts", 3),
+        ("2 vCPUs less, or 2 vCPUs more free on other", 1),
+        ("late, were it not for Drop: late was dropped", 1),
+        ("later, were it not for Drop: later was dropped", 1),
+    ]
+
+
 def test_disk_comes_in_whole_gigabytes():
     hosts = a_table(a_free_host("h", disk_mb=19 * 1024 - 1))
     text = "2 GB of disk less, or 1025 MB of disk more free on h"
@@ -156,9 +172,10 @@ def test_a_third_partys_filter_may_fail_or_lack_what_nobody_knows():
 
     hosts = a_table(a_free_host("h1"), a_free_host("h2"))
     found = near_misses(hosts, filters=[Strange("h1", "h2")])
-    assert [each.only_obstacle[1] for each in found] == [
-        "does not pass, without a reason: KeyError: 'no words'"
-    ] * 2
+    # The same of both.
+    assert [(each.only_obstacle[1], each.hosts) for each in found] == [
+        ("does not pass, without a reason: KeyError: 'no words'", 2)
+    ]
 
 
 def test_a_request_larger_than_the_host_can_only_be_smaller():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the command explain, on decisions that a scheduler has made and saved."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -68,13 +69,16 @@ def test_a_refusal_names_every_reason_of_every_host(scheduler, database, command
     with scheduler:
         assert scheduler.ask("big", availability_zone="nova", memory_mb=5000) == []
     text = output("req-big")
-    assert text.startswith("Decision 1 of ")
+    assert text.startswith(
+        "0 of 3 hosts: 1 AvailabilityZoneFilter (is in zone e, not in nova), 1 ComputeFilter"
+        " (compute service disabled: new disks), 1 RamFilter (needs 5000 MB, most free 4096)\n"
+        f"There was no host for instance {a_uuid('big 0')}.\nDecision 1 of "
+    )
     for line in (
         " by scheduler s1 for req-big\n",
         "Request: 1 x 2 vCPUs, 5000 MB of memory, 20480 MB of disk (flavor m1.small)\n",
         "Where: zone nova\n",
         "Outcome: refused: no host; the tenant was told 'There are not enough hosts available.'\n",
-        f"no host for instance {a_uuid('big 0')}, out of 3 hosts, 0 of which pass all filters.\n",
         "| AvailabilityZoneFilter |      3 |     2 |\n",
     ):
         assert line in text
@@ -180,7 +184,9 @@ def test_a_request_that_fails_at_its_third_instance(scheduler, command, output):
         assert "Outcome: refused: no host for instance 4; the tenant" in text
         assert "There was no host for instance 4 of 5, so no instance was placed.\n" in text
         assert f"There was no host for instance {uuids[3]}" in text
-        assert text.count("has 1 of the anti-affinity group, 1 allowed") == 3
+        assert re.search(
+            r"\| host-\d and 2 more \| ServerGroupAntiAffinityFilter \| has 1 of", text
+        )
     text = command.run("explain", "req-db", f"--instance={uuids[1]}").stdout
     assert "There was a host for instance 2 of 5, but none for instance 4, so no instance" in text
     assert f"Instance {uuids[1]} goes to host-2" in text
@@ -196,7 +202,7 @@ def test_forced_hosts_and_rebuilds_have_rules_of_their_own(scheduler, command, o
         scheduler.ask("hinted", ignore_hosts=["host-1"], scheduler_hints={"different_host": ["u1"]})
     text = output("req-forced")
     assert "Where: forced hosts host-9\n" in text
-    assert text.count("is not among the forced hosts host-9") == 3
+    assert text.startswith("0 of 3 hosts: 3 force_hosts (is not among the forced hosts host-9)\n")
     text = command.run("explain", "req-hinted").stdout
     assert "Where: not on host-1\nHints: different_host=u1\n" in text
     text = command.run("explain", "req-hinted", "--host=host-1").stdout

@@ -4,6 +4,7 @@
 
 import io
 
+import numpy as np
 import pytest
 
 from scheduler.analysis.explain import Extent, explain
@@ -12,10 +13,19 @@ from scheduler.decision.pipeline import Plan, Request
 from scheduler.drivers.chance import ChanceScheduler
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.ram import RamFilter
+from scheduler.weighers import BaseHostWeigher
 from scheduler.wire.to_json import json_value
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 from tests.plugins import Drop, Favourite
+
+
+class Silent(BaseHostWeigher):
+    """Prefer no host."""
+
+    def weigh(self, hosts, spec):
+        return np.zeros(hosts.size)
+
 
 WEIGHER = Favourite(h1=1, h2=4, h3=2)
 
@@ -50,7 +60,8 @@ def test_a_placement_is_shown_with_its_weights():
 def test_a_refusal_is_shown_with_all_reasons():
     found = explained(Drop("h1", "h2", "h3", "h4"))
     assert format_decision.format_result(found) == (
-        "There was no host for instance u1, out of 4 hosts, 0 of which pass all filters."
+        "0 of 4 hosts: 3 Drop (h1 was dropped, and 2 other reasons),"
+        " 1 RamFilter (needs 1024 MB, most free 512)\nThere was no host for instance u1."
     )
     _, reasons, near = format_decision.format_explanation(found)
     assert reasons.title == "Why not"
@@ -67,8 +78,51 @@ def test_a_refusal_is_shown_with_all_reasons():
         for name in ("h1 (n1)", "h2", "h3")
     ]
     few = format_decision.reasons_table(found, 3)
-    assert (few.title, len(few.rows)) == ("Why not (1 more hosts are refused)", 3)
+    assert (few.title, len(few.rows)) == ("Why not (1 more host is refused)", 3)
     assert rows(format_decision.refusals_table(found)) == [["Drop", "4"], ["RamFilter", "1"]]
+
+
+def test_equal_reasons_are_one_line_with_a_count():
+    hosts = a_table(*(a_host(f"h{number}", free_ram_mb=512) for number in range(2000)))
+    driver = FilterScheduler(Plan((RamFilter(),), (WEIGHER,)))
+    request = Request(a_request(memory_mb=1024), ["u1"])
+    found = json_value(explain(hosts, request, driver, 0, Extent(most=20, near=3)))
+    assert format_decision.format_result(found).startswith(
+        "0 of 2000 hosts: 2000 RamFilter (needs 1024 MB, most free 512)\n"
+    )
+    reasons = format_decision.reasons_table(found)
+    ram = "needs 1024 MB of memory, 512 left of 65536 x 1.0"
+    assert rows(reasons) == [["h0 and 1999 more", "RamFilter", ram]]
+    assert reasons.title == "Why not"
+    assert rows(format_decision.near_misses_table(found)) == [
+        ["512 MB of memory less, or 512 MB of memory more free on h0 or 1999 other hosts"]
+    ]
+
+
+def test_a_tie_is_named_and_weighers_without_a_word_are_left_out():
+    hosts = a_table(*(a_host(f"h{number}") for number in range(3)))
+    weighers = (Favourite(h0=1, h1=1, h2=0), Silent())
+    request = Request(a_request(), ["u1"])
+
+    def found(**plan):
+        driver = FilterScheduler(Plan((RamFilter(),), weighers, **plan))
+        return json_value(explain(hosts, request, driver, 0))
+
+    line, tie = format_decision.format_result(found()).split("\n")
+    assert line == "Instance u1 goes to h0, out of 3 hosts, 3 of which pass all filters."
+    assert tie == (
+        "2 hosts tie for this weight: h0 was chosen since it is the first of them in the table."
+    )
+    assert "Silent" in found()["verdicts"][0]["weighed"]["shares"]
+    assert format_decision.weights_table(found()).columns == (
+        "Rank",
+        "Host",
+        "Favourite",
+        "Total",
+        "",
+    )
+    _, tie = format_decision.format_result(found(host_subset_size=2)).split("\n")
+    assert tie.endswith("was chosen since one of them was drawn.")
 
 
 def test_why_a_host_was_not_chosen():
