@@ -139,7 +139,7 @@ def _problem(args: argparse.Namespace) -> str | None:
     """Return what is wrong with arguments that are each right."""
     if not args.forecast:
         if not args.flavor:
-            return "the following arguments are required: --flavor"
+            return "the following arguments are required: --flavor, or --vcpus and others"
         return "argument --since: is for --forecast" if args.since is not None else None
     for name in ("together", "largest", "max", "group_policy"):
         if getattr(args, name):

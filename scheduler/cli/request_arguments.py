@@ -10,7 +10,13 @@ from inventory.objects.field_types import read_under
 from inventory.objects.instance_group import ANTI_AFFINITY, POLICIES, InstanceGroup
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
 from scheduler.analysis.capacity import LARGEST_SIZE
-from scheduler.cli.arguments import add_repeatable, check_combination, key_value, positive
+from scheduler.cli.arguments import (
+    add_repeatable,
+    check_combination,
+    key_value,
+    not_negative,
+    positive,
+)
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta
 from scheduler.objects.numa_extra_specs import numa_topology
 from scheduler.objects.request_spec import Destination, RequestSpec
@@ -20,6 +26,12 @@ if TYPE_CHECKING:
     from inventory.aggregates import AggregateRecord
 
 _FLAVOR = "[NAME=]VCPUS,RAM_MB,DISK_GB"
+# Of a flavor that is not given as one: type, default, unit and words of each option.
+_SIZES: dict[str, tuple[Any, int, str, str]] = {
+    "--vcpus": (positive, 1, "N", "Number of virtual CPUs"),
+    "--memory-mb": (positive, 512, "MB", "Memory in MB"),
+    "--disk-gb": (not_negative, 0, "GB", "Root disk in GB"),
+}
 _PAIRS = {
     "--extra-spec": "Extra spec of the flavor, such as hw:numa_nodes=2 or hw:cpu_policy=dedicated",
     "--image-property": "Property of the image; NUMA cells come from extra specs only",
@@ -60,14 +72,7 @@ def device(text: str) -> InstancePCIRequest:
 
 def add_flavors(parser: Any) -> None:
     """Add the arguments for instances of several flavors, and for the hosts that they may use."""
-    what = parser.add_argument_group("requirements of the instances")
-    about = "Flavor of the instances, with its name where filters or weighers use that"
-    add_repeatable(what, "--flavor", type=flavor, metavar=_FLAVOR, what=about)
-    add_requirements(what)
-    where = parser.add_argument_group("hosts that the instances may use")
-    about = "Name, id or uuid of an aggregate that the hosts must be in"
-    add_repeatable(where, "--aggregate", metavar="NAME", what=about)
-    add_zone(where)
+    where = add_request(parser)
     where.add_argument(
         "--group-policy",
         choices=POLICIES,
@@ -83,7 +88,28 @@ def add_flavors(parser: Any) -> None:
     check_combination(parser, _wrong_group)
 
 
-def add_requirements(group: Any) -> None:
+def add_request(parser: Any) -> Any:
+    """Add the arguments that say a request, the same for all commands; return their last group.
+
+    args.flavor has all flavors, also one that is given as --vcpus, --memory-mb and --disk-gb.
+    """
+    what = parser.add_argument_group("requirements of the instances")
+    about = "Flavor of the instances, with its name where filters or weighers use that"
+    add_repeatable(what, "--flavor", type=flavor, metavar=_FLAVOR, what=about)
+    for option, (number, default, metavar, about) in _SIZES.items():
+        help_text = f"{about}, in place of --flavor (default: {default})."
+        what.add_argument(option, type=number, metavar=metavar, help=help_text)
+    _add_requirements(what)
+    where = parser.add_argument_group("hosts that the instances may use")
+    about = "Name, id or uuid of an aggregate that the hosts must be in"
+    add_repeatable(where, "--aggregate", metavar="NAME", what=about)
+    help_text = "Availability zone of the instances (default: any)."
+    where.add_argument("--availability-zone", metavar="ZONE", help=help_text)
+    check_combination(parser, _read_size)
+    return where
+
+
+def _add_requirements(group: Any) -> None:
     """Add the arguments for what instances need of a host besides their size."""
     for option, what in _PAIRS.items():
         add_repeatable(group, option, type=key_value, metavar="K=V", what=what)
@@ -92,10 +118,26 @@ def add_requirements(group: Any) -> None:
     group.add_argument("--project", metavar="ID", help="Project of the instances.")
 
 
-def add_zone(group: Any) -> None:
-    """Add the argument for the availability zone of instances."""
-    help_text = "Availability zone of the instances (default: any)."
-    group.add_argument("--availability-zone", metavar="ZONE", help=help_text)
+def _read_size(args: argparse.Namespace) -> str | None:
+    """Make a flavor of the options for its sizes; return what is wrong with them."""
+    given = [option for option in _SIZES if getattr(args, _attribute(option)) is not None]
+    if not given:
+        return None
+    if args.flavor:
+        return f"argument {given[0]}: is in place of --flavor, not beside it"
+    args.flavor = [
+        usual_flavor(**{_attribute(option): getattr(args, _attribute(option)) for option in given})
+    ]
+    return None
+
+
+def usual_flavor(vcpus: int = 1, memory_mb: int = 512, disk_gb: int = 0) -> Flavor:
+    """Return a flavor of these sizes, by default a small one."""
+    return Flavor(vcpus, memory_mb, disk_gb)
+
+
+def _attribute(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
 
 
 def _wrong_group(args: argparse.Namespace) -> str | None:
@@ -111,16 +153,21 @@ def request_specs(args: Any, aggregates: "list[AggregateRecord]") -> list[Reques
 
     Raise NotFound and Malformed.
     """
-    from inventory.aggregates import find
-
-    uuids = [find(aggregates, text).uuid for text in args.aggregate]
     policy, most = args.group_policy, args.max_per_host
     rules = {} if most is None else {"max_server_per_host": most}
     where = {
-        "requested_destination": Destination(aggregates=uuids) if uuids else None,
+        "requested_destination": destination(args, aggregates),
         "instance_group": InstanceGroup(policy=policy, rules=rules) if policy else None,
     }
     return [request_spec(args, each, **where) for each in args.flavor]
+
+
+def destination(args: Any, aggregates: "list[AggregateRecord]") -> Destination | None:
+    """Return the destination that --aggregate asks for, if it does; raise NotFound."""
+    from inventory.aggregates import find
+
+    uuids = [find(aggregates, text).uuid for text in args.aggregate]
+    return Destination(aggregates=uuids) if uuids else None
 
 
 def request_spec(args: Any, size: Flavor, **fields: Any) -> RequestSpec:

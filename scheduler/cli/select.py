@@ -15,8 +15,6 @@ from scheduler.cli.arguments import (
     add_repeatable,
     add_timeout,
     check_combination,
-    not_negative,
-    positive,
     whole_number,
 )
 from scheduler.cli.base import ListCommand, Table, list_rows, readable, titles_for
@@ -27,9 +25,8 @@ from scheduler.cli.format_decision import (
     placements_table,
     selection_limits,
 )
-from scheduler.cli.request_arguments import add_requirements, add_zone, request_spec
-from scheduler.objects.flavor_and_image import Flavor
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.cli.request_arguments import add_request, destination, request_spec, usual_flavor
+from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
@@ -58,17 +55,7 @@ class Select(ListCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        size = parser.add_argument_group("size of an instance")
-        for option, number, default, metavar, what in (
-            ("--vcpus", positive, 1, "N", "Number of virtual CPUs"),
-            ("--memory-mb", positive, 512, "MB", "Memory in MB"),
-            ("--disk-gb", not_negative, 0, "GB", "Root disk in GB"),
-        ):
-            help_text = f"{what} (default: {default})."
-            size.add_argument(option, type=number, default=default, metavar=metavar, help=help_text)
-        add_requirements(parser.add_argument_group("requirements of the instances"))
-        where = parser.add_argument_group("hosts that the instances may use")
-        add_zone(where)
+        where = add_request(parser)
         for option, what in (
             ("--ignore-host", "Host to exclude"),
             ("--force-host", "Host to use, without filtering"),
@@ -91,7 +78,7 @@ class Select(ListCommand):
         from scheduler.client.scheduler_client import MAX_EXPLAINED, SchedulerClient
         from scheduler.wire.arguments import SelectArguments
 
-        spec, uuids = _request(args)
+        spec, uuids = self._request(args)
         arguments = SelectArguments(spec, [*uuids], True, args.alternates)
         most = MAX_EXPLAINED if args.formatter == "json" else args.limit
         with closing(SchedulerClient(self.conf)) as client:
@@ -114,7 +101,7 @@ class Select(ListCommand):
     def take_action(self, args: Any) -> tuple[Any, Any]:
         from scheduler.client.scheduler_client import SchedulerClient
 
-        caller, (spec, uuids) = _caller(args), _request(args)
+        caller, (spec, uuids) = _caller(args), self._request(args)
         options = (args.alternates, args.timeout)
         try:
             with closing(SchedulerClient(self.conf)) as client:
@@ -132,6 +119,29 @@ class Select(ListCommand):
         few = (*FEW, "alternates") if args.alternates else FEW
         rows = [_row(*each) for each in zip(uuids, destinations, strict=False)]
         return list_rows(titles_for(args, few, COLUMNS), rows)
+
+    def _request(self, args: Any) -> tuple[RequestSpec, list[str]]:
+        """Return the request and the uuids of its instances; raise NotFound and Malformed."""
+        uuids = [str(uuid4()) for _ in range(args.num_instances)]
+        size = args.flavor[0] if args.flavor else usual_flavor()
+        spec = request_spec(
+            args,
+            size,
+            instance_uuid=uuids[0],
+            num_instances=len(uuids),
+            ignore_hosts=args.ignore_host or None,
+            force_hosts=args.force_host or None,
+            requested_destination=self._destination(args),
+        )
+        return spec, uuids
+
+    def _destination(self, args: Any) -> Destination | None:
+        """Return the destination of --aggregate, for which alone the database is read."""
+        if not args.aggregate:
+            return None
+        from inventory import aggregates
+
+        return destination(args, self.read(aggregates.everything))
 
     def _release_claims(self, uuids: list[str]) -> None:
         from inventory.claims import claims
@@ -175,10 +185,12 @@ def _add_modes(parser: Any) -> None:
     add_flag(mode, "--dry-run", what)
     add_limit(parser, "hosts of a dry run", MAX_HOSTS)
     add_timeout(parser)
-    check_combination(parser, _wrong_format)
+    check_combination(parser, _problem)
 
 
-def _wrong_format(args: Any) -> str | None:
+def _problem(args: Any) -> str | None:
+    if len(args.flavor) > 1:
+        return "argument --flavor: a request is for instances of one flavor"
     if args.dry_run and args.formatter not in ("table", "json"):
         return f"--dry-run has the formats table and json, not {args.formatter}"
     return None
@@ -187,20 +199,6 @@ def _wrong_format(args: Any) -> str | None:
 def _caller(args: Any) -> RequestContext:
     project = args.project
     return RequestContext(request_id=f"req-{uuid4()}", project_id=project, is_admin=True)
-
-
-def _request(args: Any) -> tuple[RequestSpec, list[str]]:
-    """Return the request and the uuids of its instances; raise Malformed."""
-    uuids = [str(uuid4()) for _ in range(args.num_instances)]
-    spec = request_spec(
-        args,
-        Flavor(args.vcpus, args.memory_mb, args.disk_gb),
-        instance_uuid=uuids[0],
-        num_instances=len(uuids),
-        ignore_hosts=args.ignore_host or None,
-        force_hosts=args.force_host or None,
-    )
-    return spec, uuids
 
 
 def _row(uuid: str, selections: list[Selection]) -> dict[str, Any]:
