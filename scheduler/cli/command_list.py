@@ -8,12 +8,12 @@ To import all of them takes two seconds of processor, and a call needs one.
 import ast
 from collections.abc import Iterator
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
+from stevedore import NamedExtensionManager
 
 
 class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
@@ -21,7 +21,9 @@ class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
 
     def load_commands(self, namespace: str) -> None:
         self.group_list.append(namespace)
-        for each in metadata.entry_points(group=namespace):
+        # By stevedore, which has the entry points of all packages in a cache.
+        plugins = NamedExtensionManager(namespace, names=[])
+        for each in plugins.list_entry_points():
             self.commands[each.name.replace("_", " ")] = each
 
 
