@@ -32,7 +32,7 @@ autoprogram_cliff_application = autoprogram_cliff_app_dist_name = "berthmaster"
 autoprogram_cliff_ignored = [
     *("-h", "--help", "--format", "--column", "--quote", "--noindent", "--variable", "--prefix"),
     *("--max-width", "--fit-width", "--print-empty", "--sort-column", "--sort-ascending"),
-    "--sort-descending",
+    *("--sort-descending", "--watch"),
 ]
 man_pages = [
     (f"man/{name}", name, what, [author], section)

@@ -58,6 +58,8 @@ def _is_read(key: str, text: str, cast: Callable[[str], float]) -> bool:
 class AggregateList(ListCommand):
     """List the aggregates."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         add_flag(parser, "--long", "Show the properties and hosts of the aggregates.")
 

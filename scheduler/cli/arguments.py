@@ -12,6 +12,9 @@ from typing import Any
 # Seconds.
 MAX_TIMEOUT = 3600
 DATABASE_TIMEOUT = 10.0
+AGENT_TIMEOUT = 10.0
+# After so long a command says what it waits for.
+NOTICE_AFTER = 1.5
 # The largest value of an integer column.
 MAX_INTEGER = 2**31 - 1
 
@@ -96,6 +99,18 @@ def add_long(parser: Any) -> None:
     add_flag(parser, "--long", "Show all columns; other formats than the table have them anyway.")
 
 
+def add_watch(parser: Any) -> None:
+    """Add the option that repeats a list."""
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=seconds,
+        const=2.0,
+        metavar="SECONDS",
+        help="List again and again until Ctrl-C, with so many seconds between (default: 2).",
+    )
+
+
 def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> None:
     """Add an option that may be given several times."""
     text = f"{what}; may be given several times."
@@ -134,7 +149,7 @@ def add_timeout(parser: Any, default: float | None = None) -> None:
     )
 
 
-def add_agent(parser: Any, timeout: float | None = None) -> None:
+def add_agent(parser: Any, timeout: float = AGENT_TIMEOUT) -> None:
     """Add the arguments of commands that call an agent."""
     parser.add_argument(
         "--agent",

@@ -22,6 +22,8 @@ NO_HOST = {"host": None, "binary": None, "status": None, "state": None}
 class AvailabilityZoneList(ListCommand):
     """List the availability zones. A zone is available if a host in it is enabled and up."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         add_flag(parser, "--long", "Show a row for each host.")
 

@@ -6,8 +6,10 @@ import argparse
 import getpass
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from threading import Timer
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -18,6 +20,7 @@ from cliff.show import ShowOne
 from oslo_config import cfg
 
 from inventory.errors import some
+from scheduler.cli.arguments import NOTICE_AFTER, add_watch
 from scheduler.cli.table_format import FittedTable, printable, width_of, wrapped
 
 T = TypeVar("T")
@@ -84,7 +87,8 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         from scheduler.wire.context import RequestContext
 
         caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
-        with closing(AgentClient(self.conf)) as client:
+        notice = f"waiting for the agent of {agent} ...\n"
+        with closing(AgentClient(self.conf)) as client, saying(self.app.stderr, notice):
             return client.call(caller, agent, method, timeout, **arguments)
 
     def report(self, args: Any, sections: Iterable[str | Table], document: Any) -> None:
@@ -107,6 +111,31 @@ class _Fitted(BaseCommand):
 
 class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
     """A command that prints rows."""
+
+    # Whether it only looks, so that it can be repeated.
+    is_watchable: ClassVar[bool] = False
+    pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        if self.is_watchable:
+            add_watch(parser)
+        return parser
+
+    def run(self, args: Any) -> int:
+        """Print the rows, with --watch again and again until Ctrl-C."""
+        if getattr(args, "watch", None) is None:
+            return int(super().run(args))
+        try:
+            while True:
+                if self.app.stdout.isatty():
+                    # To the upper left, and clear what is below.
+                    self.app.stdout.write("\033[H\033[J")
+                super().run(args)
+                self.app.stdout.flush()
+                type(self).pause(args.watch)
+        except KeyboardInterrupt:
+            return 0
 
 
 class ShowCommand(_Fitted, ShowOne):  # type: ignore[misc]  # cliff has no types
@@ -131,6 +160,18 @@ class ReportCommand(BaseCommand):
         )
         FittedTable().add_argument_group(parser)
         return parser
+
+
+@contextmanager
+def saying(stream: Any, notice: str) -> Iterator[None]:
+    """Write a notice if what is done inside takes longer than a user expects."""
+    timer = Timer(NOTICE_AFTER, lambda: print(notice, end="", file=stream, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _user() -> str:

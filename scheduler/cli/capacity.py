@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from inventory import aggregates
-from inventory.errors import NotFound, NotReported
+from inventory.errors import NotFound, NotReported, counted
 from inventory.queries import host_queries
 from scheduler.analysis.capacity import (
     LARGEST_SIZE,
@@ -237,7 +237,8 @@ def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
     at_least = "at least " if found["more"] else ""
     taking = sum(1 for each in hosts if each["instances"])
     yield (
-        f"{found['flavor']}: {at_least}{found['total']} instances on {taking} of {len(hosts)} hosts"
+        f"{found['flavor']}: {at_least}{counted(found['total'], 'instance')}"
+        f" on {taking} of {len(hosts)} hosts"
     )
     if found["more"]:
         yield "More may fit: the maximum number of instances was placed"

@@ -32,6 +32,8 @@ FEW = ("instance_uuid", "state", "host", "expires_at")
 class ClaimList(ListCommand):
     """List the claims for instances that no agent has reported yet, the oldest first."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--host", help="Host of the claims to list.")
         parser.add_argument("--instance", metavar="UUID", help="Instance of the claims to list.")

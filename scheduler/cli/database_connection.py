@@ -21,10 +21,9 @@ from inventory import migrations
 from inventory.command_engine import single_engine
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.migrations import SchemaError
-from scheduler.cli.arguments import DATABASE_TIMEOUT
+from scheduler.cli.arguments import DATABASE_TIMEOUT, NOTICE_AFTER
 
-# Seconds: until a command says what it waits for, between two attempts.
-NOTICE_AFTER = 1.5
+# Seconds between two attempts.
 RETRY_INTERVAL = 0.5
 ADVICE = (
     "check that it runs and can be reached from here, or wait longer with berthmaster"

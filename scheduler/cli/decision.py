@@ -51,6 +51,8 @@ _HOSTS_WIDTH = 18
 class DecisionList(ListCommand):
     """List the decisions of the schedulers, the newest first."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
             "--limit",

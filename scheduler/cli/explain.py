@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from inventory.errors import NotFound, OperationRefused, nearest
+from inventory.errors import NotFound, OperationRefused, counted, nearest
 from scheduler.analysis.explain import Extent, explain
 from scheduler.cli.arguments import add_flag, add_limit
 from scheduler.cli.base import ReportCommand, Table
@@ -102,7 +102,7 @@ def _check_host(hosts: HostTable, name: str) -> None:
     """Raise NotFound, with similar names, unless there was a host or node of a name."""
     known = {hosts.get(row, column) for row in hosts.rows() for column in ("host", "nodename")}
     if name not in known and not hosts.rows_of_host(name, any_case=True):
-        hint = nearest(name, known, f"there were {len(hosts)} others")
+        hint = nearest(name, known, f"the decision had {counted(len(hosts), 'host')}")
         raise NotFound(f"there was no host {name!r}; {hint}")
 
 

@@ -40,6 +40,8 @@ DESCRIPTION = {
 class HostList(ListCommand):
     """List the hosts with their capacity, their usage and what is free."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--zone", help="Availability zone of the hosts to list.")
         add_long(parser)

@@ -22,6 +22,8 @@ SERVERS = {"uuid": "ID", "name": "Name", "hypervisor_hostname": "Hypervisor Host
 class HypervisorList(ListCommand):
     """List the hypervisors."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         what = "Text in the names of the hypervisors to list."
         parser.add_argument("--matching", metavar="TEXT", help=what)

@@ -23,6 +23,8 @@ LONG = {**LIST, "members": "Members"}
 class ServerGroupList(ListCommand):
     """List the server groups."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         add_flag(parser, "--long", "Show the members of the server groups.")
 

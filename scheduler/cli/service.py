@@ -38,6 +38,8 @@ FULL = {**COLUMNS, "uuid": "UUID"}
 class ServiceList(ListCommand):
     """List the registered agents and schedulers, and whether they are alive."""
 
+    is_watchable = True
+
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("--host", help="Host of the services to list.")
         what = "Binary of the services to list, such as nova-compute."

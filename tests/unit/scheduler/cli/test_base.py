@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.cli.base import ReportCommand, Table
+from scheduler.cli.base import ListCommand, ReportCommand, Table
 
 SECTIONS = [
     "A line.",
@@ -62,3 +62,26 @@ def test_a_report_obeys_a_width(output):
 
 def test_programs_read_a_document(output):
     assert json.loads(output("json")) == {"a": [1, None]}
+
+
+def test_a_list_is_watched_until_it_is_interrupted(command, monkeypatch):
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ListCommand, "pause", staticmethod(pause))
+    done = command.run("host", "list", "--print-empty", "--watch", "0.5")
+    assert (done.status, pauses) == (0, [0.5] * 3)
+    # A pipe gets one list after the other, and nothing for terminals.
+    assert done.stdout.count("| Host |") == 3
+    assert "\033" not in done.stdout
+    pauses.clear()
+    command.run("service", "list", "--watch")
+    assert pauses == [2.0] * 3
+
+
+def test_what_changes_something_is_not_watched(command):
+    assert "--watch" in command.refused("claim", "release", "u1", "--watch", status=2)

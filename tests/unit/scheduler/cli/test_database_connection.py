@@ -38,7 +38,7 @@ def test_a_wait_is_announced_and_its_failure_reported(elsewhere, server):
 
 def test_a_server_that_is_not_there_is_tried_until_then(elsewhere, server):
     server.close()
-    output = elsewhere.refused("--database-timeout=1.2", "db", "sync").splitlines()
+    output = elsewhere.refused("--database-timeout=2.5", "db", "sync").splitlines()
     assert output[0].startswith("waiting for the database at 127.0.0.1:")
     assert "Connection refused" in output[1]
     assert ADVICE in output[1]

@@ -144,7 +144,7 @@ def test_why_a_host_was_refused(scheduler, command, output):
         "there was no host 'hots-3'; did you mean host-3 or host-2 or host-1?"
     )
     assert command.refused("explain", "req-one", "--host=x") == (
-        "there was no host 'x'; there were 3 others"
+        "there was no host 'x'; the decision had 3 hosts"
     )
 
 
