@@ -10,10 +10,10 @@ from oslo_config import cfg
 
 from inventory.errors import OperationRefused
 from scheduler.cli.live_table import LiveHosts
+from scheduler.destination_builder import build_destinations, load_allocator
 from scheduler.objects.request_spec import Destination
 from scheduler.planning.fleet import Fleet
 from scheduler.planning.types import MovePlan, PlannedMove
-from scheduler.service import build_destinations, load_allocator
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
