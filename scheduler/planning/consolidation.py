@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.decision.plugin_calls import raw_weights
 from scheduler.hosts.flavor_mix import make_mix
+from scheduler.hosts.resources import resources
 from scheduler.planning.fleet import Fleet
 from scheduler.planning.types import NO_COST, Budget, KeepGoing, MovePlan, Resident, cost_of
 from scheduler.weighers.flavor_mix import FlavorMixWeigher
@@ -37,6 +38,22 @@ def consolidate(fleet: Fleet, budget: Budget, seed: int, keep_going: KeepGoing) 
     run.exchange(Random(seed), keep_going)
     hosts = sorted(fleet.place(row).host for row in run.emptied)
     return MovePlan("consolidate", fleet.moves, (), {"emptied": hosts})
+
+
+def most_emptied(fleet: Fleet) -> int:
+    """Return how many of the hosts with instances could be emptied if these were liquid.
+
+    No plan empties more: what is in use of each resource has to fit on those that stay. A resource
+    of which more is in use than hosts may give evidently bounds nothing.
+    """
+    occupied = [*fleet.hosts.instances.occupied()]
+    needed = min(1, len(occupied))
+    for each in resources(fleet.hosts):
+        limits = np.sort(each.limit[occupied])[::-1].cumsum()
+        used = float((each.limit - each.free)[occupied].sum())
+        if used <= limits.max(initial=0.0):
+            needed = max(needed, 1 + int(np.searchsorted(limits, used)))
+    return len(occupied) - min(needed, len(occupied))
 
 
 class _Consolidation:
@@ -73,7 +90,7 @@ class _Consolidation:
         """Empty as many rows as can be, those that take the least first."""
         order = self._by_cost(self._candidates)
         # Those that come first are likely to be emptied: what goes there would move in vain.
-        self._fleet.avoided[order[: len(order) // 2]] = True
+        self._fleet.avoided[order[: most_emptied(self._fleet)]] = True
         for row in order:
             if keep_going():
                 self._empty(row)
