@@ -28,6 +28,7 @@ PARTS = {
     "wire": True,
     "plugins": True,
     "packing": True,
+    "planning": True,
     "view": True,
     "endtoend": True,
     "storm": False,

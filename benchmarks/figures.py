@@ -8,6 +8,8 @@ from statistics import median, quantiles
 from typing import Any, Self
 
 OURS, NOVA, FLOOR, ECHO, LIBVIRT = "ours", "nova", "floor", "echo", "libvirt"
+# An exact solver, and what nobody can do better than.
+EXACT, BOUND = "cp-sat", "bound"
 Case = Mapping[str, Any]
 
 

@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.figures import ECHO, LIBVIRT, NOVA, OURS, Case, plain
+from benchmarks.figures import BOUND, ECHO, LIBVIRT, NOVA, OURS, Case, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Limit:
 
 _PLAIN: Mapping[str, object] = {"weighing": "spread", "grouped": 0, "aggregate_sets": 40}
 _ONE_CALLER: Mapping[str, object] = {"hosts": 10_000, "callers": 1}
+_FLEET: Mapping[str, object] = {"hosts": 1_000, "instances": 10_000}
+_LARGE_FLEET: Mapping[str, object] = {"hosts": 5_000, "instances": 30_000}
 _ONE_PROCESS: Mapping[str, object] = {"workers": 1, "schedulers": 1, "instances": 1}
 
 LIMITS = (
@@ -133,6 +135,27 @@ LIMITS = (
         "select, rate", "/s", 0.5, {"hosts": 5_000, "grouped": True},
         beside=Beside(OURS, {"grouped": False}), at_least=True,
         reason="Plain requests share their transactions, those of a group lock its row each.",
+    ),
+    Limit(
+        "plan a drain of 10 hosts, 1,000 hosts and 10,000 instances",
+        "plan", "s", 5, {"goal": "drain", **_FLEET},
+    ),
+    Limit(
+        "plan a consolidation, 1,000 hosts and 10,000 instances",
+        "plan", "s", 60, {"goal": "consolidate", **_FLEET},
+    ),
+    Limit(
+        "plan a consolidation, 5,000 hosts and 30,000 instances",
+        "plan", "s", 180, {"goal": "consolidate", **_LARGE_FLEET},
+    ),
+    Limit(
+        "hosts emptied by it through those by volume, 1,000 hosts and 10,000 instances",
+        "hosts emptied by consolidation", "", 0.9, _FLEET, beside=Beside(BOUND), at_least=True,
+    ),
+    Limit(
+        "hosts emptied by it through those by volume, 5,000 hosts and 30,000 instances",
+        "hosts emptied by consolidation", "", 0.9, _LARGE_FLEET,
+        beside=Beside(BOUND), at_least=True,
     ),
     Limit("view, nothing changed, 10,000 hosts", "view, nothing changed", "ms", 2,
           {"hosts": 10_000}),

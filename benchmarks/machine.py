@@ -16,7 +16,7 @@ from benchmarks.nova import ROOT
 from tests.fixtures.availability import PEER
 from tests.fixtures.daemons.process import search_path
 
-LIBRARIES = ("numpy", "oslo.messaging", "eventlet", "SQLAlchemy", "libvirt-python")
+LIBRARIES = ("numpy", "oslo.messaging", "eventlet", "SQLAlchemy", "libvirt-python", "ortools")
 # The daemons, and what tells of their version.
 DAEMONS = {
     "RabbitMQ": ("/usr/lib/rabbitmq/bin/rabbitmqctl", "version"),

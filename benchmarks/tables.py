@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from benchmarks import check
 from benchmarks.document import Document, Part
 from benchmarks.figures import (
+    BOUND,
     ECHO,
+    EXACT,
     FLOOR,
     LIBVIRT,
     NOVA,
@@ -21,7 +23,15 @@ from benchmarks.figures import (
     plain,
 )
 
-WHO = {OURS: "ours", NOVA: "Nova", FLOOR: "floor", ECHO: "echo", LIBVIRT: "libvirt"}
+WHO = {
+    OURS: "ours",
+    NOVA: "Nova",
+    FLOOR: "floor",
+    ECHO: "echo",
+    LIBVIRT: "libvirt",
+    EXACT: "CP-SAT",
+    BOUND: "bound",
+}
 Kind = tuple[str, str]
 # As many things are told abreast in a table.
 ABREAST = 6
