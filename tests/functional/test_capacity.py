@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from inventory import instances
 from inventory.claims import claims
 from inventory.engine import Database
 from inventory.objects.node_json import numa_topology_to_json
@@ -17,6 +18,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
+from tests.databases import an_instance, execute
 from tests.fixtures.command import Command
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.numa import a_cell_with_threads, a_guest, a_guest_cell, a_topology
@@ -107,21 +109,36 @@ def test_it_is_what_requests_then_get(
         database.write(lambda c, uuids=list(hosts): claims.release(c, uuids))
 
 
+def build(database: Database, hosts: dict[str, str]) -> None:
+    """Make claimed instances those that their agents have seen, by uuid and host."""
+    execute(
+        database,
+        "UPDATE allocations SET state = 'confirmed', slot = compute_node_id, expires_at = NULL",
+    )
+    for host in {*hosts.values()}:
+        seen = [uuid for uuid, at in hosts.items() if at == host]
+        rows = [an_instance(uuid, vcpus=4, memory_mb=2048, root_gb=20) for uuid in seen]
+        database.write(lambda c, host=host, rows=rows: instances.replace(c, host, host, rows))
+
+
 def test_hosts_are_emptied_as_far_as_others_have_room(
-    command: Command, client: SchedulerClient, deployment: Deployment
+    command: Command, client: SchedulerClient, deployment: Deployment, database: Database
 ) -> None:
     spec = a_request(vcpus=4, memory_mb=2048, root_gb=20, numa_topology=PINNED)
-    hosts = [place(client, spec, str(uuid4())) for _ in range(4)]
-    assert Counter(hosts) == {"cells1": 2, "cells2": 2}
-    found = command.json("drain-check", "cells1")
-    assert [each["to"] for each in found["instances"]] == ["cells2"] * 2
-    assert all("NUMA cells" in each["decided_by"] for each in found["instances"])
-    fuller = place(client, spec, str(uuid4()))
+    hosts = {uuid: place(client, spec, uuid) for uuid in (str(uuid4()) for _ in range(4))}
+    assert Counter(hosts.values()) == {"cells1": 2, "cells2": 2}
+    build(database, hosts)
+    found = command.json("plan", "drain", "cells1")
+    assert [each["to"] for each in found["moves"]] == ["cells2"] * 2
+    assert all("NUMA cells" in each["decided_by"] for each in found["moves"])
+    uuid = str(uuid4())
+    fuller = hosts[uuid] = place(client, spec, uuid)
+    build(database, hosts)
     # Of three guests two find cells on the other host.
-    done = command.run("drain-check", fuller)
+    done = command.run("plan", "drain", fuller)
     assert done.status == 1
-    assert f"{fuller}: 3 instances, 1 of them cannot go" in done.stdout
+    assert "1 instance cannot go:" in done.stdout
     assert "NUMATopologyFilter" in done.stdout
     # A process of its own ends as the command does.
-    assert deployment.cli("drain-check", "cells1", "cells2").returncode == 1
-    assert "no host 'cell' has reported" in command.refused("drain-check", "cell")
+    assert deployment.cli("plan", "drain", "cells1", "cells2").returncode == 1
+    assert "no host 'cell' has reported" in command.refused("plan", "drain", "cell")
