@@ -3,8 +3,15 @@
 """Tests of the commands 'plan', run in this process on a database of its own."""
 
 import json
+import math
+import os
+import pty
+import re
+import signal
 import stat
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -12,9 +19,11 @@ import sqlalchemy as sa
 from inventory import aggregates, instances, server_groups
 from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
 from inventory.tables import allocations
+from scheduler.cli.plan import SearchTime
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
+from tests.fleets import a_fleet
 from tests.numa import a_guest, a_pinned_cell
 
 
@@ -412,3 +421,29 @@ def test_room_that_is_not_claimed_is_an_error(url, half_empty, tmp_path):
     )
     message = Command(config).refused("plan", "consolidate", "--claim")
     assert message == "--claim cannot hold room: [claims] enabled = false"
+
+
+def test_a_terminal_shows_how_far_a_plan_is(command, half_empty):
+    screen, terminal = pty.openpty()
+    program = Path(sys.executable).parent / "berthmaster"
+    arguments = [program, f"--config-file={command.config}", "plan", "consolidate"]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=terminal, check=True)
+    os.close(terminal)
+    shown = os.read(screen, 65536).decode()
+    os.close(screen)
+    assert re.search(r"\d+ moves planned, \d+ s left; Ctrl-C shows them", shown)
+    # The line is cleared at the end, and nothing of it is in the plan.
+    assert shown.endswith("\r\x1b[K")
+    assert done.stdout.startswith(b"Empties 2 hosts")
+
+
+def test_the_first_interrupt_ends_the_search_and_not_the_command():
+    search_time = SearchTime(math.inf, a_fleet({"h1": 8}))
+    assert search_time()
+    with search_time.until_interrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not search_time()
+        assert search_time.interrupted
+        # The second one ends the command.
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
