@@ -32,8 +32,9 @@ def repair(fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> MovePlan:
         for _ in range(PASSES):
             if not run.moves_some():
                 break
+        else:
+            run.note_stuck()
         fleet.end_step()
-        run.note_stuck()
     unplanned = [
         fleet.unplanned(each, explain=number < EXPLAINED)
         for number, each in enumerate(run.stuck.values())
@@ -54,18 +55,17 @@ class _Repair:
     def moves_some(self) -> bool:
         """Move the instances that have to leave now; return whether any has moved."""
         before = len(self._fleet.moves)
-        leaving = [*_leaving(self._fleet, self._failed, self._keep_going)]
-        self.broken |= {each.uuid: why for each, why in leaving if each.uuid not in self.broken}
-        for each, why in leaving:
+        for each, why in self.note_stuck():
             if self._has_to_leave(each):
                 self._move(each, why)
         return len(self._fleet.moves) > before
 
-    def note_stuck(self) -> None:
-        """Note the instances that still have to leave."""
-        for each, why in _leaving(self._fleet, self._failed, self._keep_going):
-            self.broken.setdefault(each.uuid, why)
-            self.stuck.setdefault(each.uuid, each)
+    def note_stuck(self) -> list[tuple[Resident, str]]:
+        """Note the instances that have to leave as things are; return them, and why."""
+        leaving = [*_leaving(self._fleet, self._failed, self._keep_going)]
+        self.stuck = {each.uuid: each for each, _ in leaving}
+        self.broken = {each.uuid: why for each, why in leaving} | self.broken
+        return leaving
 
     def _has_to_leave(self, resident: Resident) -> bool:
         """Return whether an instance still has to: what was in its way may have moved since."""

@@ -307,12 +307,12 @@ def half_empty(database):
 
 
 def test_hosts_are_emptied_within_the_budget(command, half_empty):
-    assert plan(command, "consolidate")["result"]["emptied"] == ["h0", "h2"]
+    assert plan(command, "consolidate")["result"]["emptied"] == ["h0", "h1"]
     found = plan(command, "consolidate", "--max-moves=1")
     assert (found["result"]["emptied"], found["cost"]["moves"]) == (["h0"], 1)
     assert plan(command, "consolidate", "--max-gb=1")["moves"] == []
     lines = command.run("plan", "consolidate").stdout.splitlines()
-    assert lines[0] == "Empties 2 hosts: h0, h2"
+    assert lines[0] == "Empties 2 hosts: h0, h1"
 
 
 def test_loads_are_balanced_within_the_margin(command, half_empty):
@@ -355,16 +355,16 @@ def test_a_plan_says_later_what_of_it_is_still_true(command, half_empty, tmp_pat
     assert command.json("plan", "check", str(path))["states"] == {"possible": 2}
     # One is done, and the host of the other takes nothing any more.
     put(half_empty, "h0")
-    put(half_empty, "h1", an_instance("i1", memory_mb=2048), an_instance("i0", memory_mb=2048))
-    execute(half_empty, "UPDATE services SET disabled = 1 WHERE host = 'h1'")
+    put(half_empty, "h2", an_instance("i2", memory_mb=2048), an_instance("i0", memory_mb=2048))
+    execute(half_empty, "UPDATE services SET disabled = 1 WHERE host = 'h2'")
     done = command.run("plan", "check", str(path))
     assert done.status == 1
     assert done.stdout.splitlines()[0] == "Moves: 1 done, 1 impossible"
     assert "ComputeFilter: compute service disabled: no reason given" in done.stdout
-    put(half_empty, "h2")
+    put(half_empty, "h1")
     document = json.loads(command.run("plan", "check", str(path), "-f", "json").stdout)
     assert document["states"] == {"done": 1, "gone": 1}
-    put(half_empty, "h0", an_instance("i2", memory_mb=2048))
+    put(half_empty, "h0", an_instance("i1", memory_mb=2048))
     document = json.loads(command.run("plan", "check", str(path), "-f", "json").stdout)
     assert document["moves"][1]["why"] == "the instance is on h0"
 
@@ -373,11 +373,11 @@ def test_a_script_makes_the_moves_and_stops_at_the_first_that_fails(command, hal
     done = command.run("plan", "consolidate", "-f", "script")
     assert done.status == 0
     client, log = tmp_path / "openstack", tmp_path / "log"
-    # Says that each instance is on h1, but the one whose migration fails.
+    # Says that each instance is on h2, but the one whose migration fails.
     client.write_text(
         f"""#!/bin/sh
 echo "$@" >> {log}
-case "$*" in "server show"*i2) echo h2;; "server show"*) echo h1;; esac
+case "$*" in "server show"*i1) echo h1;; "server show"*) echo h2;; esac
 """
     )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
@@ -389,25 +389,25 @@ case "$*" in "server show"*i2) echo h2;; "server show"*) echo h1;; esac
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (1, "stopped: i2 is on h2, not on h1\n")
+    assert (ran.returncode, ran.stderr) == (1, "stopped: i1 is on h1, not on h2\n")
     assert log.read_text().splitlines() == [
-        "server migrate --live-migration --host h1 --wait i0",
+        "server migrate --live-migration --host h2 --wait i0",
         "server show -f value -c OS-EXT-SRV-ATTR:host i0",
-        "server migrate --live-migration --host h1 --wait i2",
-        "server show -f value -c OS-EXT-SRV-ATTR:host i2",
+        "server migrate --live-migration --host h2 --wait i1",
+        "server show -f value -c OS-EXT-SRV-ATTR:host i1",
     ]
 
 
 def test_room_is_claimed_for_the_first_step(command, half_empty):
     found = plan(command, "consolidate", "--claim", "--lease=600")
     assert [(each["instance"], each["host"], each["held"]) for each in found["claims"]] == [
-        ("i0", "h1", True),
-        ("i2", "h1", True),
+        ("i0", "h2", True),
+        ("i1", "h2", True),
     ]
     claims = command.json("claim", "list")
     assert {(each["Instance"], each["Host"], each["State"]) for each in claims} == {
-        ("i0", "h1", "pending"),
-        ("i2", "h1", "pending"),
+        ("i0", "h2", "pending"),
+        ("i1", "h2", "pending"),
     }
     # What is held is on its way for the next plan.
     assert plan(command, "consolidate")["moves"] == []
