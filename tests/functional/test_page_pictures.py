@@ -9,6 +9,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from tests.fixtures import availability
@@ -67,6 +68,7 @@ def take(browser: Browser, address: str, width: int, dark: bool, height: int) ->
     return upper.quantize(_COLORS, dither=Image.Dither.NONE)
 
 
+@pytest.mark.matrix
 def test_the_pictures_of_the_docs_are_of_these_pages(tmp_path: Path, rabbitmq: RabbitMQ) -> None:
     availability.require(availability.CHROMIUM)
     directory = Path(os.environ.get(VARIABLE) or tmp_path)

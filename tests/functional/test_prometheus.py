@@ -125,6 +125,7 @@ def test_each_alert_fires_when_it_should_and_is_silent_when_all_is_well(tmp_path
     assert {name for name in alerts if name not in RULE_TESTS.read_text()} == set()
 
 
+@pytest.mark.matrix
 def test_each_query_of_the_dashboard_returns_series(prometheus: Prometheus) -> None:
     found = queries()
     assert len(found) > 40
@@ -136,6 +137,7 @@ def test_each_query_of_the_dashboard_returns_series(prometheus: Prometheus) -> N
     assert wait_until(lambda: not empty(), PATIENT), empty()
 
 
+@pytest.mark.matrix
 def test_what_queries_name_exists(prometheus: Prometheus) -> None:
     texts = {**queries(), **{name: rule["expr"] for name, rule in rules().items()}}
     recorded = [name for name in rules() if ":" in name]
@@ -156,6 +158,7 @@ def test_what_queries_name_exists(prometheus: Prometheus) -> None:
             assert {name.strip() for name in group.split(",")} <= labels, f"{place}: by ({group})"
 
 
+@pytest.mark.matrix
 def test_rules_are_evaluated_and_nothing_fires_where_all_is_well(prometheus: Prometheus) -> None:
     def evaluated() -> bool:
         return all(rule["health"] == "ok" for rule in prometheus.rules().values())
@@ -167,6 +170,7 @@ def test_rules_are_evaluated_and_nothing_fires_where_all_is_well(prometheus: Pro
     assert active <= expected
 
 
+@pytest.mark.matrix
 def test_an_alert_of_a_metric_that_is_not_there_would_be_noticed(prometheus: Prometheus) -> None:
     assert wait_until(partial(prometheus.series, "berthmaster_hosts"), PATIENT)
     assert prometheus.series("berthmaster_no_such_metric") == []

@@ -73,7 +73,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="module", params=[0, 3, 10_000])
+@pytest.fixture(scope="module", params=[0, 3, pytest.param(10_000, marks=pytest.mark.matrix)])
 def pages(
     request: pytest.FixtureRequest, rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServedPages]:

@@ -437,6 +437,15 @@ def test_a_terminal_shows_how_far_a_plan_is(command, half_empty):
     assert done.stdout.startswith(b"Empties 2 hosts")
 
 
+@pytest.fixture
+def interruptible():
+    """A process that Ctrl-C ends, as programs are; workers of pytest ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_first_interrupt_ends_the_search_and_not_the_command():
     search_time = SearchTime(math.inf, a_fleet({"h1": 8}))
     assert search_time()
