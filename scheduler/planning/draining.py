@@ -11,9 +11,6 @@ from scheduler.planning.fleet import Fleet
 from scheduler.planning.room import RoomSearch, pending_move
 from scheduler.planning.types import KeepGoing, MovePlan, Resident, Unplanned
 
-# For how many instances without a host the reasons are looked up.
-EXPLAINED = 10
-
 
 def drain(
     fleet: Fleet, hosts: Sequence[str], at_most: int | None, keep_going: KeepGoing
@@ -35,8 +32,8 @@ def drain(
         fleet.avoided = _mask(fleet, hosts) & ~_mask(fleet, done)
         emptied = _mask(fleet, stage)
         with fleet.closing(np.flatnonzero(emptied)):
-            for each in [*_emptied(fleet, emptied, search)]:
-                unplanned.append(fleet.unplanned(each, explain=len(unplanned) < EXPLAINED))
+            left = [*_emptied(fleet, emptied, search)]
+            unplanned += fleet.unplanned(left, len(unplanned))
             fleet.end_stage()
     result = {"stages": stages, "reached": sum(map(len, stages)) == len(hosts)}
     return MovePlan("drain", fleet.moves, unplanned, result)

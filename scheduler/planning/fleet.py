@@ -29,6 +29,8 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.planning.types import Place, PlannedMove, Resident, Unplanned
 
 Change = Callable[[], object]
+# For how many instances without a host the reasons are looked up.
+EXPLAINED = 10
 # How many hosts that refuse an instance for the fewest reasons are named.
 NEAREST = 3
 # A host as it is while its service runs: that it does not is no fault of what it holds.
@@ -277,8 +279,14 @@ class Fleet:
                 return Refusal(*self.place(row), rule.name, reason)
         return None
 
-    def unplanned(self, resident: Resident, explain: bool = True) -> Unplanned:
-        """Return why a resident has no move; on many hosts the figures take a second."""
+    def unplanned(self, residents: Iterable[Resident], before: int = 0) -> list[Unplanned]:
+        """Return why residents have no move, for the first few of a plan with figures of hosts.
+
+        before is how many the plan has already; on many hosts the figures take a second.
+        """
+        return [self._unplanned(each, at < EXPLAINED) for at, each in enumerate(residents, before)]
+
+    def _unplanned(self, resident: Resident, explain: bool) -> Unplanned:
         place = self.place(resident.row)
         if resident.fixed is not None:
             return Unplanned(resident.uuid, place, resident.fixed)

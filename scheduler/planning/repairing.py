@@ -12,8 +12,6 @@ from scheduler.planning.fleet import Fleet
 from scheduler.planning.room import RoomSearch, pending_move
 from scheduler.planning.types import EVACUATION, KeepGoing, MovePlan, PlannedMove, Resident
 
-# For how many instances without a host the reasons are looked up.
-EXPLAINED = 10
 # How often all instances are looked at: what moves may make room for those that were stuck.
 PASSES = 3
 # How many sets of instances of a host are tried to find the smallest one that has to leave.
@@ -35,10 +33,7 @@ def repair(fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> MovePlan:
         else:
             run.note_stuck()
         fleet.end_step()
-    unplanned = [
-        fleet.unplanned(each, explain=number < EXPLAINED)
-        for number, each in enumerate(run.stuck.values())
-    ]
+    unplanned = fleet.unplanned(run.stuck.values())
     result = {"broken": len(run.broken), "reached": keep_going()}
     return MovePlan("repair", fleet.moves, unplanned, result)
 
