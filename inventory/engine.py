@@ -17,7 +17,7 @@ from oslo_config import cfg
 from oslo_db import api, exception
 from pymysql.constants import ER
 
-from inventory import mysql_pool
+from inventory import mysql_pool, session_setup
 from inventory.tables import idempotency_keys, utc_moment, utc_now
 
 T = TypeVar("T")
@@ -80,10 +80,10 @@ class Database:
     def __init__(self, engine: sa.Engine, sync_wait: int | None = None) -> None:
         self.engine = engine
         if engine.dialect.name == "sqlite":
-            _share_sqlite(engine)
+            session_setup.share_sqlite(engine)
         else:
             _check_version(engine.dialect)
-            _isolate_mysql(engine, waits=sync_wait is None)
+            session_setup.isolate_mysql(engine, waits=sync_wait is None)
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Return work(connection), run in one consistent transaction that writes nothing."""
@@ -191,12 +191,6 @@ def open_database(
 
 # Claims write with JSON_TABLE. By whether it is MariaDB.
 _LEAST_VERSIONS = {True: (10, 6), False: (8, 0, 19)}
-# Longest wait for a row that another transaction has locked, and longest pause of a transaction
-# that has locked rows. Seconds.
-_LOCK_WAIT = 5
-# Bytes of an aggregated value.
-_LONGEST_VALUE = 2**30
-_IDLE = 30
 # Without them a server that accepts a connection and never answers blocks its caller. Seconds.
 _MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 
@@ -245,27 +239,6 @@ def _check_driver(url: sa.URL) -> None:
         )
 
 
-def _share_sqlite(engine: sa.Engine) -> None:
-    """Configure SQLite so that several processes share a file.
-
-    A transaction that reads first and writes later fails at once if another one wrote in between;
-    one that takes the write lock at its beginning waits instead.
-    """
-
-    @sa.event.listens_for(engine, "connect")
-    def _connect(connection, _record):  # type: ignore[no-untyped-def]
-        connection.execute("PRAGMA busy_timeout = 30000")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection):  # type: ignore[no-untyped-def]
-        if connection.get_execution_options().get("berthmaster_writes"):
-            # oslo.db's own listener has just begun a transaction that has no lock yet.
-            connection.exec_driver_sql("ROLLBACK")
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
 def _check_version(dialect: sa.Dialect) -> None:
     """Raise DatabaseUnavailable for a server that is too old; oslo.db has asked it already."""
     is_mariadb = bool(getattr(dialect, "is_mariadb", False))
@@ -274,42 +247,6 @@ def _check_version(dialect: sa.Dialect) -> None:
         name, found = ("MySQL", "MariaDB")[is_mariadb], ".".join(map(str, version))
         wanted = ".".join(map(str, least))
         raise DatabaseUnavailable(f"the server is {name} {found}, and {wanted} or later is needed")
-
-
-# At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
-# members have committed. Inserts need not wait: they are certified.
-_SYNC_WAIT = 3
-
-
-def _isolate_mysql(engine: sa.Engine, waits: bool) -> None:
-    """Use READ COMMITTED for writing transactions and REPEATABLE READ for reading ones.
-
-    So locked rows are read as they are then, and no gaps between rows are locked, which would make
-    unrelated transactions wait. It needs a binary log without statements, the default everywhere.
-    waits: read what other members of a cluster have committed.
-    """
-
-    @sa.event.listens_for(engine, "connect")
-    def _connect(connection, _record):  # type: ignore[no-untyped-def]
-        with connection.cursor() as cursor:
-            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
-            # Longer lists of JSON would be cut.
-            cursor.execute(f"SET SESSION group_concat_max_len = {_LONGEST_VALUE}")
-            if getattr(engine.dialect, "is_mariadb", False):
-                # A process that hangs in a transaction must not block all others.
-                cursor.execute(f"SET SESSION idle_write_transaction_timeout = {_IDLE}")
-            cursor.execute("SHOW SESSION VARIABLES LIKE 'wsrep_on'")
-            if waits and any(value == "ON" for _, value in cursor.fetchall()):
-                cursor.execute(f"SET SESSION wsrep_sync_wait = {_SYNC_WAIT}")
-
-    # oslo.db has opened a connection already, without the listener above.
-    engine.dispose()
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection):  # type: ignore[no-untyped-def]
-        if not connection.get_execution_options().get("berthmaster_writes"):
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 def _conflict(error: Exception, attempts: int, seconds: float) -> TransactionLost:

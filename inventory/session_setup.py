@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""How each new connection is set up, and in which isolation its transactions run.
+
+SQLite is for one machine; MariaDB and MySQL may be a cluster that writes at all members.
+"""
+
+import sqlalchemy as sa
+
+# Longest wait for a row that another transaction has locked, and longest pause of a transaction
+# that has locked rows. Seconds.
+_LOCK_WAIT = 5
+_IDLE = 30
+# Bytes of an aggregated value.
+_LONGEST_VALUE = 2**30
+# At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
+# members have committed. Inserts need not wait: they are certified.
+_SYNC_WAIT = 3
+
+
+def share_sqlite(engine: sa.Engine) -> None:
+    """Configure SQLite so that several processes share a file.
+
+    A transaction that reads first and writes later fails at once if another one wrote in between;
+    one that takes the write lock at its beginning waits instead.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection, _record):  # type: ignore[no-untyped-def]
+        connection.execute("PRAGMA busy_timeout = 30000")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection):  # type: ignore[no-untyped-def]
+        if connection.get_execution_options().get("berthmaster_writes"):
+            # oslo.db's own listener has just begun a transaction that has no lock yet.
+            connection.exec_driver_sql("ROLLBACK")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def isolate_mysql(engine: sa.Engine, waits: bool) -> None:
+    """Use READ COMMITTED for writing transactions and REPEATABLE READ for reading ones.
+
+    So locked rows are read as they are then, and no gaps between rows are locked, which would make
+    unrelated transactions wait. It needs a binary log without statements, the default everywhere.
+    waits: read what other members of a cluster have committed.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection, _record):  # type: ignore[no-untyped-def]
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
+            # Longer lists of JSON would be cut.
+            cursor.execute(f"SET SESSION group_concat_max_len = {_LONGEST_VALUE}")
+            if getattr(engine.dialect, "is_mariadb", False):
+                # A process that hangs in a transaction must not block all others.
+                cursor.execute(f"SET SESSION idle_write_transaction_timeout = {_IDLE}")
+            cursor.execute("SHOW SESSION VARIABLES LIKE 'wsrep_on'")
+            if waits and any(value == "ON" for _, value in cursor.fetchall()):
+                cursor.execute(f"SET SESSION wsrep_sync_wait = {_SYNC_WAIT}")
+
+    # oslo.db has opened a connection already, without the listener above.
+    engine.dispose()
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection):  # type: ignore[no-untyped-def]
+        if not connection.get_execution_options().get("berthmaster_writes"):
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
