@@ -143,6 +143,7 @@ def test_it_keeps_its_identity(berthmaster_agent: Agent) -> None:
     each.stop()
 
 
+@pytest.mark.matrix
 def test_a_libvirtd_that_hangs_holds_up_nothing(
     berthmaster_agent: Agent, libvirtd: "Libvirtd"
 ) -> None:

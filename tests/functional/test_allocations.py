@@ -289,6 +289,7 @@ def test_a_dry_run_says_where_placement_has_it_and_allocates_nothing(cloud: Clou
     assert cloud.allocated() == cloud.claimed() == {}
 
 
+@pytest.mark.matrix
 def test_while_placement_is_away_nothing_is_claimed_and_then_it_goes_on(
     cloud: Cloud, placement: Placement, tmp_path: Path
 ) -> None:

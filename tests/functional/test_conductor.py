@@ -163,6 +163,7 @@ def test_alternates_save_the_scheduler_the_next_question(
     assert scheduler.log.read_text().count(f"for instance {uuid}") == 1
 
 
+@pytest.mark.matrix
 @each_backend
 def test_a_broker_restarted_between_two_attempts_is_found_again(
     deployment: Deployment,
@@ -188,6 +189,7 @@ def test_a_broker_restarted_between_two_attempts_is_found_again(
     assert chosen.service_host == tried[1] != tried[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("connected", [True, False])
 def test_a_broker_that_stays_away_is_told_at_the_deadline(
     client: SchedulerClient, rabbitmq: RabbitMQ, connected: bool

@@ -227,6 +227,7 @@ def test_uptime_comes_from_the_agent_or_from_what_it_noted(
     assert later["uptime_seconds"] >= shown["uptime_seconds"]
 
 
+@pytest.mark.matrix
 def test_an_agent_needs_no_broker_to_start_and_finds_one_later(
     deployment: Deployment, database: Database, agents: Agents, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -259,6 +260,7 @@ def test_an_agent_needs_no_broker_to_start_and_finds_one_later(
     assert each.stop(PATIENCE) == 0
 
 
+@pytest.mark.matrix
 def test_an_agent_can_leave_while_the_broker_is_away(
     deployment: Deployment, database: Database, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -272,6 +274,7 @@ def test_an_agent_can_leave_while_the_broker_is_away(
         rabbitmq.start()
 
 
+@pytest.mark.matrix
 def test_what_an_agent_missed_is_not_done_later(
     deployment: Deployment, database: Database, agents: Agents, backend: str
 ) -> None:

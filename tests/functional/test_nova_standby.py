@@ -93,6 +93,7 @@ def test_another_agent_goes_on_when_one_is_killed(controllers: Controllers) -> N
     assert "Traceback" not in second.log.read_text()
 
 
+@pytest.mark.matrix
 def test_an_agent_that_was_paused_finds_that_another_took_over(controllers: Controllers) -> None:
     first = controllers.start("c1")
     assert wait_until(lambda: len(controllers.memory()) == 3, PATIENCE)

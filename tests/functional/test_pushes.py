@@ -126,6 +126,7 @@ def test_every_scheduler_hears_of_it(cloud: Cloud) -> None:
     assert wait_until(cloud.places, 1.0)
 
 
+@pytest.mark.matrix
 @each_backend
 def test_a_broker_that_restarts_is_found_again(
     cloud: Cloud, rabbitmq: RabbitMQ, backend: str
@@ -145,6 +146,7 @@ def test_a_broker_that_restarts_is_found_again(
     assert "Traceback" not in cloud.log(cloud.agent)
 
 
+@pytest.mark.matrix
 @each_backend
 def test_an_agent_without_a_broker_audits_and_says_so_once(
     cloud: Cloud, rabbitmq: RabbitMQ, backend: str

@@ -19,6 +19,7 @@ ROOM_FOR_ALL = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("client")
 @each_backend
 def test_no_request_is_lost_when_schedulers_are_restarted_in_turn(

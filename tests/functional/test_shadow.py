@@ -12,6 +12,7 @@ from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
+from tests.backends import BACKENDS
 from tests.builders import a_request
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
@@ -45,7 +46,7 @@ def wait_for(deployment: Deployment, **expected: Any) -> dict[str, Any]:
     return report(deployment)
 
 
-@pytest.mark.parametrize("backend", ["eventlet", "threading"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_what_other_weighers_would_have_done_is_reported(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -80,6 +81,7 @@ def test_what_other_weighers_would_have_done_is_reported(
     assert "Traceback" not in scheduler.log.read_text()
 
 
+@pytest.mark.matrix
 def test_of_two_schedulers_one_follows_and_the_other_takes_over(
     deployment: Deployment, database: Database, client: SchedulerClient
 ) -> None:

@@ -34,7 +34,10 @@ def ask(client: SchedulerClient, number: int, **changes: Any) -> None:
         client.select_destinations(context, request, uuids)
 
 
-@pytest.mark.parametrize("options", [{}, MIXED], ids=["spread", "flavor mix"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, id="spread"), pytest.param(MIXED, id="mix", marks=pytest.mark.matrix)],
+)
 def test_its_own_trace_is_decided_as_it_was(
     deployment: Deployment, database: Database, client: SchedulerClient, options: dict[str, Any]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.fixtures.shown_fleet import BACKWARDS, HOSTILE, LONG, SCRIPT, ShownFl
 
 VIEWS = ("hosts/", "hosts/?as=table", "decisions/", "capacity/", "claims/", "conflicts/")
 WIDTHS = (360, 1280)
+MATRIX = partial(pytest.param, marks=pytest.mark.matrix)
 # Of a page with 10,000 hosts: bytes before they are packed, and seconds.
 LARGEST, LONGEST = 1_000_000, 1.0
 _RAN = "return document.title === 'run' || document.querySelectorAll('script, img[src=x]').length"
@@ -73,7 +75,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="module", params=[0, 3, pytest.param(10_000, marks=pytest.mark.matrix)])
+@pytest.fixture(scope="module", params=[3, MATRIX(0), MATRIX(10_000)])
 def pages(
     request: pytest.FixtureRequest, rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServedPages]:

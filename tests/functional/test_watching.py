@@ -130,6 +130,7 @@ def test_what_is_gone_is_named_and_health_comes_back(
         assert watched.become_healthy()
 
 
+@pytest.mark.matrix
 def test_what_hangs_is_named_and_health_comes_back(
     watched: Watched, rabbitmq: RabbitMQ, mariadb: MariaDB
 ) -> None:

@@ -83,7 +83,7 @@ class Fleet(NamedTuple):
     command: Command
 
 
-@pytest.fixture(scope="module", params=[3, 2000])
+@pytest.fixture(scope="module", params=[3, pytest.param(2000, marks=pytest.mark.matrix)])
 def fleet(request, tmp_path_factory) -> Fleet:
     """A fleet whose scheduler has placed 1 and 1000 instances, and refused one."""
     directory = tmp_path_factory.mktemp(f"fleet-{request.param}")
