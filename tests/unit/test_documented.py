@@ -3,7 +3,9 @@
 """Tests of the command lines in the documentation that need nothing to run."""
 
 import re
+from pathlib import Path
 
+import pytest
 from cliff.commandmanager import CommandManager
 
 from tests.fixtures import documented, ways
@@ -26,11 +28,75 @@ def test_every_command_line_has_a_way_to_be_tried():
     assert not (ways.RUN | ways.DAEMONS) & ways.LOOKED_AT.keys()
 
 
+def test_every_block_of_commands_can_be_pasted():
+    assert {step.place: step.name for step in ALL if step.kind == "wrong"} == {}
+
+
+PAGE = """
+.. code-block:: shell
+
+   berthmaster host list
+   # What comes now is refused.
+   berthmaster select --memory-mb 999999
+
+.. code-block:: output
+
+   No valid host was found.
+
+.. not run: there is no Nova here
+
+.. code-block:: shell
+
+   berthmaster nova check
+"""
+
+
+def read(tmp_path: Path, text: str) -> list[tuple[str, str]]:
+    """Return kind and text of the steps of a page."""
+    path = tmp_path / "page.rst"
+    path.write_text(text)
+    return [(step.kind, step.text) for step in documented.steps(str(path))]
+
+
+def test_commands_are_read_with_the_output_below_them(tmp_path):
+    assert read(tmp_path, PAGE) == [
+        ("command", "berthmaster host list"),
+        ("command", "berthmaster select --memory-mb 999999"),
+        ("not run", "berthmaster nova check"),
+    ]
+    refused = documented.steps(str(tmp_path / "page.rst"))[1]
+    assert refused.output == ("No valid host was found.",)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ".. code-block:: shell\n\n   $ berthmaster host list",
+        ".. code-block:: shell\n\n   # berthmaster host list",
+        ".. code-block:: shell\n\n   echo\n   $ berthmaster host list",
+        ".. code-block:: console\n\n   $ berthmaster host list",
+        "Type::\n\n   $ berthmaster host list",
+        "Type::\n\n   berthmaster host list",
+        "Text.\n\n.. code-block:: output\n\n   No valid host was found.",
+    ],
+)
+def test_what_cannot_be_pasted_is_seen(tmp_path, wrong):
+    assert "wrong" in [kind for kind, _ in read(tmp_path, wrong)]
+
+
 def test_no_block_hides_commands():
-    assert [step.place for step in ALL if step.kind == "unprompted"] == []
     texts = [step for step in ALL if step.kind == "text"]
-    first = {step.place: step.text.split(maxsplit=1)[0].rsplit("/", 1)[-1] for step in texts}
-    assert {place: word for place, word in first.items() if word in ways.CLAIMED} == {}
+    first = {step.place: step.text.lstrip("$# ").split(maxsplit=1)[0] for step in texts}
+    names = {place: word.rsplit("/", 1)[-1] for place, word in first.items()}
+    assert {place: name for place, name in names.items() if name in ways.CLAIMED} == {}
+
+
+def test_commands_that_are_not_run_are_there_with_their_options():
+    manager = CommandManager("berthmaster.cli")
+    lines = [step for step in ALL if step.kind == "not run" and step.text.startswith("berthmaster ")]
+    wrong = {each.place: why for each in lines if (why := unknown(manager, each.text.split()[1:]))}
+    assert lines
+    assert wrong == {}
 
 
 def test_every_command_line_is_one_for_the_shell():
