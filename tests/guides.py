@@ -11,7 +11,7 @@ from tests.fixtures.documented import SOURCE
 
 
 def page(name: str) -> str:
-    """Return the text of a page such as admin/deploy."""
+    """Return the text of a page such as admin/installation."""
     return (SOURCE / f"{name}.rst").read_text()
 
 

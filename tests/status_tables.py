@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of metrics in the page admin/watching, and what a daemon really has."""
+"""The tables of metrics in the page admin/monitoring, and what a daemon really has."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _ROW = re.compile(r"^   \* - ``(berthmaster_\w+)``$", re.M)
 
 def documented(daemon: str) -> list[str]:
     """Return the names in the table of a daemon."""
-    text = page("admin/watching").split(f"\nMetrics of the {daemon}\n")[1]
+    text = page("admin/monitoring").split(f"\nMetrics of the {daemon}\n")[1]
     return sorted(_ROW.findall(re.split(r"\n=+\n", text)[0]))
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "doc" / "source" / "reference" / "wire.rst"
+PAGE = Path(__file__).parents[1] / "doc" / "source" / "reference" / "rpc.rst"
 USED, CARRIED, IGNORED = "used", "carried", "ignored"
 READ = {USED, CARRIED}
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take the pictures of the docs about pages: a real scheduler serves a fleet, Chromium shows it.
 
-BERTHMASTER_PICTURES=doc/source/admin/pages in the environment keeps them.
+BERTHMASTER_PICTURES=doc/source/admin/status-pages in the environment keeps them.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.fixtures.served_pages import serving
 from tests.fixtures.shown_fleet import ShownFleet, host_names
 
 VARIABLE = "BERTHMASTER_PICTURES"
-DOCS = Path(__file__).parents[2] / "doc" / "source" / "admin" / "pages"
+DOCS = Path(__file__).parents[2] / "doc" / "source" / "admin" / "status-pages"
 # By the name of the picture: address, width, whether it is dark, and the most pixels of height.
 PICTURES = {
     "fleet": ("hosts/", 1100, False, 760),

@@ -28,7 +28,7 @@ from tests.databases import a_conf
 from tests.fixtures.documented import ROOT
 from tests.hosts import a_host, a_table
 
-DECIDING = guides.page("user/deciding")
+DECIDING = guides.page("user/scheduling")
 DRIVER = load_driver(a_conf())
 # The columns of the example, and the weighers that they show.
 SHARES = {"CPU": "CPUWeigher", "disk": "DiskWeigher", "I/O": "IoOpsWeigher", "RAM": "RAMWeigher"}
@@ -108,10 +108,10 @@ def test_the_reasons_of_the_example_are_those_that_are_given() -> None:
 
 GUIDES = [
     "user/quickstart",
-    "user/deciding",
+    "user/scheduling",
     "admin/configuration",
-    "admin/deploy",
-    "admin/securing",
+    "admin/installation",
+    "admin/security",
     "admin/troubleshooting",
     "admin/tuning",
     "admin/upgrading",
