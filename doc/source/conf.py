@@ -19,9 +19,13 @@ _setup.read(_ROOT / "setup.cfg")
 project = "Berthmaster"
 author = copyright = _setup["metadata"]["author"]
 release = version = _setup["metadata"]["version"]
-extensions = ["cliff.sphinxext", "oslo_config.sphinxext"]
-html_theme = "alabaster"
-html_theme_options = {"page_width": "1100px"}
+extensions = ["cliff.sphinxext", "oslo_config.sphinxext", "sphinx_copybutton"]
+html_theme = "furo"
+html_title = f"Berthmaster {version}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+# What a command prints, and lines of logs, are not for copying.
+copybutton_selector = ":is(.highlight-shell, .highlight-ini, .highlight-python, .highlight-sql, .highlight-yaml, .highlight-sh) pre"
 # What pip leaves behind where the example was installed from.
 exclude_patterns = ["plugins/example/build", "plugins/example/*.egg-info"]
 nitpicky = True
