@@ -91,6 +91,8 @@ types: venv ## mypy
 # Pages that are made from the program say what it was when they were read, so all are read anew.
 SPHINX = $(BIN)/sphinx-build -q -W -n -d build/doc/doctrees
 docs: venv ## the pages and the man pages, into build/doc; what Sphinx warns of is an error
+	@command -v dot >/dev/null || \
+		{ echo "docs: graphviz, which draws the diagrams, is missing: see 'make system-packages'"; exit 1; }
 	$(SPHINX) -E -b html doc/source build/doc/html
 	$(SPHINX) -b man doc/source build/doc/man
 	@echo "docs: build/doc/html/index.html, and for man -l: $$(echo build/doc/man/*.[1-9])"

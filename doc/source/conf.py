@@ -3,6 +3,7 @@
 """How Sphinx builds these pages and the man pages; make docs and make man call it."""
 
 import configparser
+import sys
 from pathlib import Path
 
 from conf.daemon import process
@@ -13,19 +14,27 @@ process.refuse_import("eventlet")
 process.start_backend("threading")
 
 _ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(Path(__file__).with_name("_extensions")))
 _setup = configparser.ConfigParser()
 _setup.read(_ROOT / "setup.cfg")
 
 project = "Berthmaster"
 author = copyright = _setup["metadata"]["author"]
 release = version = _setup["metadata"]["version"]
-extensions = ["cliff.sphinxext", "oslo_config.sphinxext", "sphinx_copybutton"]
+extensions = ["cliff.sphinxext", "oslo_config.sphinxext", "inline_graphviz", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = f"Berthmaster {version}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 # What a command prints, and lines of logs, are not for copying.
 copybutton_selector = ":is(.highlight-shell, .highlight-ini, .highlight-python, .highlight-sql, .highlight-yaml, .highlight-sh) pre"
+# Of all diagrams; their colors are in pages.css.
+graphviz_dot_args = [
+    *("-Gbgcolor=transparent", "-Gfontname=Helvetica", "-Gfontsize=11", "-Gnodesep=0.3"),
+    *("-Nshape=box", "-Nstyle=rounded", "-Nfontname=Helvetica", "-Nfontsize=11"),
+    *("-Nmargin=0.15,0.08", "-Nheight=0.3", "-Efontname=Helvetica", "-Efontsize=9"),
+    *("-Earrowsize=0.7",),
+]
 # What pip leaves behind where the example was installed from.
 exclude_patterns = ["plugins/example/build", "plugins/example/*.egg-info"]
 nitpicky = True
