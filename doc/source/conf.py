@@ -31,6 +31,7 @@ copybutton_selector = ":is(.highlight-shell, .highlight-ini, .highlight-python, 
 # Of all diagrams; their colors are in pages.css.
 graphviz_dot_args = [
     *("-Gbgcolor=transparent", "-Gfontname=Helvetica", "-Gfontsize=11", "-Gnodesep=0.3"),
+    *("-Granksep=0.35", "-Glabeljust=l"),
     *("-Nshape=box", "-Nstyle=rounded", "-Nfontname=Helvetica", "-Nfontsize=11"),
     *("-Nmargin=0.15,0.08", "-Nheight=0.3", "-Efontname=Helvetica", "-Efontsize=9"),
     *("-Earrowsize=0.7",),
