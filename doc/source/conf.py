@@ -27,7 +27,9 @@ html_title = f"Berthmaster {version}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 # What a command prints, and lines of logs, are not for copying.
-copybutton_selector = ":is(.highlight-shell, .highlight-ini, .highlight-python, .highlight-sql, .highlight-yaml, .highlight-sh) pre"
+copybutton_selector = ", ".join(
+    f".highlight-{language} pre" for language in ("shell", "sh", "ini", "python", "sql", "yaml")
+)
 # Of all diagrams; their colors are in pages.css.
 graphviz_dot_args = [
     *("-Gbgcolor=transparent", "-Gfontname=Helvetica", "-Gfontsize=11", "-Gnodesep=0.3"),

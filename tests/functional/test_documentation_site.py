@@ -21,11 +21,25 @@ pytestmark = pytest.mark.matrix
 
 SOON = 30.0
 # One page of each kind: diagrams, tables, commands, charts, pictures, generated references.
-PAGES = """
-index user/quickstart user/scheduling user/comparison admin/installation admin/agent admin/claims
-admin/explaining admin/draining admin/monitoring admin/performance admin/status-pages
-contributor/index plugins/index reference/commands reference/configuration reference/filters
-""".split()
+PAGES = [
+    "index",
+    "user/quickstart",
+    "user/scheduling",
+    "user/comparison",
+    "admin/installation",
+    "admin/agent",
+    "admin/claims",
+    "admin/explaining",
+    "admin/draining",
+    "admin/monitoring",
+    "admin/performance",
+    "admin/status-pages",
+    "contributor/index",
+    "plugins/index",
+    "reference/commands",
+    "reference/configuration",
+    "reference/filters",
+]
 DIAGRAMS = len(list((SOURCE / "diagrams").glob("*.dot")))
 # What an attribute of these elements names is fetched, as links to other sites are not.
 FETCHED = {
@@ -43,7 +57,7 @@ FETCHED = {
 # These name other pages, for search engines and readers.
 NOT_FETCHED = {"author", "canonical", "index", "next", "prev", "search", "top", "up"}
 ELSEWHERE = re.compile(r"^\s*(?:\w+:)?//")
-OF_STYLES = re.compile(r"""(?:url\(\s*|@import\s+)['"]?([^'")\s]+)""")
+OF_STYLES = re.compile(r"""(?:url\(\s*['"]?|@import\s+['"])([^'")\s]+)""")
 # The lowest contrast of a text with what is behind it, and what of a diagram does not fit its box.
 LOOK = """
 const luminance = text => {
@@ -75,7 +89,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "-b", "html"]
     subprocess.run(
-        [*command, str(SOURCE), str(directory)], cwd=ROOT, check=True, capture_output=True, timeout=300
+        [*command, str(SOURCE), str(directory)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
     return directory
 
