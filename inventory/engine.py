@@ -18,6 +18,7 @@ from oslo_db import api, exception
 from pymysql.constants import ER
 
 from inventory import mysql_pool, session_setup
+from inventory.errors import counted
 from inventory.tables import idempotency_keys, utc_moment, utc_now
 
 T = TypeVar("T")
@@ -251,7 +252,7 @@ def _check_version(dialect: sa.Dialect) -> None:
 
 def _conflict(error: Exception, attempts: int, seconds: float) -> TransactionLost:
     return TransactionLost(
-        f"others wrote the same rows at each of {attempts} attempts in {seconds:.0f} s;"
+        f"others wrote the same rows at each of {counted(attempts, 'attempt')} in {seconds:.0f} s;"
         f" try again later ({_cause(error)})"
     )
 

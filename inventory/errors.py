@@ -61,9 +61,12 @@ def some(texts: Iterable[str]) -> str:
     return ", ".join(known[:_SHOWN]) + more
 
 
-def counted(number: int, noun: str, others: str = "") -> str:
-    """Return a number with its noun, or with others for any number but 1: 1 host, 2 hosts."""
-    return f"{number} {noun if number == 1 else others or f'{noun}s'}"
+def counted(number: int, noun: str, others: str = "", thousands: str = "") -> str:
+    """Return a number with its noun, or with others for any number but 1: 1 host, 2 hosts.
+
+    thousands separates these, if given.
+    """
+    return f"{number:{thousands}} {noun if number == 1 else others or f'{noun}s'}"
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:

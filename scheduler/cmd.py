@@ -38,6 +38,7 @@ def _run(backend: str) -> int:
     from conf.loading import ConfigError
     from inventory import migrations
     from inventory.engine import DatabaseUnavailable
+    from inventory.errors import counted
     from inventory.nova.placement_errors import PlacementMisconfigured
     from scheduler import plugins, trust
     from scheduler.api.notifications import Notifications
@@ -71,9 +72,8 @@ def _run(backend: str) -> int:
         Notifications(conf)
         with migrations.checked_database(conf):
             pass
-    log.getLogger(__name__).info(
-        "Starting as host %s with %s workers on %s", conf.host, conf.scheduler.workers, backend
-    )
+    workers = counted(conf.scheduler.workers, "worker")
+    log.getLogger(__name__).info("Starting as host %s with %s on %s", conf.host, workers, backend)
     service = SchedulerService(conf, notifier)
     with beside(conf, sys.argv[1:]):
         return process.serve(conf, service, conf.scheduler.workers, refusals)

@@ -11,6 +11,7 @@ from oslo_log import log
 
 from inventory import server_groups
 from inventory.engine import Database
+from inventory.errors import counted
 from inventory.objects.instance_group import InstanceGroup
 from scheduler.claims.claimer import TimedReads
 from scheduler.decision.pipeline import Request
@@ -115,12 +116,12 @@ def _refuse_what_only_placement_allocates(spec: RequestSpec, caller: RequestCont
     groups = spec.requested_resources
     if not groups or spec.is_rebuild:
         return
+    requesters = len({each.requester_id for each in groups if each.requester_id})
     LOG.info(
-        "Refused request %s: it has %s groups of resources of %s ports or accelerators, which only"
-        " placement can allocate",
+        "Refused request %s: it has %s of %s, which only placement can allocate",
         caller.request_id,
-        len(groups),
-        len({each.requester_id for each in groups if each.requester_id}),
+        counted(len(groups), "group of resources", "groups of resources"),
+        counted(requesters, "port or accelerator", "ports or accelerators"),
     )
     raise NoValidHost(ONLY_PLACEMENT)
 

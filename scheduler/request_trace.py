@@ -13,6 +13,7 @@ from typing import Protocol
 
 from oslo_log import log
 
+from inventory.errors import counted
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -165,7 +166,7 @@ class RequestLog:
 def _subject(trace: RequestTrace) -> str:
     first, count = trace.instance_uuids[0], len(trace.instance_uuids)
     instances = f"{count} instances from {first}" if count > 1 else f"instance {first}"
-    conflicts = f" after {trace.conflicts} conflicts" if trace.conflicts else ""
+    conflicts = f" after {counted(trace.conflicts, 'conflict')}" if trace.conflicts else ""
     return (
         f"{instances} in {1000 * trace.total:.1f} ms{conflicts}"
         f" (host cache {trace.view_age:.1f} s old)"
@@ -180,5 +181,6 @@ def _reason(decision: Decision) -> str:
     shortage = decision.shortage
     if not decision.hosts or shortage is None:
         return "no compute node has reported yet; is berthmaster-agent running on the hosts?"
-    steps = " ".join(map(str, shortage.steps)) or f"{decision.hosts} hosts, none of them usable"
-    return f"instance {shortage.index + 1} found none of {decision.hosts} hosts: {steps}"
+    hosts = counted(decision.hosts, "host")
+    steps = " ".join(map(str, shortage.steps)) or "none of them usable"
+    return f"instance {shortage.index + 1} found none of {hosts}: {steps}"

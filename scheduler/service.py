@@ -16,6 +16,7 @@ from conf.daemon.systemd import Notifier
 from inventory import heartbeat, migrations, services
 from inventory.claims import group_locks
 from inventory.engine import Database, DatabaseUnavailable, open_database
+from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
 from scheduler import plugins, trust
@@ -68,9 +69,9 @@ def _check_claims(conf: cfg.ConfigOpts, database: Database) -> None:
     hosts = database.read(lambda connection: services.older_than(connection, binary, first))
     if hosts:
         LOG.warning(
-            "The agents of %s hosts (%s) do not count claims, so that resources may be claimed"
+            "The agents of %s (%s) do not count claims, so that resources may be claimed"
             " twice: restart them with this release",
-            len(hosts),
+            counted(len(hosts), "host"),
             ", ".join(hosts[:5]),
         )
     try:

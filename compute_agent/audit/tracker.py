@@ -29,6 +29,7 @@ from inventory.claims import claims
 from inventory.claims.types import ClaimLost
 from inventory.compute_nodes import RATIOS, RowVersion
 from inventory.engine import Database
+from inventory.errors import counted
 
 LOG = log.getLogger(__name__)
 # Nodes that share a transaction. A real hypervisor is one node; only the fake has more.
@@ -103,7 +104,8 @@ class ResourceTracker:
         if not any(isinstance(each, IdentityError) for each in this.problems.values()):
             self._delete_missing(this, only)
         seconds = time.monotonic() - this.began
-        LOG.debug("Audited %d nodes in %.3f s, %d changed", len(wanted), seconds, this.changed)
+        nodes = counted(len(wanted), "node")
+        LOG.debug("Audited %s in %.3f s, %d changed", nodes, seconds, this.changed)
 
     def _present(self) -> list[NodeName]:
         reported = list(self._driver.nodes())

@@ -31,6 +31,7 @@ from inventory.claims.types import (
     with_alternates,
 )
 from inventory.claims.usage_update import LockedNodes
+from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
 from inventory.tables import utc_moment
@@ -59,7 +60,8 @@ class PartlyAnswered(Exception):
     """Some instances of the request have an answer already: {uuid: answer}."""
 
     def __init__(self, answers: Mapping[str, str | None]) -> None:
-        super().__init__(f"{len(answers)} instances of the request have been answered before")
+        many = counted(len(answers), "instance of the request has", "instances of the request have")
+        super().__init__(f"{many} been answered before")
         self.answers = answers
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from inventory.errors import counted
+
 Resources = Mapping[str, int]
 
 CPUS = ("VCPU", "PCPU")
@@ -230,7 +232,7 @@ def _difference(instance: AuditedInstance, held: Mapping[str, Resources]) -> str
     memory_mb = sum(each.get(MEMORY, 0) for each in held.values())
     found = []
     if instance.vcpus not in (None, cpus):
-        found.append(f"{cpus} of {instance.vcpus} vCPUs")
+        found.append(f"{cpus} of {counted(instance.vcpus or 0, 'vCPU')}")
     if instance.memory_mb not in (None, memory_mb):
         found.append(f"{memory_mb} of {instance.memory_mb} MB")
     return "has an allocation of " + " and ".join(found) if found else ""

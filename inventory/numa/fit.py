@@ -9,6 +9,7 @@ enough to the cells, and a network that is attached to certain host cells needs 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+from inventory.errors import counted
 from inventory.numa.cells import Ratios, placed, shortage
 from inventory.numa.search import first_way
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
@@ -109,7 +110,8 @@ def refusal(host: HostResources, needs: GuestRequest) -> str | None:
         return None
     guests, cells = needs.cells, host.cells
     if len(guests) > len(cells):
-        return f"needs {len(guests)} NUMA cells, the host has {len(cells) or 'reported none'}"
+        needs_cells = counted(len(guests), "NUMA cell")
+        return f"needs {needs_cells}, the host has {len(cells) or 'reported none'}"
     for index, guest in enumerate(guests):
         lacks = [_lack(host, needs, index, cell) for cell in cells]
         if all(lacks):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
+from inventory.errors import counted
 from inventory.objects.numa import InstanceNUMACell, NUMACell
 
 REQUIRE, ISOLATE = "require", "isolate"
@@ -74,7 +75,7 @@ def _shortage_of_cores(cell: NUMACell, wanted: int) -> str | None:
     if cell.has_threads and cell.cpuset != cell.pcpuset:
         return "needs cores of its own, which threads in separate sets of CPUs do not allow"
     free = len(_whole_cores(cell))
-    return f"needs {wanted} cores of its own, {free} free" if wanted > free else None
+    return f"needs {counted(wanted, 'core')} of its own, {free} free" if wanted > free else None
 
 
 def _free_cores(cell: NUMACell) -> list[list[int]]:

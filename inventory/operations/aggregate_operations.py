@@ -13,7 +13,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import aggregates, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
 from inventory.claims.types import CONFIRMED
-from inventory.errors import InUse, Malformed, NotFound, checked_text, some
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, some
 from inventory.instance_states import released
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in, select_in
@@ -237,9 +237,10 @@ def _check_empty(connection: sa.Connection, moving: Mapping[str, str]) -> None:
         there.setdefault(row.host, set()).add(row.instance_uuid)
     if there:
         hosts = some(f"{host} ({len(each)}, {moving[host]})" for host, each in there.items())
+        number = sum(map(len, there.values()))
         raise InUse(
-            f"{sum(map(len, there.values()))} instances would be in another availability zone than"
-            f" they were placed in, on {hosts}: move them away first, or allow the change of"
+            f"{counted(number, 'instance')} would be in another availability zone than before, on"
+            f" {hosts}: move {'it' if number == 1 else 'them'} away first, or allow the change of"
             " zone with --with-instances"
         )
 

@@ -17,7 +17,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import revisions, server_groups
 from inventory.claims import group_locks
 from inventory.claims.types import GroupRule
-from inventory.errors import InUse, Malformed, NotFound, checked_text, some
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, some
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.rows import execute_in
 from inventory.tables import allocations, server_group_members
@@ -179,8 +179,9 @@ def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
     if places and not force:
         hosts = {host for found in places.values() for host in found}
         raise InUse(
-            f"server group {row.name} has {len(places)} members, on {some(hosts)}:"
-            " delete them first, or let nothing keep them together or apart any more with --force"
+            f"server group {row.name} has {counted(len(places), 'member')}, on {some(hosts)}:"
+            f" delete {'it' if len(places) == 1 else 'them'} first, or let nothing keep them"
+            " together or apart any more with --force"
         )
     of_it = server_group_members.c.group_id == row.id
     connection.execute(sa.delete(server_group_members).where(of_it))

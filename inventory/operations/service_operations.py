@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes, instance_migrations, instances, revisions, services
 from inventory.claims import existing
-from inventory.errors import InUse, Malformed, NotFound, checked_text
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
 from inventory.tables import compute_nodes as nodes_table
@@ -195,6 +195,7 @@ def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) ->
     if managed or moving or (seen and not forget_guests):
         hint = ", or forget those with --forget-guests if the host is lost" if seen else ""
         raise InUse(
-            f"host {host} is needed by {managed} managed instances, {seen} guests that its agent"
-            f" saw last and {moving} migrations under way: wait for or move these first{hint}"
+            f"host {host} is needed by {counted(managed, 'managed instance')},"
+            f" {counted(seen, 'guest')} that its agent saw last and"
+            f" {counted(moving, 'migration')} under way: wait for or move these first{hint}"
         )

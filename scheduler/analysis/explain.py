@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.analysis.diagnosis import Rejection, filter_rejections, name_rejections
 from scheduler.analysis.near_miss import NearMiss, RefusedInstance
 from scheduler.analysis.refusal_groups import (
@@ -68,7 +69,8 @@ def state_at(
         return driver.decide(hosts.working_copy(), first)
 
     if not 0 <= index < len(uuids):
-        raise ValueError(f"the request has {len(uuids)} instances, there is no number {index}")
+        many = counted(len(uuids), "instance")
+        raise ValueError(f"the request has {many}, there is no number {index}")
     decision = decide(len(uuids))
     failure = decision.shortage
     if failure and index > failure.index:

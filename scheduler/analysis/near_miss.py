@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.analysis.diagnosis import Rejection, host_name
 from scheduler.decision.plugin_calls import applies, mask_of
 from scheduler.hosts.host_state import HostState
@@ -23,11 +24,11 @@ _FREED = {
     "io_ops": ("num_io_ops", -1),
 }
 _WORDS = {
-    "vcpus": "vCPU{}",
-    "memory_mb": "MB of memory",
-    "disk_mb": "MB of disk",
-    "instances": "instance{}",
-    "io_ops": "instance{} busy with input and output",
+    "vcpus": ("vCPU", "vCPUs"),
+    "memory_mb": ("MB of memory",) * 2,
+    "disk_mb": ("MB of disk",) * 2,
+    "instances": ("instance", "instances"),
+    "io_ops": ("instance busy with input and output", "instances busy with input and output"),
 }
 # The resources of which no request can ask for less.
 _COUNTED = ("instances", "io_ops")
@@ -213,4 +214,4 @@ def _amount(resource: str, amount: int, whole: bool = False) -> str:
     """Return an amount of a resource in words; whole rounds disk up to GB."""
     if resource == "disk_mb" and whole:
         return f"{_gigabytes(amount)} GB of disk"
-    return f"{amount} {_WORDS[resource].format('s' if amount > 1 else '')}"
+    return counted(amount, *_WORDS[resource])

@@ -12,6 +12,7 @@ from typing import Any
 import oslo_messaging
 from oslo_log import log
 
+from inventory.errors import counted
 from inventory.objects.field_types import shown
 from scheduler.analysis.explain import Explanation, Extent
 from scheduler.api.scheduler_endpoint import SELECT_ARGUMENTS, errors_for
@@ -64,7 +65,8 @@ class ExplainEndpoint:
             request = decode_select_arguments(_for_select(arguments))
             request.spec.user_id = request.spec.user_id or caller.user_id
             decision, explanation = self._destinations.rehearse(request, caller, extent)
-            LOG.debug("Explained a request for %s instances", len(request.instance_uuids))
+            many = counted(len(request.instance_uuids), "instance")
+            LOG.debug("Explained a request for %s", many)
             return {"decision": json_value(decision), "explanation": _document(explanation, extent)}
 
     @contextmanager

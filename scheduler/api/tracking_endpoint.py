@@ -10,6 +10,7 @@ from typing import Any
 import oslo_messaging
 from oslo_log import log
 
+from inventory.errors import counted
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.field_types import shown
 from scheduler.host_cache.cache import HostCache
@@ -69,7 +70,7 @@ class TrackingEndpoint:
     def update_aggregates(self, aggregates: list[Aggregate]) -> None:
         """Add or replace aggregates."""
         self._host_cache.update_aggregates(aggregates)
-        LOG.debug("Received update_aggregates: %s aggregates", len(aggregates))
+        LOG.debug("Received update_aggregates: %s", counted(len(aggregates), "aggregate"))
 
     @_cast
     def delete_aggregate(self, aggregate: Aggregate) -> None:
@@ -84,8 +85,8 @@ class TrackingEndpoint:
         They confirm no claim: only the agent that sees an instance can count it instead.
         """
         self._host_cache.update_instances(host_name, instance_info)
-        number = len(instance_info)
-        LOG.debug("Received update_instance_info of %s: %s instances", host_name, number)
+        many = counted(len(instance_info), "instance")
+        LOG.debug("Received update_instance_info of %s: %s", host_name, many)
 
     @_cast
     def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
@@ -98,8 +99,8 @@ class TrackingEndpoint:
     def sync_instance_info(self, host_name: str, instance_uuids: list[str]) -> None:
         """Compare the list of all instances of a host."""
         self._host_cache.sync_instances(host_name, instance_uuids)
-        number = len(instance_uuids)
-        LOG.debug("Received sync_instance_info of %s: %s instances", host_name, number)
+        many = counted(len(instance_uuids), "instance")
+        LOG.debug("Received sync_instance_info of %s: %s", host_name, many)
 
 
 class PushEndpoint:
@@ -124,4 +125,5 @@ class PushEndpoint:
             LOG.info("Refused malformed changes that %s pushed: %s", shown(agent), error.reason)
             return
         self._host_cache.apply_push(pushed.nodes, pushed.instances, pushed.claims)
-        LOG.debug("%s pushed changes of %s nodes", shown(agent), len(pushed.nodes))
+        nodes = counted(len(pushed.nodes), "node")
+        LOG.debug("%s pushed changes of %s", shown(agent), nodes)

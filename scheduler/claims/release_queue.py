@@ -10,6 +10,7 @@ from oslo_log import log
 
 from inventory.claims.types import ClaimLost
 from inventory.engine import DatabaseUnavailable
+from inventory.errors import counted
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import Claimer
 
@@ -57,9 +58,9 @@ class ReleaseQueue:
         with self._condition:
             if not self._condition.wait_for(lambda: not self._is_working, timeout):
                 LOG.warning(
-                    "Claims of %s deleted instances were not released before shutdown; they stay"
-                    " until their leases end",
-                    len(self._waiting) + 1,
+                    "Claims of %s were not released before shutdown; they stay until their leases"
+                    " end",
+                    counted(len(self._waiting) + 1, "deleted instance"),
                 )
 
     def _work(self) -> None:

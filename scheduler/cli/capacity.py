@@ -238,7 +238,7 @@ def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
     taking = sum(1 for each in hosts if each["instances"])
     yield (
         f"{found['flavor']}: {at_least}{counted(found['total'], 'instance')}"
-        f" on {taking} of {len(hosts)} hosts"
+        f" on {taking} of {counted(len(hosts), 'host')}"
     )
     if found["more"]:
         yield "More may fit: the maximum number of instances was placed"

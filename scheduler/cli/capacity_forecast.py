@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import aggregates
-from inventory.errors import NotReported, OperationRefused
+from inventory.errors import NotReported, OperationRefused, counted
 from inventory.queries.growth import Growth, read_growth
 from scheduler.analysis.capacity import fill
 from scheduler.cli.arguments import age_or_time, positive
@@ -197,7 +197,7 @@ def _phrase(found: Mapping[str, Any], days: int) -> str:
     if not found["fit_now"]:
         return "now"
     if earliest is None:
-        return f"not within {days} days"
+        return f"not within {counted(days, 'day')}"
     if latest is None:
         return f"in {_days(earliest)} days at the earliest"
     return f"in {_days(earliest)} to {_days(latest)} days"

@@ -152,7 +152,10 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
     compared = [each for each in found if each.kind is not Kind.UNKNOWN]
     agreed = sum(each.kind in AGREEING for each in compared)
     share = f" ({100 * agreed / len(compared):.1f} %)" if compared else ""
-    yield f"{counted(len(found), 'request')}, {len(compared)} compared: {agreed} agree{share}."
+    yield (
+        f"{counted(len(found), 'request')}, {len(compared)} compared:"
+        f" {counted(agreed, 'agrees', 'agree')}{share}."
+    )
     counts = count_kinds(found)
     rows = [(text, counts[kind]) for kind, text in _KINDS.items() if counts[kind]]
     yield Table("", ("Outcome", "Requests"), rows)

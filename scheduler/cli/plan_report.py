@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from inventory.errors import counted
 from scheduler.cli.base import Table
 from scheduler.cli.live_fleet import UNKNOWN
 from scheduler.planning.fleet import Fleet
@@ -134,7 +135,7 @@ def sections(found: dict[str, Any]) -> Iterator[str | Table]:
     if found["moves"]:
         kinds = ", ".join(f"{count} by {kind}" for kind, count in cost["by_kind"].items() if count)
         yield (
-            f"{_count(cost['moves'], 'move')} in {_count(cost['steps'], 'step')}, {kinds};"
+            f"{counted(cost['moves'], 'move')} in {counted(cost['steps'], 'step')}, {kinds};"
             f" {cost['memory_mb'] / 1024:.1f} GB of memory to copy"
         )
         if cost["by_kind"][EVACUATION]:
@@ -156,17 +157,19 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
                 stage = f"Stage {number}: " if len(result["stages"]) > 1 else ""
                 yield f"{stage}empties {', '.join(hosts)}"
         case "repair":
-            yield f"{_count(result['broken'], 'instance')} not where the rules allow it"
+            yield f"{counted(result['broken'], 'instance')} not where the rules allow it"
         case "consolidate":
             hosts = result["emptied"]
-            yield f"Empties {_count(len(hosts), 'host')}{': ' if hosts else ''}{', '.join(hosts)}"
+            yield f"Empties {counted(len(hosts), 'host')}{': ' if hosts else ''}{', '.join(hosts)}"
         case "balance":
             yield (
                 f"Share of {result['of']} in use: hosts differ by {_points(result['before'])} now,"
                 f" by {_points(result['after'])} after the plan"
             )
         case "make-room":
-            yield f"{result['fit']} of {result['wanted']} instances of {result['flavor']} fit then"
+            wanted = counted(result["wanted"], "instance")
+            fit = "fits" if result["fit"] == 1 else "fit"
+            yield f"{result['fit']} of {wanted} of {result['flavor']} {fit} then"
     if found["interrupted"]:
         yield "The search was interrupted: this is the best plan so far"
     elif not found["complete"] and not left:
@@ -177,10 +180,6 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
 
 def _points(share: float) -> str:
     return f"{100 * share:.1f} points"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _row(each: dict[str, Any], several: bool) -> tuple[Any, ...]:
@@ -208,7 +207,7 @@ def _notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
     if not unplanned:
         return
-    yield f"{_count(len(unplanned), 'instance')} cannot go:"
+    yield f"{counted(len(unplanned), 'instance')} cannot go:"
     shown = unplanned[:LISTED]
     rows = [(each["instance"], each["from"], _why(each)) for each in shown]
     yield Table("", ("Instance", "On", "Why"), rows)
@@ -234,7 +233,7 @@ def _claims(claims: Sequence[dict[str, Any]] | None) -> Iterator[str]:
     if claims is None:
         return
     held = sum(each["held"] for each in claims)
-    yield f"Room is claimed for {held} of {_count(len(claims), 'move')} of the first step"
+    yield f"Room is claimed for {held} of {counted(len(claims), 'move')} of the first step"
     for each in claims:
         if not each["held"]:
             yield f"{each['instance']}: no room is claimed on {each['host']}: {each['why_not']}"

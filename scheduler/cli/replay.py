@@ -8,7 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from inventory.errors import OperationRefused
+from inventory.errors import OperationRefused, counted
 from scheduler.analysis.diagnosis import host_name
 from scheduler.analysis.explain import Explanation, Extent, Verdict, explain
 from scheduler.cli.app import read_configuration
@@ -67,7 +67,7 @@ def _reason(verdict: Verdict, found: Explanation) -> str:
         return f"{name} is refused: {reasons}"
     if not found.drawn_from:
         return f"{name} passes all filters, and the driver has a choice of its own"
-    place = f"{name} is number {verdict.rank} of {found.passing} hosts"
+    place = f"{name} is number {verdict.rank} of {counted(found.passing, 'host')}"
     chosen = next(each for each in found.verdicts if each.chosen)
     totals = (each.weighed.total if each.weighed else None for each in (verdict, chosen))
     here, there = map(format_weight, totals)
@@ -178,8 +178,8 @@ def _sections(documents: list[dict[str, Any]]) -> list[str | Table]:
         refused = sum(each["refused_now"] and not each["same"] for each in documents)
         other = len(documents) - same - refused
         sections.append(
-            f"{len(documents)} decisions: {same} the same, {other} different, {refused} without a"
-            " host"
+            f"{counted(len(documents), 'decision')}: {same} the same, {other} different, {refused}"
+            " without a host"
         )
     return sections
 
@@ -194,4 +194,5 @@ def _result(document: dict[str, Any], moved: int) -> str:
         return f"no host {settings} either, for another reason: {', '.join(steps)}"
     if not moved:
         return f"the same hosts {settings}, but other weights, filters or limits"
-    return f"{moved} of {len(document['instances'])} instances on other hosts {settings}"
+    of_all = counted(len(document["instances"]), "instance")
+    return f"{moved} of {of_all} on {'another host' if moved == 1 else 'other hosts'} {settings}"

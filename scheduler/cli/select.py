@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
-from inventory.errors import OperationRefused
+from inventory.errors import OperationRefused, counted
 from scheduler.cli.arguments import (
     add_flag,
     add_limit,
@@ -168,7 +168,9 @@ class Select(ListCommand):
         except PlacementError as error:
             cure = f"'openstack resource provider allocation delete {left[0]}'"
             print(
-                f"{len(left)} allocations stay: {error}; delete each with {cure}", file=sys.stderr
+                f"{counted(len(left), 'allocation stays', 'allocations stay')}: {error}; delete"
+                f" each with {cure}",
+                file=sys.stderr,
             )
 
 

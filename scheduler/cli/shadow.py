@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inventory import shadow_reports
-from inventory.errors import NotFound
+from inventory.errors import NotFound, counted
 from scheduler.cli.base import ReportCommand, Table
 
 # Seconds after which a shadow that writes nothing is not at work any more.
@@ -60,11 +60,15 @@ def _sections(found: Mapping[str, Any], age: float) -> Iterator[str | Table]:
         return
     requests = found["requests"]
     share = f" ({100 * found['same'] / requests:.1f} %)" if requests else ""
-    yield f"{found['same']} of {requests} requests{share} have the same hosts"
-    if found["moves"]:
-        yield f"{found['moves']} requests about instances that were there before are left out"
-    if found["unreadable"]:
-        yield f"{found['unreadable']} decisions that another release has saved are left out"
+    have = "has" if found["same"] == 1 else "have"
+    yield f"{found['same']} of {counted(requests, 'request')}{share} {have} the same hosts"
+    for number, noun, which in (
+        (found["moves"], "request", "about instances that were there before"),
+        (found["unreadable"], "decision", "that another release has saved"),
+    ):
+        if number:
+            are = "is" if number == 1 else "are"
+            yield f"{counted(number, noun)} {which} {are} left out"
     rows: list[tuple[Any, ...]] = [("Refused", found["refused"], found["refused_by_shadow"])]
     fleets = found["real"], found["shadow"]
     for name, (kind, resource) in _SHARES.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from cliff.app import App
 
-from inventory.errors import OperationRefused
+from inventory.errors import OperationRefused, counted
 from scheduler.cli.database_connection import checked_database
 from scheduler.cli.live_table import live_hosts
 from scheduler.cli.simulation_arguments import DEFAULT_ARRIVALS, DEFAULT_RATE
@@ -68,7 +68,9 @@ def _decided(app: App, args: Any) -> SimulationInput:
             raise OperationRefused(f"{error}; see 'decision list'") from None
     notes = []
     if trace.unreadable:
-        notes.append(f"{trace.unreadable} decisions that another release has saved are left out.")
+        what = "that another release has saved"
+        left = counted(trace.unreadable, f"decision {what} is", f"decisions {what} are")
+        notes.append(f"{left} left out.")
     hosts = make_hosts(args.hosts) if args.hosts else trace.hosts
     same = None if args.hosts or args.empty else trace
     return SimulationInput(hosts, {0: trace.arrivals}, trace.leaves_at, same, notes)

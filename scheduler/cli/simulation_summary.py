@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from inventory.errors import counted
 from scheduler.cli.base import Table
 
 _COLUMNS = (
@@ -19,7 +20,8 @@ Document = Mapping[str, Any]
 def heading(documents: Sequence[Document]) -> str:
     """Return what was simulated, and when the figures of hosts are from."""
     hosts, requests = documents[0]["hosts"], documents[0]["requests"]
-    return f"{hosts} hosts, {requests} requests in each run; the figures of hosts are at the end"
+    size = f"{counted(hosts, 'host')}, {counted(requests, 'request')} in each run"
+    return f"{size}; the figures of hosts are at the end"
 
 
 def summary(documents: Sequence[Document]) -> Table:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.base_plugin import MEMBERS, BasePlugin, error_text
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import FLAVOR_MIX, NUMBERS, OBJECTS, Mask, Rows, Weights
@@ -87,7 +88,8 @@ def _leave_out(weigher: BaseHostWeigher, hosts: HostTable, error: Exception) -> 
 
 def _sized(values: Any, size: int, method: str) -> Any:
     if np.shape(values) != (size,):
-        raise ValueError(f"{method}() did not return one element for each of {size} rows")
+        rows = counted(size, "row")
+        raise ValueError(f"{method}() did not return one element for each of {rows}")
     return values
 
 

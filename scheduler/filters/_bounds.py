@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from inventory.errors import counted
 from inventory.fits import fits, limit
 from scheduler.base_plugin import ResourceShortfall
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
@@ -20,9 +21,10 @@ from scheduler.hosts.columns import Rows, Weights
 class OvercommitFilter(BaseHostFilter):
     """Keep the hosts with enough of one resource, over-commit included."""
 
-    # The attribute of a request that names the amount, its unit, and the ratio of hosts.
+    # The attribute of a request that names the amount, the unit of one and of several, and the
+    # ratio of hosts.
     resource: ClassVar[str]
-    unit: ClassVar[str]
+    unit: ClassVar[tuple[str, str]]
     ratio: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
 
@@ -43,7 +45,7 @@ class OvercommitFilter(BaseHostFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         total, used, ratio = self._figures(host_state)
-        needs = f"needs {getattr(spec_obj, self.resource)} {self.unit}"
+        needs = f"needs {counted(getattr(spec_obj, self.resource), *self.unit)}"
         if getattr(spec_obj, self.resource) > total:
             return f"{needs}, the host has only {total}"
         if math.isnan(ratio):
@@ -58,9 +60,9 @@ class OvercommitFilter(BaseHostFilter):
         if not len(known):
             return ""
         # Of the unit, "MB" is enough beside the name of the filter.
-        unit = self.unit.partition(" ")[0]
+        units = (unit.partition(" ")[0] for unit in self.unit)
         most = math.floor(known.max())
-        return f"needs {getattr(spec, self.resource)} {unit}, most free {most}"
+        return f"needs {counted(getattr(spec, self.resource), *units)}, most free {most}"
 
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall | None:
         total, used, ratio = self._figures(host_state)
@@ -80,9 +82,11 @@ class LoadFilter(BaseHostFilter):
     """Keep the hosts on which the count that reads names is below the allowed number."""
 
     most: int
-    # The name of the count in ResourceShortfall, and a reason with it and the allowed number.
+    # The name of the count in ResourceShortfall, what it counts, for one and for several, and a
+    # reason with it and the allowed number.
     resource: ClassVar[str]
-    refusal_text: ClassVar[str]
+    noun: ClassVar[tuple[str, str]]
+    refusal_text: ClassVar[str] = "{}, {} allowed"
     reads: ClassVar[tuple[str, ...]]
 
     def allowed(self, hosts: HostTable) -> Weights:
@@ -94,7 +98,8 @@ class LoadFilter(BaseHostFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         allowed = self.allowed(host_state.table)[host_state.row]
-        return self.refusal_text.format(getattr(host_state, self.reads[0]), int(allowed))
+        count = counted(getattr(host_state, self.reads[0]), *self.noun)
+        return self.refusal_text.format(count, int(allowed))
 
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall | None:
         count = getattr(host_state, self.reads[0])

@@ -16,7 +16,7 @@ class CoreFilter(OvercommitFilter):
     A host that reports no CPUs at all passes, without a limit: its count is considered broken.
     """
 
-    resource, unit, ratio = "vcpus", "vCPUs", "cpu_allocation_ratio"
+    resource, unit, ratio = "vcpus", ("vCPU", "vCPUs"), "cpu_allocation_ratio"
     reads: ClassVar[tuple[str, ...]] = ("vcpus_total", "vcpus_used", "cpu_allocation_ratio")
     request_fields = ("vcpus",)
 

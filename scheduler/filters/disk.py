@@ -13,7 +13,7 @@ from scheduler.filters._bounds import OvercommitFilter
 class DiskFilter(OvercommitFilter):
     """Keep the hosts with enough free disk for root, ephemeral and swap, over-commit included."""
 
-    resource, unit, ratio = "disk_mb", "MB of disk", "disk_allocation_ratio"
+    resource, unit, ratio = "disk_mb", ("MB of disk",) * 2, "disk_allocation_ratio"
     reads: ClassVar[tuple[str, ...]] = (
         "total_usable_disk_gb",
         "free_disk_mb",

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
@@ -55,8 +56,8 @@ class ExactCoreFilter(BaseHostFilter):
         return np.asarray(passes, np.bool_)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        total = host_state.vcpus_total
+        total, needs = host_state.vcpus_total, f"needs exactly {counted(spec_obj.vcpus, 'vCPU')}"
         if total <= 0:
-            return f"needs exactly {spec_obj.vcpus} vCPUs, the host reports {total} CPUs"
+            return f"{needs}, the host reports {total} CPUs"
         free = total - host_state.vcpus_used
-        return f"needs exactly {spec_obj.vcpus} vCPUs, {free} are free of {total}"
+        return f"{needs}, {free} free of {total}"

@@ -13,6 +13,6 @@ class IoOpsFilter(LoadFilter):
     most = 8
     options = (("most", "filter_scheduler", "max_io_ops_per_host"),)
     resource = "io_ops"
-    refusal_text = "{} instances are busy with input and output, {} allowed"
+    noun = ("instance is busy with input and output", "instances are busy with input and output")
     reads: ClassVar[tuple[str, ...]] = ("num_io_ops",)
     request_fields = ()

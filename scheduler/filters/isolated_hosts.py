@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
@@ -46,7 +47,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         if self._is_isolated(spec_obj):
             return f"image {image!r} is isolated, the host is none of {len(self._hosts)} isolated"
         other = "the request names none" if image is None else f"{image!r} is none of them"
-        return f"is kept for {len(self._images)} isolated images, {other}"
+        return f"is kept for {counted(len(self._images), 'isolated image')}, {other}"
 
     def _is_isolated(self, spec: RequestSpec) -> bool:
         return spec.image is not None and spec.image.id in self._images

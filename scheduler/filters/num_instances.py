@@ -13,6 +13,7 @@ class NumInstancesFilter(LoadFilter):
     most = 50
     options = (("most", "filter_scheduler", "max_instances_per_host"),)
     resource = "instances"
-    refusal_text = "has {} instances, {} allowed"
+    noun = ("instance", "instances")
+    refusal_text = "has {}, {} allowed"
     reads: ClassVar[tuple[str, ...]] = ("num_instances",)
     request_fields = ()

@@ -13,7 +13,7 @@ from scheduler.filters._bounds import OvercommitFilter
 class RamFilter(OvercommitFilter):
     """Keep the hosts with enough free memory, over-commit included."""
 
-    resource, unit, ratio = "memory_mb", "MB of memory", "ram_allocation_ratio"
+    resource, unit, ratio = "memory_mb", ("MB of memory",) * 2, "ram_allocation_ratio"
     reads: ClassVar[tuple[str, ...]] = (
         "total_usable_ram_mb",
         "free_ram_mb",

@@ -12,5 +12,4 @@ class SameHostFilter(HintFilter):
     hint = "same_host"
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        named = self.named(spec_obj)
-        return f"has none of the {len(named)} instances that the hint {self.hint} names: {named}"
+        return f"has no instance that the hint {self.hint} names: {self.named(spec_obj)}"

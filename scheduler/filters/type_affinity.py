@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.hosts.row_index import EVERY
 from scheduler.objects.flavor_and_image import Flavor
@@ -31,7 +32,7 @@ class TypeAffinityFilter(BaseHostFilter):
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         verdicts = [_is_of(each, spec_obj.flavor) for each in host_state.instances.values()]
         return (
-            f"has {verdicts.count(False)} instances of other flavors than"
+            f"has {counted(verdicts.count(False), 'instance')} of other flavors than"
             f" {spec_obj.flavor.name!r} and {verdicts.count(None)} of unknown flavor"
         )
 

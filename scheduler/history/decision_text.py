@@ -5,6 +5,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from inventory.errors import counted
 from inventory.objects.instance_group import InstanceGroup
 from scheduler.decision.types import Decision
 from scheduler.objects.request_spec import Destination, RequestSpec
@@ -33,7 +34,7 @@ def format_heading(saved: "SavedDecision") -> list[str]:
     conflicts = f"; claims lost to other requests: {record.conflicts}" if record.conflicts else ""
     return [
         _title(saved),
-        f"Request: {len(record.request.instance_uuids)} x {flavor.vcpus} vCPUs,"
+        f"Request: {len(record.request.instance_uuids)} x {counted(flavor.vcpus, 'vCPU')},"
         f" {flavor.memory_mb} MB of memory, {spec.disk_mb} MB of disk{named}",
         *_conditions(spec),
         f"Outcome: {_outcome(record.outcome, record.decision)}",

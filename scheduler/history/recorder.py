@@ -19,6 +19,7 @@ from conf.daemon.state_logger import StateLogger, one_line
 from inventory import decisions
 from inventory.decisions import DecisionRow, SnapshotBatch
 from inventory.engine import Database, DatabaseUnavailable
+from inventory.errors import counted
 from scheduler.history.serialization import (
     Pause,
     document_of,
@@ -262,7 +263,8 @@ def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> Decision
         return None
     document = document_to_bytes(saved, pause)
     if len(document) > MAX_BYTES:
-        raise ValueError(f"with {len(trace.instance_uuids)} instances it is too large")
+        many = counted(len(trace.instance_uuids), "instance")
+        raise ValueError(f"with {many} it is too large")
     return DecisionRow(
         film=origin.log_name(snapshot.log_id),
         frame=snapshot.number,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inventory.errors import counted
 from scheduler.history.tagged_json import Share, decode, encode, has_type, json_text
 from scheduler.hosts.columns import DTYPES, NUMBERS, unset
 from scheduler.hosts.flavor_mix import MAX_FLAVORS, MAX_SIZE, FlavorMix, FlavorShare
@@ -260,7 +261,7 @@ def read_column(document: Any, count: int) -> list[Any]:
             raise ValueError("a column has a code without a value")
         found = [values[code] for code in codes]
     if not isinstance(found, list) or len(found) != count:
-        raise ValueError(f"a column does not have {count} rows")
+        raise ValueError(f"a column does not have {counted(count, 'row')}")
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from oslo_log import log
 
 from inventory import services
+from inventory.errors import counted
 from scheduler.host_cache.assumed import Place
 from scheduler.host_cache.node_rows import write_nodes, written_at
 from scheduler.host_cache.nova_casts import HostAggregates, first_names
@@ -219,10 +220,10 @@ class CacheDigest:
         differing = self._differing()
         if missed or differing:
             LOG.warning(
-                "The host cache was out of date: it had missed changes of %s nodes and had wrong"
-                " figures of %s others: %s; corrected",
-                len(missed),
-                len(differing),
+                "The host cache was out of date: it had missed changes of %s and had wrong"
+                " figures of %s: %s; corrected",
+                counted(len(missed), "node"),
+                counted(len(differing), "other"),
                 first_names([*missed, *differing]),
             )
 

@@ -14,6 +14,7 @@ from oslo_log import log
 from inventory import aggregates, change_marks, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
 from inventory.claims import existing
+from inventory.errors import counted
 from scheduler.host_cache import instance_sources, node_rows
 from scheduler.host_cache.node_rows import epoch_seconds, written_at
 
@@ -125,7 +126,8 @@ def log_duration(delta: Delta, seconds: float) -> None:
     """Log how long it took to read and apply a delta."""
     level = logging.INFO if seconds > SLOW else logging.DEBUG
     what = "all" if delta.complete else "changes of"
-    LOG.log(level, "Read %s %s nodes in %.1f ms", what, len(delta.nodes), 1000 * seconds)
+    nodes = counted(len(delta.nodes), "node")
+    LOG.log(level, "Read %s %s in %.1f ms", what, nodes, 1000 * seconds)
 
 
 def _eligibility(found: Iterable[Any]) -> dict[int, int]:

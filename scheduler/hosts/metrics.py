@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.hosts.table import HostTable
 
 
@@ -58,12 +59,14 @@ def weighted_sum_of_known(ratios: Ratios, metrics: Any) -> float:
 
 def warn_of_missing(hosts: HostTable, ratios: Ratios) -> None:
     """Warn on how many of the candidates each of these metrics is missing."""
-    total = np.count_nonzero(hosts.candidates)
+    total = int(np.count_nonzero(hosts.candidates))
     for name in dict.fromkeys(name for name, _ in ratios):
         reports = hosts.memo("metrics", ("has", name), partial(_has, name), np.bool_)
         count = np.count_nonzero(hosts.candidates & ~reports)
         if count:
-            hosts.warn(f"metric {name} is missing on {count} of {total} hosts: they come last")
+            last = "it comes last" if count == 1 else "they come last"
+            where = f"{count} of {counted(total, 'host')}"
+            hosts.warn(f"metric {name} is missing on {where}: {last}")
 
 
 def _has(name: str, metrics: Any) -> bool:

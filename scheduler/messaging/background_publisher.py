@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger, one_line
+from inventory.errors import counted
 
 LOG = log.getLogger(__name__)
 
@@ -103,7 +104,8 @@ class BackgroundPublisher(ABC, Generic[Item]):
         if self._thread.ident:
             self._thread.join(self.stop_timeout if timeout is None else timeout)
         if self._waiting:
-            LOG.warning("%s stopped with %s items not sent", self._activity, len(self._waiting))
+            left = counted(len(self._waiting), "item")
+            LOG.warning("%s stopped with %s not sent", self._activity, left)
         return not self._thread.is_alive()
 
     def put(self, item: Item) -> bool:
@@ -177,7 +179,8 @@ class BackgroundPublisher(ABC, Generic[Item]):
             # As long as others wait, more may be dropped at any time.
             if batch and not self._waiting:
                 lost, self._dropped = self._dropped, 0
-                self._state.recovered(f"; {lost} items were dropped" if lost else "")
+                dropped = counted(lost, "item was dropped", "items were dropped")
+                self._state.recovered(f"; {dropped}" if lost else "")
 
     def _note_failure(self, batch: list[Item], error: Exception) -> None:
         with self._condition:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from inventory.errors import counted
 from scheduler.analysis.explain import Explanation, Verdict
 
 # Weights that differ by less are equal: two programs add them up in another order.
@@ -63,9 +64,8 @@ def compare(explanation: Explanation, nova_host: str | None) -> Comparison:
     verdict = next((each for each in explanation.verdicts if each.nodename == nova_host), None)
     kind = Kind.FILTERED if ours else Kind.NO_HOST
     if verdict is None:
-        text = (
-            f"Nova chose {nova_host}, which is not among the {explanation.hosts} hosts known here"
-        )
+        known = counted(explanation.hosts, "host")
+        text = f"Nova chose {nova_host}, which is not among the {known} known here"
         return Comparison(kind, text, ours, nova_host, ("unknown host",))
     if verdict.weighed is None:
         reasons = "; ".join(f"{each.filter} {each.reason}" for each in verdict.refusals)
@@ -85,7 +85,8 @@ def _refused_by_nova(explanation: Explanation) -> Comparison:
         return Comparison(Kind.BOTH_REFUSED, text, decided_by=_emptied_by(explanation))
     text = (
         f"Nova wrote no allocation; here {explanation.chosen_node} was chosen,"
-        f" {explanation.passing} of {explanation.hosts} hosts pass"
+        f" {explanation.passing} of {counted(explanation.hosts, 'host')}"
+        f" {'passes' if explanation.passing == 1 else 'pass'}"
     )
     return Comparison(Kind.NOVA_NO_HOST, text, explanation.chosen_node)
 

@@ -7,7 +7,7 @@ The usual extra specs are understood; all others that change the cells are refus
 
 from collections.abc import Mapping
 
-from inventory.errors import Malformed
+from inventory.errors import Malformed, counted
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from scheduler.objects.flavor_and_image import Flavor
 
@@ -57,7 +57,7 @@ def _count(flavor: Flavor) -> int:
         raise Malformed(NODES, f"{text!r} is not a number of cells")
     count = int(text)
     if flavor.vcpus % count or flavor.memory_mb % count:
-        size = f"{flavor.vcpus} vCPUs and {flavor.memory_mb} MB"
+        size = f"{counted(flavor.vcpus, 'vCPU')} and {flavor.memory_mb} MB"
         raise Malformed(NODES, f"{size} cannot be divided evenly by {count}")
     return count
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 
+from inventory.errors import counted
 from scheduler.status_pages.view import View, host_link, query_link
 
 _BYTES_UNITS = ("MB", "GB", "TB", "PB")
@@ -90,7 +91,7 @@ def duration(seconds: float | None) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun, such as 1 host and 2 hosts."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun, thousands=",")
 
 
 def share(value: float | None) -> str:

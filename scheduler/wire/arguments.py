@@ -10,6 +10,7 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
+from inventory.errors import counted
 from inventory.objects.field_types import INT32, TRUTH, UUID, Malformed, list_of, read_under, shown
 from inventory.objects.object_schema import VERSION_KEY, Fields
 from scheduler.objects.flavor_and_image import ImageMetaProps
@@ -115,7 +116,7 @@ def _check_sizes(spec: RequestSpec, number: int, path: tuple[str, ...]) -> None:
         if size > MAX_OF_ONE:
             problem = f"{size} is more than {MAX_OF_ONE}"
         elif number * size > INT32:
-            problem = f"{number} instances of {size} need more than {INT32} together"
+            problem = f"{counted(number, 'instance')} of {size} need more than {INT32} together"
         else:
             continue
         if name == "root_gb":

@@ -212,7 +212,7 @@ def test_instances_that_hosts_tell_of(nova_cloud: NovaCloud, nova: NovaClient) -
     spec = {"group": {"uuid": str(uuid4()), "members": [told]}, "destination": {"host": host}}
     here, secret = f"_info of {host}: ", {"uuid": told, "user_data": SECRETS["user data"]}
     casts: list[tuple[str, str, dict[str, Any]]] = [
-        ("update_instance_info", f"{here}1 instances", {"instances": [secret]}),
+        ("update_instance_info", f"{here}1 instance", {"instances": [secret]}),
         ("delete_instance_info", f"{here}instance ", {"instance_uuid": told}),
         ("sync_instance_info", f"{here}2 instances", {"instance_uuids": [told, other]}),
     ]

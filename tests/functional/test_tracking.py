@@ -128,7 +128,7 @@ def test_instances_that_hosts_tell_of(
 ) -> None:
     group = a_group("anti-affinity", members=[INSTANCE])
     assert place(client, "compute1", instance_group=group) == "compute1"
-    teller.tell(f"cast_{release}update_instance_info", "info of compute1: 1 instances")
+    teller.tell(f"cast_{release}update_instance_info", "info of compute1: 1 instance")
     assert place(client, "compute1", instance_group=group) is None
     assert place(client, "compute1", "compute2", instance_group=group) == "compute2"
     teller.tell(f"cast_{release}delete_instance_info", f"of compute1: instance {INSTANCE}")
@@ -248,6 +248,6 @@ def test_what_cannot_be_read_is_one_line_of_the_log(
     refused = "Refused a malformed update_aggregates of req-"
     teller.tell("cast_update_aggregates", refused, aggregates=[{"name": "a"}])
     assert ": aggregates[0].uuid: is missing" in teller.log()
-    teller.tell("cast_update_instance_info", "info of unknown: 1 instances", host_name="unknown")
+    teller.tell("cast_update_instance_info", "info of unknown: 1 instance", host_name="unknown")
     assert "Traceback" not in teller.log()
     assert place(client, "compute1") == "compute1"

@@ -29,7 +29,7 @@ def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
     scheduler = deployment.scheduler("threading", OPTIONS, name=NAME)
     with connected(deployment, scheduler) as teller:
         group = a_group("anti-affinity", members=[INSTANCE])
-        teller.tell("cast_update_instance_info", "info of compute1: 1 instances")
+        teller.tell("cast_update_instance_info", "info of compute1: 1 instance")
         assert place(client, "compute1", instance_group=group) is None
         off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
         deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
@@ -39,7 +39,7 @@ def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
         # Sent later, and so as a rule taken in later.
         teller.tell("cast_update_aggregates", "update_aggregates: 1")
         assert place(client, "compute1", instance_group=group) == "compute1"
-        assert teller.log().count("info of compute1: 1 instances") == 1
+        assert teller.log().count("info of compute1: 1 instance") == 1
 
 
 def test_what_was_told_outlives_complete_readings_with_claims(
@@ -50,7 +50,7 @@ def test_what_was_told_outlives_complete_readings_with_claims(
     scheduler = deployment.scheduler("threading", {**OPTIONS, **changed})
     with connected(deployment, scheduler) as teller:
         teller.tell("cast_update_aggregates", "update_aggregates: 1")
-        teller.tell("cast_update_instance_info", "info of compute1: 1 instances")
+        teller.tell("cast_update_instance_info", "info of compute1: 1 instance")
 
         def readings() -> int:
             place(client, "compute3")

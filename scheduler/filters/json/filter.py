@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from inventory.errors import counted
 from inventory.objects.field_types import Malformed, shown
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.filters.json.operators import OPERATORS, And, Membership, Operation, unmet_part
@@ -75,7 +76,8 @@ def _why_not(query: Argument, hosts: HostTable, row: int) -> str:
 
 def _read(hint: Any) -> Argument:
     if isinstance(hint, list):
-        raise Malformed(f"{len(hint)} queries are given, only one can be met")
+        given = counted(len(hint), "query is", "queries are")
+        raise Malformed(f"{given} given, only one can be met")
     if not isinstance(hint, str):
         raise Malformed("is no text")
     if len(hint) > MAX_CHARACTERS:

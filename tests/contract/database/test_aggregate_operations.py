@@ -304,8 +304,8 @@ def test_instances_keep_the_zone_of_their_host(lived_in):
     }
     for what, order in told.items():
         assert refused(lived_in, InUse, lambda order=order: order(STRICT)) == (
-            "1 instances would be in another availability zone than they were placed in, on"
-            f" {what}: move them away first, or allow the change of zone with"
+            "1 instance would be in another availability zone than before, on"
+            f" {what}: move it away first, or allow the change of zone with"
             " --with-instances"
         )
         order(LENIENT)

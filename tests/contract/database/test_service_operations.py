@@ -327,8 +327,8 @@ def test_a_host_that_is_needed_is_not_deleted(two_hosts):
         with pytest.raises(InUse) as caught:
             deleted(two_hosts, **options)
         assert str(caught.value).startswith(
-            "host h1 is needed by 2 managed instances, 1 guests that its agent saw last and 1"
-            " migrations under way: wait for or move these first"
+            "host h1 is needed by 2 managed instances, 1 guest that its agent saw last and 1"
+            " migration under way: wait for or move these first"
         )
     assert live_hosts(two_hosts) == BOTH
 
@@ -357,9 +357,9 @@ def test_each_alone_keeps_a_host(two_hosts):
         see(two_hosts, an_instance("u1"))
 
     for what, keep in (
-        ("1 managed instances, 0 guests that its agent saw last and 0", managed),
+        ("1 managed instance, 0 guests that its agent saw last and 0", managed),
         ("0 managed instances, 0 guests that its agent saw last and 1", moving),
-        ("0 managed instances, 1 guests that its agent saw last and 0", seen),
+        ("0 managed instances, 1 guest that its agent saw last and 0", seen),
     ):
         keep()
         with pytest.raises(InUse, match=what):

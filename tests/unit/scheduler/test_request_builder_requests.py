@@ -31,7 +31,7 @@ def test_what_only_placement_can_allocate_is_refused(database, caplog):
         requested(database, requested_resources=GROUPS)
     assert refused.value.reason == REASON
     assert caplog.messages == [
-        "Refused request req-1: it has 3 groups of resources of 1 ports or accelerators, which only"
+        "Refused request req-1: it has 3 groups of resources of 1 port or accelerator, which only"
         " placement can allocate"
     ]
 

@@ -152,7 +152,7 @@ def test_a_lost_race_is_decided_again_and_said_in_the_log(cloud, caplog):
     with caplog.at_level(logging.INFO, logger="scheduler.request_trace"):
         # As far as it knows, h1 has room for three more.
         assert ask(second, U[4], request_id="req-4") == ["h2"]
-    assert "after 1 conflicts" in caplog.text
+    assert "after 1 conflict" in caplog.text
     assert causes.found == ["host"]
     assert second.claimer.width.choices == 2
 

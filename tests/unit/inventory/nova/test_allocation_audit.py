@@ -103,7 +103,7 @@ def test_nothing_disagrees(
             an_instance(),
             {"n1": {"i1": {"VCPU": 1, "PCPU": 1, "MEMORY_MB": 256}}},
             Kind.SIZE,
-            "instance i1 on node-1 has an allocation of 2 of 1 vCPUs and 256 of 512 MB",
+            "instance i1 on node-1 has an allocation of 2 of 1 vCPU and 256 of 512 MB",
             f"{HEAL} --force --instance i1",
         ),
         (

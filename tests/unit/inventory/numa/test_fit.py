@@ -214,9 +214,7 @@ class TestThreads:
 def test_a_host_without_cells(topology):
     room = HostResources(topology, NO_RATIOS)
     assert ids(room, needs(a_guest_cell())) is None
-    assert refusal(room, needs(a_guest_cell())) == (
-        "needs 1 NUMA cells, the host has reported none"
-    )
+    assert refusal(room, needs(a_guest_cell())) == ("needs 1 NUMA cell, the host has reported none")
 
 
 @pytest.mark.parametrize("topology", [None, InstanceNUMATopology()])

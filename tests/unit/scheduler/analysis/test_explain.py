@@ -63,7 +63,7 @@ def test_all_reasons_of_all_hosts_are_reported():
     assert reasons(found) == {
         "full": {
             "RamFilter": "needs 512 MB of memory, 100 left of 65536 x 1.0",
-            "CoreFilter": "needs 1 vCPUs, 0 left of 16 x 1.0",
+            "CoreFilter": "needs 1 vCPU, 0 left of 16 x 1.0",
         },
         "down": {
             "ComputeFilter": "compute service forced down",

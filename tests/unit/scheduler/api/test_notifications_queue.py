@@ -252,8 +252,8 @@ def test_stop_waits_for_all_at_the_same_time_and_closes_the_transport_once(
     stop_all(queues, transport)
     assert broker.closures == 0
     assert caplog.messages == [
-        "Sending notifications stopped with 1 items not sent",
-        "Sending versioned notifications stopped with 1 items not sent",
+        "Sending notifications stopped with 1 item not sent",
+        "Sending versioned notifications stopped with 1 item not sent",
     ]
     broker.answers.set()
     assert wait_until(lambda: broker.taken == [1, 1], SOON)

@@ -72,7 +72,7 @@ def zones(database, command):
         (["unset", "north"], 2, "the following arguments are required: --property"),
         (["unset", "north", "--property=x"], 1, "has no property 'x'; it has availability_zone"),
         (["add", "host", "south", "h1"], 1, "and may be in one only: remove it from"),
-        (["add", "host", "south", "h2"], 1, "on h2 (1, from nova to south): move them away"),
+        (["add", "host", "south", "h2"], 1, "on h2 (1, from nova to south): move it away"),
         (["add", "host", "south", "h3"], 1, "no compute service on a host 'h3': start"),
         (["remove", "host", "south", "h1"], 1, "'h1' is not in aggregate south, which has none"),
         (["delete", "south", "north"], 1, "aggregate north is not empty: remove its hosts"),

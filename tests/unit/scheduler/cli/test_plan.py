@@ -102,7 +102,7 @@ def test_the_largest_goes_where_there_is_room_and_the_rest_says_why_not(command,
     assert small["nearest"] == [
         refusal("roomy", "RamFilter", "needs 2000 MB of memory, 768 left of 65536 x 1.5"),
         refusal("full", "RamFilter", "needs 2000 MB of memory, 768 left of 65536 x 1.5"),
-        refusal("full", "CoreFilter", "needs 1 vCPUs, 0 left of 1 x 4.0"),
+        refusal("full", "CoreFilter", "needs 1 vCPU, 0 left of 1 x 4.0"),
     ]
     assert found["cost"] == {
         "moves": 1,
@@ -346,7 +346,7 @@ def test_room_is_made_for_a_flavor(command, half_empty):
     assert found["moves"][0]["reason"] == "makes room for the flavor"
     done = command.run("plan", "make-room", large, "--number=4")
     assert done.status == 1
-    assert done.stdout.splitlines()[0] == "1 of 4 instances of 2,64000,0 fit then"
+    assert done.stdout.splitlines()[0] == "1 of 4 instances of 2,64000,0 fits then"
 
 
 def test_a_plan_says_later_what_of_it_is_still_true(command, half_empty, tmp_path):

@@ -70,7 +70,7 @@ def test_other_settings_choose_other_hosts(replay, saved, settings, way):
     done = replay(*saved, *way.format(settings(LEAST)).split())
     assert (done.status, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == f"{saved[0]}: 1 of 1 instances on other hosts with the given settings"
+    assert lines[0] == f"{saved[0]}: 1 of 1 instance on another host with the given settings"
     row = [cell.strip() for cell in lines[5].split("|")[1:-1]]
     assert row[:3] == [a_uuid("one 0"), "h2", "h1"]
     assert row[3].startswith("h2 is number 3 of 3 hosts, with weight ")
@@ -95,7 +95,7 @@ def test_settings_may_be_in_a_directory(replay, saved, tmp_path):
     directory.mkdir()
     (directory / "weights.conf").write_text(LEAST)
     done = replay(saved[0], f"--config-dir={directory}")
-    assert "1 of 1 instances on other hosts" in done.stdout
+    assert "1 of 1 instance on another host" in done.stdout
 
 
 def test_other_filters_may_leave_no_host_or_the_same(replay, saved, settings):

@@ -56,7 +56,7 @@ def test_a_group_from_its_beginning_to_its_end(command, guests):
         (["add", "instance", "web", "u2"], 1, "break its policy anti-affinity on h1: move"),
         (["add", "instance", "web"], 2, "the following arguments are required: instance"),
         (["remove", "instance", "web", "u3"], 1, "'u3' is not in server group web, which has u1"),
-        (["delete", "web"], 1, "server group web has 1 members, on h1"),
+        (["delete", "web"], 1, "server group web has 1 member, on h1"),
     ],
 )
 def test_wrong_changes_are_refused_in_a_line(command, guests, arguments, status, output):

@@ -57,7 +57,7 @@ CORE = Full(
     4,
     {"vcpus_total": 4, "vcpus_used": 4},
     {"vcpus": 1},
-    "needs 1 vCPUs, {} left of 4 x {}",
+    "needs 1 vCPU, {} left of 4 x {}",
 )
 DISK = Full(
     AggregateDiskFilter(),

@@ -38,8 +38,8 @@ def test_ram_worked_cases(free, request_mb, expected):
     ("total", "used", "vcpus", "expected"),
     [
         (8, 4, 4, {"vcpu": 8}),
-        (8, 4, 3, "needs exactly 3 vCPUs, 4 are free of 8"),
-        (8, 4, 5, "needs exactly 5 vCPUs, 4 are free of 8"),
+        (8, 4, 3, "needs exactly 3 vCPUs, 4 free of 8"),
+        (8, 4, 5, "needs exactly 5 vCPUs, 4 free of 8"),
         (8, 8, 0, {"vcpu": 8}),
         # The opposite of CoreFilter.
         (0, 0, 0, "needs exactly 0 vCPUs, the host reports 0 CPUs"),

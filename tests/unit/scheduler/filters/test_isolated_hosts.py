@@ -9,8 +9,9 @@ from tests.builders import a_request, an_image
 from tests.hosts import a_host, a_table
 
 ISOLATED = "image 'A' is isolated, the host is none of {} isolated"
-KEPT = "is kept for {} isolated images, {!r} is none of them"
-NO_IMAGE = "is kept for {} isolated images, the request names none"
+KEPT = "is kept for {}, {!r} is none of them"
+NO_IMAGE = "is kept for {}, the request names none"
+NO, ONE = "0 isolated images", "1 isolated image"
 
 
 def rule(images, hosts, restrict=True):
@@ -25,15 +26,15 @@ def a_request_for(image):
     ("images", "hosts", "restrict", "host", "image", "reason"),
     [
         (["A"], ["iso1"], True, "ISO1", "A", ISOLATED.format(1)),
-        (["A"], ["iso1"], True, "iso1", None, NO_IMAGE.format(1)),
-        ([], ["iso1"], True, "iso1", "A", KEPT.format(0, "A")),
+        (["A"], ["iso1"], True, "iso1", None, NO_IMAGE.format(ONE)),
+        ([], ["iso1"], True, "iso1", "A", KEPT.format(NO, "A")),
         ([], ["iso1"], False, "iso1", "A", None),
         (["A"], [], True, "h", "A", ISOLATED.format(0)),
         (["A"], [], True, "h", "B", None),
         ([], [], True, "h", "A", None),
         # The matrix: isolated and other images, listed and other hosts.
         (["A"], ["iso1"], True, "iso1", "A", None),
-        (["A"], ["iso1"], True, "iso1", "B", KEPT.format(1, "B")),
+        (["A"], ["iso1"], True, "iso1", "B", KEPT.format(ONE, "B")),
         (["A"], ["iso1"], True, "h", "A", ISOLATED.format(1)),
         (["A"], ["iso1"], True, "h", "B", None),
         (["A"], ["iso1"], False, "iso1", "A", None),
@@ -41,7 +42,7 @@ def a_request_for(image):
         (["A"], ["iso1"], False, "h", "A", ISOLATED.format(1)),
         (["A"], ["iso1"], False, "h", "B", None),
         (["A", "B"], ["iso1", "iso2"], True, "h", "A", ISOLATED.format(2)),
-        (["A"], ["iso1"], True, "iso1", "a", KEPT.format(1, "a")),
+        (["A"], ["iso1"], True, "iso1", "a", KEPT.format(ONE, "a")),
         (["A"], ["iso1"], True, "h", None, None),
         (["A"], ["iso1"], False, "iso1", None, None),
         (["A"], ["iso1"], False, "h", None, None),
@@ -59,7 +60,7 @@ def test_worked_cases(images, hosts, restrict, host, image, reason):
 def test_the_image_of_a_volume_has_no_id_and_is_not_isolated():
     spec = a_request(image=an_image(id=None))
     assert not rule(["A"], ["iso1"]).host_passes(a_host("iso1"), spec)
-    assert rule(["A"], ["iso1"]).reason(a_host("iso1"), spec) == NO_IMAGE.format(1)
+    assert rule(["A"], ["iso1"]).reason(a_host("iso1"), spec) == NO_IMAGE.format(ONE)
     assert rule(["A"], ["iso1"]).host_passes(a_host("h"), spec)
 
 

@@ -54,7 +54,7 @@ def two_cells_of_pages():
 # Reference 1.11: cells of 8 CPUs and 8192 MB, ratios cpu 4.0 and ram 1.0 unless stated.
 WORKED_CASES = [
     (a_host(), a_request(), None),
-    (a_host(), asked(a_guest_cell()), "needs 1 NUMA cells, the host has reported none"),
+    (a_host(), asked(a_guest_cell()), "needs 1 NUMA cell, the host has reported none"),
     (numa_host(), asked(a_guest_cell(0), a_guest_cell(1)), None),
     (
         numa_host(),

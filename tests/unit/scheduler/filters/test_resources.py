@@ -53,13 +53,13 @@ def test_ram_worked_cases(total, free, ratio, request_mb, expected, reason):
     [
         (8, 31, 4.0, 1, 32, None),
         # The limit is written for hosts that are refused, too.
-        (8, 32, 4.0, 1, 32, "needs 1 vCPUs, 0 left of 8 x 4.0"),
+        (8, 32, 4.0, 1, 32, "needs 1 vCPU, 0 left of 8 x 4.0"),
         (2, 0, 16.0, 3, 32, "needs 3 vCPUs, the host has only 2"),
         (0, 0, 16.0, 99, None, None),
         (None, 0, 16.0, 99, None, None),
-        (8, 0, 0.0, 1, None, "needs 1 vCPUs, 0 left of 8 x 0.0"),
-        (3, 4, 1.5, 1, 4.5, "needs 1 vCPUs, 0.5 left of 3 x 1.5"),
-        (8, 0, None, 1, None, "needs 1 vCPUs, " + UNKNOWN),
+        (8, 0, 0.0, 1, None, "needs 1 vCPU, 0 left of 8 x 0.0"),
+        (3, 4, 1.5, 1, 4.5, "needs 1 vCPU, 0.5 left of 3 x 1.5"),
+        (8, 0, None, 1, None, "needs 1 vCPU, " + UNKNOWN),
     ],
 )
 def test_core_worked_cases(total, used, ratio, request_vcpus, limit, reason):

@@ -29,7 +29,8 @@ def instances(*flavors):
 
 
 def refusal(others, unknown):
-    return f"has {others} instances of other flavors than 'm1' and {unknown} of unknown flavor"
+    instances = "instance" if others == 1 else "instances"
+    return f"has {others} {instances} of other flavors than 'm1' and {unknown} of unknown flavor"
 
 
 @pytest.mark.parametrize(

@@ -267,14 +267,14 @@ def test_a_stop_does_not_wait_for_ever(database, moody, recording, scheduler, ca
     moody.answers.clear()
     recording.on_finished(scheduler.decide("u1"))
     recording.stop()
-    assert warnings(caplog) == ["Writing decisions stopped with 1 items not sent"]
+    assert warnings(caplog) == ["Writing decisions stopped with 1 item not sent"]
 
 
 def test_what_the_database_does_not_take_at_the_end_is_lost(moody, recording, scheduler, caplog):
     moody.failures = [DatabaseUnavailable("gone") for _ in range(1_000)]
     recording.on_finished(scheduler.decide("u1"))
     recording.stop()
-    assert "Writing decisions stopped with 1 items not sent" in warnings(caplog)
+    assert "Writing decisions stopped with 1 item not sent" in warnings(caplog)
 
 
 def test_a_recorder_that_was_never_started_can_be_stopped(database):

@@ -220,7 +220,7 @@ def test_changes_that_were_missed_are_healed_by_a_reload_which_says_so(cloud, ca
     with caplog.at_level(logging.WARNING):
         assert look(cache, "h1", "vcpus_total") == 5
     assert (
-        "had missed changes of 1 nodes and had wrong figures of 0 others: h1; corrected"
+        "had missed changes of 1 node and had wrong figures of 0 others: h1; corrected"
         in caplog.text
     )
 

@@ -106,7 +106,7 @@ def test_a_failure_and_its_end_are_logged_once(
     assert caplog.messages == [
         "Sending letters failed, trying again: it rains",
         "Sending letters drops items: they cannot be sent",
-        "Sending letters recovered; 1 items were dropped",
+        "Sending letters recovered; 1 item was dropped",
     ]
     assert letters.dropped == 1
 
@@ -145,7 +145,7 @@ def test_a_stop_ends_at_the_first_failure_and_says_what_is_left(
     assert letters.stop(SOON)
     assert time.monotonic() - began < SOON
     assert letters.attempts == 2
-    assert caplog.messages[-1] == "Sending letters stopped with 1 items not sent"
+    assert caplog.messages[-1] == "Sending letters stopped with 1 item not sent"
 
 
 def test_a_stop_does_not_wait_longer_than_its_timeout(letters: Letters) -> None:

@@ -76,13 +76,13 @@ def test_refused_here_only():
 def test_a_host_that_the_mirror_does_not_have():
     found = compare(explained(a_host("h1")), "new")
     assert (found.kind, found.decided_by) == (Kind.FILTERED, ("unknown host",))
-    assert "new, which is not among the 1 hosts" in found.text
+    assert "new, which is not among the 1 host" in found.text
 
 
 def test_refused_by_nova_only():
     found = compare(explained(a_host("h1")), None)
     assert found.kind is Kind.NOVA_NO_HOST
-    assert "h1 was chosen, 1 of 1 hosts pass" in found.text
+    assert "h1 was chosen, 1 of 1 host passes" in found.text
 
 
 def test_refused_by_both():

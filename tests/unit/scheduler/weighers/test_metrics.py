@@ -66,7 +66,7 @@ def test_a_host_without_a_required_metric_comes_last_with_a_warning(reported):
     weigher = MetricsWeigher(weight_setting=BOTH)
     assert np.isnan(weigher.weigh(table, a_request())).tolist() == [False, True, False]
     assert totals(table, weigher) == [1, 0, 0]
-    assert "metric kernel is missing on 1 of 3 hosts: they come last" in table.warnings
+    assert "metric kernel is missing on 1 of 3 hosts: it comes last" in table.warnings
     assert len(table.warnings) == (1 if reported and reported != "nonsense" else 2)
 
 
