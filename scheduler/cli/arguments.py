@@ -12,9 +12,7 @@ from typing import Any
 # Seconds.
 MAX_TIMEOUT = 3600
 DATABASE_TIMEOUT = 10.0
-AGENT_TIMEOUT = 10.0
-# After so long a command says what it waits for.
-NOTICE_AFTER = 1.5
+RPC_TIMEOUT = 10.0
 # The largest value of an integer column.
 MAX_INTEGER = 2**31 - 1
 
@@ -89,6 +87,11 @@ def check_combination(
     parser.parse_args = parse_args  # type: ignore[assignment,method-assign]
 
 
+def complete(argument: Any, names: str) -> None:
+    """Let shells complete an argument by names of a kind, see inventory.queries.name_queries."""
+    argument.names = names
+
+
 def add_flag(parser: Any, name: str, what: str) -> None:
     """Add an option without a value."""
     parser.add_argument(name, action="store_true", help=what)
@@ -111,15 +114,16 @@ def add_watch(parser: Any) -> None:
     )
 
 
-def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> None:
-    """Add an option that may be given several times."""
+def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> Any:
+    """Add an option that may be given several times, and return it."""
     text = f"{what}; may be given several times."
-    parser.add_argument(*names, action="append", default=[], help=text, **settings)
+    return parser.add_argument(*names, action="append", default=[], help=text, **settings)
 
 
 def add_host(parser: Any, nargs: str | None = None, shown_by: str = "host list") -> None:
     """Add the argument that names a host."""
-    parser.add_argument("host", nargs=nargs, help=f"Name of the host, as '{shown_by}' shows it.")
+    help_text = f"Name of the host, as '{shown_by}' shows it."
+    complete(parser.add_argument("host", nargs=nargs, help=help_text), "hosts")
 
 
 def add_reason(parser: Any) -> None:
@@ -138,22 +142,23 @@ def add_limit(parser: Any, what: str, default: int) -> None:
     )
 
 
-def add_timeout(parser: Any, default: float | None = None) -> None:
+def add_timeout(parser: Any, default: float = RPC_TIMEOUT) -> None:
     """Add the argument that bounds how long a command waits for an answer over RPC."""
     parser.add_argument(
         "--timeout",
         type=seconds,
         default=default,
         metavar="S",
-        help=f"Seconds to wait for the answer (default: {default or 'rpc_response_timeout'}).",
+        help=f"Seconds to wait for the answer (default: {default:g}).",
     )
 
 
-def add_agent(parser: Any, timeout: float = AGENT_TIMEOUT) -> None:
+def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
     """Add the arguments of commands that call an agent."""
-    parser.add_argument(
+    agent = parser.add_argument(
         "--agent",
         metavar="NAME",
         help="[DEFAULT] host of the agent that reports the host (default: the name of the host).",
     )
+    complete(agent, "hosts")
     add_timeout(parser, timeout)

@@ -7,9 +7,8 @@ import getpass
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from threading import Timer
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -20,8 +19,10 @@ from cliff.show import ShowOne
 from oslo_config import cfg
 
 from inventory.errors import some
-from scheduler.cli.arguments import NOTICE_AFTER, add_watch
+from scheduler.cli.arguments import add_watch
 from scheduler.cli.table_format import FittedTable, printable, width_of, wrapped
+from scheduler.cli.terminal import is_terminal, progress
+from scheduler.cli.waiting import GRACE, in_background, notice
 
 T = TypeVar("T")
 # As without options.
@@ -71,25 +72,46 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         """Return query(connection, *arguments), run in a read-only transaction."""
         from scheduler.cli.database_connection import checked_database
 
-        with checked_database(self.app) as database:
+        with checked_database(self.app) as database, progress(self.app, "reading the database"):
             return database.read(lambda connection: query(connection, *arguments))
 
     def write(self, operation: Callable[..., T], *arguments: Any) -> T:
         """Return operation(connection, *arguments), committed once."""
         from scheduler.cli.database_connection import checked_database
 
-        with checked_database(self.app) as database:
+        with checked_database(self.app) as database, progress(self.app, "writing the database"):
             return database.write_once(lambda connection: operation(connection, *arguments))
 
-    def call_agent(self, agent: str, method: str, timeout: float | None, **arguments: Any) -> Any:
+    def call_agent(self, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
         """Return the answer of an agent to one call, made in the name of the current user."""
         from scheduler.client.agent_client import AgentClient
         from scheduler.wire.context import RequestContext
 
         caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
-        notice = f"waiting for the agent of {agent} ...\n"
-        with closing(AgentClient(self.conf)) as client, saying(self.app.stderr, notice):
-            return client.call(caller, agent, method, timeout, **arguments)
+
+        def call() -> Any:
+            with closing(AgentClient(self.conf)) as client:
+                return client.call(caller, agent, method, timeout, **arguments)
+
+        return self.wait_for(f"the agent of {agent}", timeout, call)
+
+    def wait_for(self, whom: str, timeout: float, call: Callable[[], T]) -> T:
+        """Return what call() returns, which asks somebody over RPC and waits timeout seconds.
+
+        Raise what it raises, and ServiceUnavailable if a broker keeps it from even that.
+        """
+        from scheduler.wire.errors import ServiceUnavailable
+
+        answer = in_background(call)
+        try:
+            with notice(self.app, whom):
+                return answer.result(timeout + GRACE)
+        except TimeoutError:
+            answer.cancel()
+            raise ServiceUnavailable(
+                f"The message broker of [DEFAULT] transport_url has not answered within {timeout:g}"
+                " s: check that it runs and can be reached from here, or wait longer with --timeout"
+            ) from None
 
     def report(self, args: Any, sections: Iterable[str | Table], document: Any) -> None:
         """Print the sections, or the document for -f json."""
@@ -128,7 +150,7 @@ class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
             return int(super().run(args))
         try:
             while True:
-                if self.app.stdout.isatty():
+                if is_terminal(self.app.stdout):
                     # To the upper left, and clear what is below.
                     self.app.stdout.write("\033[H\033[J")
                 super().run(args)
@@ -160,18 +182,6 @@ class ReportCommand(BaseCommand):
         )
         FittedTable().add_argument_group(parser)
         return parser
-
-
-@contextmanager
-def saying(stream: Any, notice: str) -> Iterator[None]:
-    """Write a notice if what is done inside takes longer than a user expects."""
-    timer = Timer(NOTICE_AFTER, lambda: print(notice, end="", file=stream, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _user() -> str:

@@ -23,8 +23,9 @@ from scheduler.analysis.diagnosis import count_first_refusals, refusals
 from scheduler.cli import capacity_forecast
 from scheduler.cli.arguments import add_flag, add_limit, check_combination, positive
 from scheduler.cli.base import ReportCommand, Table
-from scheduler.cli.live_table import NOT_SEEN, LiveHosts, live_hosts, progress
+from scheduler.cli.live_table import NOT_SEEN, LiveHosts, live_hosts
 from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs, with_flavor
+from scheduler.cli.terminal import progress
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.filters.numa_topology import NUMATopologyFilter
 from scheduler.hosts.host_state import Candidate
@@ -81,17 +82,14 @@ class Capacity(ReportCommand):
                     "no host has reported yet: start berthmaster-agent on the hosts, with the"
                     " [database] of this command; see 'host list'"
                 )
+            with progress(self.app, "looking for what bounds the flavors"):
+                documents = [
+                    _document(*each, plan) | (_largest(live, each[1].spec) if args.largest else {})
+                    for each in zip(tables, fillings, strict=True)
+                ]
             # Together, the first flavor without a host is the end for all of them.
-            is_full = args.together and any(each.is_full for each in fillings)
-            documents = []
-            for table, filling in zip(tables, fillings, strict=True):
-                document = _document(table, filling, plan)
-                document["more"] &= not is_full
-                if args.largest:
-                    spec = filling.spec
-                    found = _largest_sizes(live.table(spec), spec, live.simulator())
-                    document["largest"] = list(found)
-                documents.append(document)
+            if args.together and any(each.is_full for each in fillings):
+                documents = [each | {"more": False} for each in documents]
             warnings = _warnings(tables, specs, plan)
         sections = [part for each in documents for part in _sections(each, args.limit)]
         sections += [f"Warning: {text}" for text in warnings]
@@ -101,7 +99,7 @@ class Capacity(ReportCommand):
     def _forecast(self, live: LiveHosts, args: Any) -> None:
         args.flavor = args.flavor or capacity_forecast.usual_flavors(live)
         specs = self._requests(live, args)
-        with progress(self.app, f"of {capacity_forecast.RUNS} courses tried") as show:
+        with progress(self.app, "courses tried", capacity_forecast.RUNS) as show:
             found = capacity_forecast.make_forecast(live, specs, args, self.default_zone, show)
         self.report(args, capacity_forecast.sections(found), found)
 
@@ -181,6 +179,10 @@ def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
     }
 
 
+def _largest(live: LiveHosts, spec: RequestSpec) -> dict[str, Any]:
+    return {"largest": [*_largest_sizes(live.table(spec), spec, live.simulator())]}
+
+
 def _largest_sizes(
     hosts: HostTable, spec: RequestSpec, simulator: Simulator
 ) -> Iterator[dict[str, Any]]:
@@ -195,11 +197,11 @@ def _largest_sizes(
         return decision.placements[0].chosen if decision.placements else None
 
     for name, step in (("vcpus", cells), ("memory_mb", cells), ("root_gb", 1)):
-        yield _largest(name, flavor, {name: step}, find, getattr(flavor, name) // step)
-    yield _largest("times", flavor, {name: getattr(flavor, name) for name in RESOURCES}, find, 1)
+        yield _largest_of(name, flavor, {name: step}, find, getattr(flavor, name) // step)
+    yield _largest_of("times", flavor, {name: getattr(flavor, name) for name in RESOURCES}, find, 1)
 
 
-def _largest(
+def _largest_of(
     of: str,
     flavor: Flavor,
     steps: Mapping[str, int],

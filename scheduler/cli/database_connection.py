@@ -6,10 +6,8 @@ A daemon waits for its database for minutes; a user at a terminal wants to know.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Thread
 from time import monotonic, sleep
 
 import sqlalchemy as sa
@@ -21,7 +19,8 @@ from inventory import migrations
 from inventory.command_engine import single_engine
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.migrations import SchemaError
-from scheduler.cli.arguments import DATABASE_TIMEOUT, NOTICE_AFTER
+from scheduler.cli.arguments import DATABASE_TIMEOUT
+from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background
 
 # Seconds between two attempts.
 RETRY_INTERVAL = 0.5
@@ -95,38 +94,22 @@ def _open_in_time(conf: cfg.ConfigOpts, url: sa.URL | None, app: App) -> Databas
     until = began + (limit if timeout else min(limit, configured))
     socket = url.query.get("unix_socket")
     server = str(socket) if socket else f"{url.host or 'localhost'}:{url.port or 3306}"
-    answer: Future[Database] = Future()
     # A server that accepts connections and does not answer would block this thread.
-    Thread(target=_open, args=(conf, until, answer), daemon=True).start()
+    answer = in_background(lambda: _retry(conf, until), Database.close)
     try:
         return answer.result(min(NOTICE_AFTER, limit))
     except TimeoutError:
         app.stderr.write(f"waiting for the database at {server} ...\n")
         app.stderr.flush()
     try:
-        # A little longer than the last attempt, whose error says more than a timeout.
-        return answer.result(max(0, began + limit + RETRY_INTERVAL - monotonic()))
+        return answer.result(max(0, began + limit + GRACE - monotonic()))
     except TimeoutError:
         answer.cancel()
         raise DatabaseUnavailable(f"no answer from {server} within {limit:g} s; {ADVICE}") from None
 
 
-def _open(conf: cfg.ConfigOpts, until: float, answer: Future[Database]) -> None:
-    """Answer with the database, or with the error of the last attempt until a point in time."""
-    try:
-        database = _retry(conf, until)
-    # The thread that waits for the answer raises it, whatever it is.
-    except Exception as error:
-        if answer.set_running_or_notify_cancel():
-            answer.set_exception(error)
-        return
-    if answer.set_running_or_notify_cancel():
-        answer.set_result(database)
-    else:
-        database.close()
-
-
 def _retry(conf: cfg.ConfigOpts, until: float) -> Database:
+    """Return the database, or raise the error of the last attempt until a point in time."""
     while True:
         try:
             return open_database(conf, single_engine)

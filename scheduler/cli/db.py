@@ -7,6 +7,7 @@ from typing import Any
 from inventory import migrations
 from scheduler.cli.base import BaseCommand
 from scheduler.cli.database_connection import open_unchecked
+from scheduler.cli.terminal import progress
 
 
 class DbSync(BaseCommand):
@@ -14,7 +15,8 @@ class DbSync(BaseCommand):
 
     def take_action(self, args: Any) -> None:
         with open_unchecked(self.app, is_new=True) as database:
-            before, after = migrations.sync(database)
+            with progress(self.app, "upgrading the schema"):
+                before, after = migrations.sync(database)
             # Without the time limits that the engine adds to the operator's URL.
             url = database.engine.url.set(query={}).render_as_string(hide_password=True)
         state = "is already" if before == after else "is now"

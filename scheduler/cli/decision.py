@@ -15,6 +15,7 @@ from inventory.errors import NotFound, OperationRefused
 from scheduler.cli.arguments import add_long, age_or_time, whole_number
 from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows, titles_for
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
+from scheduler.cli.terminal import progress
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
 from scheduler.history.saved_decision import (
@@ -138,7 +139,8 @@ class DecisionSave(BaseCommand):
             if path.exists():
                 raise OperationRefused(f"{path} exists already: choose another name")
             saved, _ = find_decision(self, args.decision)
-            write_file(path, saved)
+            with progress(self.app, f"writing {path}"):
+                write_file(path, saved)
         except DecisionIncomplete as error:
             raise OperationRefused(f"the decision cannot be saved: {error}") from None
         except OSError as error:

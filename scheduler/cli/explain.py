@@ -24,6 +24,7 @@ from scheduler.cli.format_decision import (
     near_misses_table,
     refusals_table,
 )
+from scheduler.cli.terminal import progress
 from scheduler.history.saved_decision import SavedDecision
 from scheduler.hosts.table import HostTable
 from scheduler.wire.to_json import json_value
@@ -69,7 +70,8 @@ class Explain(ReportCommand):
             sections.append(decision_filters(saved.record.decision))
             document |= {"lost": saved.lost, "same": None, "explanation": None}
         else:
-            result, more, facts = _explained(saved, args)
+            with progress(self.app, "deciding again, host by host"):
+                result, more, facts = _explained(saved, args)
             sections = [result, *sections, *more]
             document |= facts
         self.report(args, sections, document)

@@ -5,8 +5,7 @@
 They ask no scheduler and claim nothing.
 """
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from cliff.app import App
 from inventory.engine import Database
 from scheduler.analysis.capacity import Simulator
 from scheduler.cli.database_connection import checked_database
+from scheduler.cli.terminal import Progress, progress
 from scheduler.destination_builder import build_destinations, requested_mix
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.hosts.table import HostTable
@@ -32,7 +32,6 @@ NOT_SEEN = (
     "The command decides by itself, on the present state of the database, and claims nothing."
     f" {BLIND_SPOTS}"
 )
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +71,10 @@ class LiveHosts:
 def live_hosts(app: App) -> Iterator[LiveHosts]:
     """Yield the hosts, read once; raise PluginError, DatabaseUnavailable and SchemaError."""
     with checked_database(app) as database:
-        found = LiveHosts(database, build_destinations(app.conf, database))
-        # One reading for the whole command, so that its results are consistent.
-        found.destinations.host_cache.max_age = float("inf")
-        found.destinations.host_cache.refresh()
-        requested_mix(app.conf, database, found.destinations.host_cache).refresh()
+        with progress(app, "reading the hosts"):
+            found = LiveHosts(database, build_destinations(app.conf, database))
+            # One reading for the whole command, so that its results are consistent.
+            found.destinations.host_cache.max_age = float("inf")
+            found.destinations.host_cache.refresh()
+            requested_mix(app.conf, database, found.destinations.host_cache).refresh()
         yield found
-
-
-@contextmanager
-def progress(app: App, what: str) -> Iterator[Progress]:
-    """Yield a function that shows on a terminal how many instances are done."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    yield lambda count: print(f"\r{count} {what}", end="", file=app.stderr, flush=True)
-    print("\r\033[K", end="", file=app.stderr, flush=True)

@@ -15,7 +15,8 @@ from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementError
 from scheduler.cli.arguments import add_limit, positive, seconds
 from scheduler.cli.base import ReportCommand, Table
-from scheduler.cli.live_table import live_hosts, progress
+from scheduler.cli.live_table import live_hosts
+from scheduler.cli.terminal import progress
 from scheduler.nova_check import allocations, cloud
 from scheduler.nova_check.cloud import ERROR, WARNING, Finding
 from scheduler.nova_shadow.comparison import (
@@ -56,15 +57,21 @@ class NovaCheck(ReportCommand):
 
     def take_action(self, args: Any) -> int:
         found: list[Finding] = []
-        for each in chain(cloud.check(self.conf), allocations.check(self.conf)):
+        checks = chain(cloud.check(self.conf), allocations.check(self.conf))
+        while (each := self._next(checks)) is not None:
             found.append(each)
             # At once: a cell that does not answer may take a while.
             if args.formatter != "json":
                 self.report(args, _lines(each), None)
+                self.app.stdout.flush()
         counts = {state: sum(each.state == state for each in found) for state in (ERROR, WARNING)}
         document = {"ready": not counts[ERROR], "findings": [asdict(each) for each in found]}
         self.report(args, [_summary(counts[ERROR], counts[WARNING])], document)
         return 1 if counts[ERROR] else 0
+
+    def _next(self, checks: Iterator[Finding]) -> Finding | None:
+        with progress(self.app, "checking the Nova cloud"):
+            return next(checks, None)
 
 
 def _lines(finding: Finding) -> Iterator[str]:
@@ -118,11 +125,7 @@ class NovaShadow(ReportCommand):
 
     def _shadow(self, args: Any) -> tuple[Shadow, str]:
         """Return what was compared, and how the broker ended it, if it did."""
-        with (
-            live_hosts(self.app) as live,
-            closing(PlacementClient(self.conf)) as client,
-            progress(self.app, "requests") as show,
-        ):
+        with live_hosts(self.app) as live, closing(PlacementClient(self.conf)) as client:
             # A mistake shows now.
             client.providers()
             # Each decision is made on what the mirror has written until then.
@@ -136,11 +139,11 @@ class NovaShadow(ReportCommand):
                     " berthmaster_shadow_.*"
                 ) from None
             until = None if args.minutes is None else monotonic() + 60 * args.minutes
-            shadow = Shadow(live.destinations, Outcomes(client), args.wait, show)
+            shadow = Shadow(live.destinations, Outcomes(client), args.wait)
             broken = ""
             self.app.stderr.write("Listening for requests to nova-scheduler ...\n")
             self.app.stderr.flush()
-            with closing(copies):
+            with closing(copies), progress(self.app, "requests compared") as shadow.show:
                 try:
                     shadow.run(copies, args.requests, until)
                 except BROKEN as error:

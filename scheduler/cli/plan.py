@@ -3,7 +3,6 @@
 """The commands that plan moves of instances; nothing is moved by them."""
 
 import signal
-import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from scheduler.cli.live_fleet import UNKNOWN, host_names, live_fleet
 from scheduler.cli.live_table import BLIND_SPOTS, LiveHosts, live_hosts
 from scheduler.cli.plan_claims import hold_room
 from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs
+from scheduler.cli.terminal import Progress, progress
 from scheduler.hosts.columns import Mask
 from scheduler.planning.balancing import RESOURCES, Load, balance, metric_load, resource_load
 from scheduler.planning.consolidation import consolidate
@@ -30,28 +30,25 @@ from scheduler.planning.repairing import repair
 from scheduler.planning.types import Budget, MovePlan
 from scheduler.wire.errors import InvalidInput
 
-# Seconds between two reports of progress.
-_REPORTED = 0.2
 _GB = 1024
 
 
 @dataclass(slots=True)
 class SearchTime:
-    """Says whether to look on: until a deadline or Ctrl-C. Shows the progress on a terminal."""
+    """Says whether to look on: until a deadline or Ctrl-C. Tells how many moves are planned."""
 
     deadline: float
     fleet: Fleet
+    show: Progress = lambda _: None
     interrupted: bool = False
-    _reported: float = 0.0
 
     def __call__(self) -> bool:
-        now = time.monotonic()
-        if sys.stderr.isatty() and now > self._reported + _REPORTED:
-            self._reported = now
-            left = max(0.0, self.deadline - now)
-            text = f"{len(self.fleet.moves)} moves planned, {left:.0f} s left; Ctrl-C shows them"
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        return not self.interrupted and now < self.deadline
+        self.show(len(self.fleet.moves))
+        return not self.interrupted and time.monotonic() < self.deadline
+
+    def rest(self) -> str:
+        """Return how long the search may go on, and what ends it before."""
+        return f"{max(0.0, self.deadline - time.monotonic()):.0f} s left; Ctrl-C shows them"
 
     @contextmanager
     def until_interrupted(self) -> Iterator["SearchTime"]:
@@ -66,8 +63,6 @@ class SearchTime:
             yield self
         finally:
             signal.signal(signal.SIGINT, before)
-            if sys.stderr.isatty():
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +118,19 @@ class PlanCommand(ReportCommand):
     def take_action(self, args: Any) -> int:
         with live_hosts(self.app) as live:
             zone = self.default_zone if args.keep_zone else None
-            fleet, down = live_fleet(live, self.liveness_limit, zone)
+            with progress(self.app, "reading the instances"):
+                fleet, down = live_fleet(live, self.liveness_limit, zone)
             search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
-            with search_time.until_interrupted():
+            with (
+                progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
+                search_time.until_interrupted(),
+            ):
                 plan = self.make_plan(Planned(live, fleet, down, search_time), args)
             document = plan_report.document(plan, fleet)
             document["interrupted"] = search_time.interrupted
             if args.claim:
-                document["claims"] = hold_room(self.app.conf, live, fleet, plan, args.lease)
+                with progress(self.app, "claiming room for the first step"):
+                    document["claims"] = hold_room(self.conf, live, fleet, plan, args.lease)
         if args.formatter == "script":
             self.app.stdout.write(plan_report.script(document))
         else:

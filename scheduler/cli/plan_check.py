@@ -14,6 +14,7 @@ from scheduler.cli.arguments import add_flag
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.live_fleet import live_fleet
 from scheduler.cli.live_table import live_hosts
+from scheduler.cli.terminal import progress
 from scheduler.planning.check import DONE, POSSIBLE, CheckedMove, check
 from scheduler.planning.types import PlannedMove
 
@@ -37,8 +38,10 @@ class PlanCheck(ReportCommand):
         moves = _read(args.file)
         with live_hosts(self.app) as live:
             zone = self.default_zone if args.keep_zone else None
-            fleet, _ = live_fleet(live, self.liveness_limit, zone)
-        found = check(fleet, moves)
+            with progress(self.app, "reading the instances"):
+                fleet, _ = live_fleet(live, self.liveness_limit, zone)
+        with progress(self.app, "checking the moves"):
+            found = check(fleet, moves)
         states = Counter(each.state for each in found)
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
         document = {"states": dict(states), "moves": [_document(each) for each in found]}

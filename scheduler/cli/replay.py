@@ -16,6 +16,7 @@ from scheduler.cli.arguments import add_repeatable
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.decision import original_driver
 from scheduler.cli.format_decision import format_weight
+from scheduler.cli.terminal import progress
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
 from scheduler.history.config_snapshot import deciding_by
@@ -104,8 +105,12 @@ class DecisionReplay(ReportCommand):
             add_repeatable(parser, *names, dest=dest, metavar=metavar, what=what)
 
     def take_action(self, args: Any) -> int:
-        # One file after the other: each has all hosts in memory.
-        documents = [*_documents(args)]
+        documents = []
+        with progress(self.app, "decisions made again", len(args.file)) as show:
+            # One file after the other: each has all hosts in memory.
+            for number, each in enumerate(_documents(args), 1):
+                documents.append(each)
+                show(number)
         self.report(args, _sections(documents), documents)
         return 0 if all(each["same"] for each in documents) else 1
 

@@ -33,6 +33,7 @@ from scheduler.wire.errors import NoValidHost
 from scheduler.wire.request_schema import MAX_INSTANCES
 
 # The most near misses of a kind to show.
+A_SCHEDULER = "a scheduler"
 MAX_NEAR_MISSES = 5
 COLUMNS = {
     "instance": "Instance",
@@ -81,10 +82,13 @@ class Select(ListCommand):
         spec, uuids = self._request(args)
         arguments = SelectArguments(spec, [*uuids], True, args.alternates)
         most = MAX_EXPLAINED if args.formatter == "json" else args.limit
-        with closing(SchedulerClient(self.conf)) as client:
-            found = client.explain_destinations(
-                _caller(args), arguments, args.timeout, most=most, near=MAX_NEAR_MISSES
-            )
+
+        def call() -> dict[str, Any]:
+            extent = {"most": most, "near": MAX_NEAR_MISSES}
+            with closing(SchedulerClient(self.conf)) as client:
+                return client.explain_destinations(_caller(args), arguments, args.timeout, **extent)
+
+        found = self.wait_for(A_SCHEDULER, args.timeout, call)
         decision, explanation = found["decision"], found["explanation"]
         title = "Where the instances would go; nothing is claimed"
         sections: list[str | Table] = [
@@ -102,10 +106,14 @@ class Select(ListCommand):
         from scheduler.client.scheduler_client import SchedulerClient
 
         caller, (spec, uuids) = _caller(args), self._request(args)
-        options = (args.alternates, args.timeout)
-        try:
+
+        def call() -> list[list[Selection]]:
+            options = (args.alternates, args.timeout)
             with closing(SchedulerClient(self.conf)) as client:
-                destinations = client.select_destinations(caller, spec, uuids, *options)
+                return client.select_destinations(caller, spec, uuids, *options)
+
+        try:
+            destinations = self.wait_for(A_SCHEDULER, args.timeout, call)
         except NoValidHost as refused:
             if not self.conf.decisions.keep:
                 raise

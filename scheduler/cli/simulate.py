@@ -17,15 +17,16 @@ from scheduler.cli import simulation_page
 from scheduler.cli.app import read_configuration
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.simulation_arguments import add_simulation
-from scheduler.cli.simulation_input import SimulationInput, progress, read_input
+from scheduler.cli.simulation_input import SimulationInput, read_input
 from scheduler.cli.simulation_summary import heading, summary
+from scheduler.cli.terminal import Progress, progress
 from scheduler.history.config_snapshot import deciding_by, given
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.table import HostTable
 from scheduler.plugins import PluginError
 from scheduler.simulation.arrival import Arrival
 from scheduler.simulation.requested_sizes import RequestedSizes
-from scheduler.simulation.simulation import Decide, Progress, Simulation
+from scheduler.simulation.simulation import Decide, Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,13 @@ class Simulate(ReportCommand):
         ]
         documents = []
         for number, run in enumerate(runs, 1):
-            with progress(self.app, f"run {number} of {len(runs)}", len(run.arrivals)) as show:
+            what = f"run {number} of {len(runs)}: arrivals decided"
+            with progress(self.app, what, len(run.arrivals)) as show:
                 documents.append(_document(args, run, given_input, show))
         notes = given_input.notes
         if args.html is not None:
-            _write(args.html, simulation_page.render(documents, notes))
+            with progress(self.app, f"drawing the plots of {args.html}"):
+                _write(args.html, simulation_page.render(documents, notes))
         sections: list[str | Table] = [heading(documents), summary(documents), *notes]
         self.report(args, sections, {"runs": documents, "notes": notes})
         return 0

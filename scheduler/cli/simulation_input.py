@@ -3,10 +3,7 @@
 """What a simulation begins with: the hosts, and the arrivals of each seed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from sys import stderr
-from time import monotonic
 from typing import Any
 
 from cliff.app import App
@@ -15,6 +12,7 @@ from inventory.errors import OperationRefused, counted
 from scheduler.cli.database_connection import checked_database
 from scheduler.cli.live_table import live_hosts
 from scheduler.cli.simulation_arguments import DEFAULT_ARRIVALS, DEFAULT_RATE
+from scheduler.cli.terminal import progress
 from scheduler.cli.trace_file import read_trace_file
 from scheduler.history.decision_trace import DecisionTrace, read_trace
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
@@ -22,7 +20,6 @@ from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.simulation.arrival import FOREVER, Arrival, TraceError
 from scheduler.simulation.fleet import make_hosts, remove_instances
-from scheduler.simulation.simulation import Progress
 from scheduler.simulation.synthetic_trace import SyntheticTrace
 
 
@@ -47,11 +44,12 @@ def read_input(app: App, args: Any) -> SimulationInput:
     else:
         hosts = _hosts(app, args)
         if args.trace is not None:
-            with progress(app, f"reading {args.trace}") as show:
+            with progress(app, f"rows read of {args.trace}") as show:
                 arrivals = read_trace_file(args.trace, args.machine, args.arrivals, show)
             found = SimulationInput(hosts, {0: arrivals})
         else:
-            found = SimulationInput(hosts, dict(_made_up(args, hosts.flavor_mix)))
+            with progress(app, "drawing arrivals"):
+                found = SimulationInput(hosts, dict(_made_up(args, hosts.flavor_mix)))
     if args.empty:
         remove_instances(found.hosts)
     if not any(found.arrivals.values()):
@@ -60,7 +58,7 @@ def read_input(app: App, args: Any) -> SimulationInput:
 
 
 def _decided(app: App, args: Any) -> SimulationInput:
-    with checked_database(app) as database, progress(app, "reading decisions") as show:
+    with checked_database(app) as database, progress(app, "decisions read") as show:
         lease = app.conf.claims.lease
         try:
             trace = database.read(lambda each: read_trace(each, args.decisions, lease, show))
@@ -104,22 +102,3 @@ def _made_up(args: Any, mix: FlavorMix) -> Iterator[tuple[int, Sequence[Arrival]
     )
     for seed in range(1, (args.seeds or 1) + 1):
         yield seed, [*trace.draw(seed)]
-
-
-@contextmanager
-def progress(app: App, what: str, total: int = 0) -> Iterator[Progress]:
-    """Yield a function that shows on a terminal how many are done, and the time left if known."""
-    if not stderr.isatty():
-        yield lambda _: None
-        return
-    began = monotonic()
-
-    def show(count: int) -> None:
-        text = f"{what}: {count}"
-        if total and count:
-            left = (monotonic() - began) / count * (total - count)
-            text += f" of {total} arrivals, {left:.0f} s left"
-        print(f"\r\033[K{text}", end="", file=app.stderr, flush=True)
-
-    yield show
-    print("\r\033[K", end="", file=app.stderr, flush=True)

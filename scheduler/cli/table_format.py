@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that fit the terminal, or the width that was asked for, and show states in colour."""
 
-import os
 import shutil
 import textwrap
 from argparse import Namespace
@@ -12,6 +11,8 @@ from typing import Any, Literal
 from cliff.columns import FormattableColumn
 from cliff.formatters.table import TableFormatter
 from prettytable import PrettyTable
+
+from scheduler.cli.terminal import is_coloured
 
 # Characters around and between columns: "| " and " |", and " | ".
 _EDGES, _BETWEEN = 4, 3
@@ -72,11 +73,6 @@ def width_of(args: Namespace, stream: Any) -> int:
     if args.max_width > 0:
         return int(args.max_width)
     return shutil.get_terminal_size().columns if args.fit_width or stream.isatty() else 0
-
-
-def is_coloured(stream: Any) -> bool:
-    """Return whether a stream is a terminal whose user wants colours."""
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
 
 
 def wrapped(text: str, width: int) -> str:

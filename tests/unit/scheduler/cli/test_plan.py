@@ -5,13 +5,9 @@
 import json
 import math
 import os
-import pty
-import re
 import signal
 import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -421,20 +417,6 @@ def test_room_that_is_not_claimed_is_an_error(url, half_empty, tmp_path):
     )
     message = Command(config).refused("plan", "consolidate", "--claim")
     assert message == "--claim cannot hold room: [claims] enabled = false"
-
-
-def test_a_terminal_shows_how_far_a_plan_is(command, half_empty):
-    screen, terminal = pty.openpty()
-    program = Path(sys.executable).parent / "berthmaster"
-    arguments = [program, f"--config-file={command.config}", "plan", "consolidate"]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=terminal, check=True)
-    os.close(terminal)
-    shown = os.read(screen, 65536).decode()
-    os.close(screen)
-    assert re.search(r"\d+ moves planned, \d+ s left; Ctrl-C shows them", shown)
-    # The line is cleared at the end, and nothing of it is in the plan.
-    assert shown.endswith("\r\x1b[K")
-    assert done.stdout.startswith(b"Empties 2 hosts")
 
 
 @pytest.fixture
