@@ -57,13 +57,15 @@ REPLY_QUEUE = _MESSAGING("reply_q", "calls are handled although their callers ha
 PROPERTIES = _MESSAGING("message._raw_message.properties", REPLY_QUEUE.loss)
 CALL_MONITOR_TIMEOUT = _MESSAGING("client_timeout", "callers get no call-monitor heartbeats")
 SEND_NOTIFICATION = _MESSAGING("_send_notification", "no notifications are sent")
-# Of the module, of options, of a group of options, of the class of connections.
+# Of the module, of options, of a group of options, of a parser of argparse, of the class of
+# connections.
 WORKER_MODULE = "oslo_service.backend._threading.service"
 WORKER_SERVICE = PrivateName(
     "oslo.service", "ServiceWrapper", "SIGHUP replaces workers instead of resetting them"
 )
 OPTIONS = PrivateName("oslo.config", "_opts", "decisions are saved without the options of plug-ins")
 GROUPS = PrivateName("oslo.config", "_groups", OPTIONS.loss)
+ARGUMENTS = PrivateName("Python", "_actions", "shells complete no arguments of commands")
 TLS_CONTEXT = PrivateName(
     "PyMySQL", "_create_ssl_ctx", "each connection reads the system's certificates"
 )
@@ -194,6 +196,11 @@ def registered_options(conf: cfg.ConfigOpts) -> dict[tuple[str, str], cfg.Opt]:
         for group, options in groups.items()
         for name, each in (_find(options, OPTIONS) or {}).items()
     }
+
+
+def arguments_of(parser: Any) -> list[Any]:
+    """Return the arguments that a parser of argparse takes."""
+    return [*(_find(parser, ARGUMENTS) or ())]
 
 
 def sharing_tls_context(connection: type) -> type:

@@ -11,7 +11,14 @@ from inventory.errors import Malformed
 from inventory.objects.aggregate import Aggregate
 from inventory.operations import aggregate_operations
 from inventory.operations.aggregate_operations import Change, ZoneRules
-from scheduler.cli.arguments import add_flag, add_host, add_repeatable, check_combination, key_value
+from scheduler.cli.arguments import (
+    add_flag,
+    add_host,
+    add_repeatable,
+    check_combination,
+    complete,
+    key_value,
+)
 from scheduler.cli.base import (
     ListCommand,
     ShowCommand,
@@ -168,11 +175,13 @@ class AggregateRemoveHost(_AggregateChange):
 
 
 def _add_aggregate(parser: Any, nargs: str | None = None) -> None:
-    parser.add_argument("aggregate", nargs=nargs, help="Name, id or uuid of the aggregate.")
+    help_text = "Name, id or uuid of the aggregate."
+    complete(parser.add_argument("aggregate", nargs=nargs, help=help_text), "aggregates")
 
 
 def _add_properties(parser: Any) -> None:
-    parser.add_argument("--zone", help="Availability zone of the hosts of the aggregate.")
+    zone = parser.add_argument("--zone", help="Availability zone of the hosts of the aggregate.")
+    complete(zone, "zones")
     what = "Property for filters and weighers to read"
     add_repeatable(parser, "--property", type=key_value, metavar="KEY=VALUE", what=what)
 

@@ -53,7 +53,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
         The status of a shell is that of its last command.
         """
-        status = int(super().run(_rename_replay_options(argv)))
+        status = int(super().run(rename_replay_options(argv)))
         return self._last_status if self.interpreter else status
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -155,7 +155,7 @@ def _shell(*arguments: Any) -> Any:
         sys.argv = argv
 
 
-def _rename_replay_options(argv: list[str]) -> list[str]:
+def rename_replay_options(argv: list[str]) -> list[str]:
     """Rename --config-file after decision replay to its own option, which cliff would not see."""
     for at, words in enumerate(pairwise(argv), start=2):
         if words == ("decision", "replay"):

@@ -11,7 +11,7 @@ from inventory.claims import claims, existing
 from inventory.claims.types import CONFIRMED, ClaimLost
 from inventory.errors import InUse, NotFound
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_flag, add_long
+from scheduler.cli.arguments import add_flag, add_long, complete
 from scheduler.cli.base import ListCommand, list_rows, titles_for
 
 COLUMNS = {
@@ -35,8 +35,10 @@ class ClaimList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("--host", help="Host of the claims to list.")
-        parser.add_argument("--instance", metavar="UUID", help="Instance of the claims to list.")
+        complete(parser.add_argument("--host", help="Host of the claims to list."), "hosts")
+        what = "Instance of the claims to list."
+        instance = parser.add_argument("--instance", metavar="UUID", help=what)
+        complete(instance, "claimed instances")
         add_flag(parser, "--all", "List the claims of reported instances, too.")
         add_long(parser)
 
@@ -58,7 +60,8 @@ class ClaimRelease(ListCommand):
 
     def add_arguments(self, parser: Any) -> None:
         help_text = "UUID of the instance, as 'claim list' shows it."
-        parser.add_argument("instance", nargs="+", help=help_text)
+        instance = parser.add_argument("instance", nargs="+", help=help_text)
+        complete(instance, "claimed instances")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         released: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from inventory import decisions
 from inventory.errors import NotFound, OperationRefused
-from scheduler.cli.arguments import add_long, age_or_time, whole_number
+from scheduler.cli.arguments import add_long, age_or_time, complete, whole_number
 from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows, titles_for
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
 from scheduler.cli.terminal import progress
@@ -68,12 +68,10 @@ class DecisionList(ListCommand):
             choices=[each for each in OUTCOMES if each != REPEATED],
             help="Outcome of the decisions to list, such as refused.",
         )
-        parser.add_argument("--project", metavar="ID", help="Project of the decisions to list.")
-        parser.add_argument(
-            "--request",
-            metavar="ID",
-            help="Id of the request, or UUID of an instance, whose decisions to list.",
-        )
+        what = "Project of the decisions to list."
+        complete(parser.add_argument("--project", metavar="ID", help=what), "projects")
+        what = "Id of the request, or UUID of an instance, whose decisions to list."
+        complete(parser.add_argument("--request", metavar="ID", help=what), "requests")
         parser.add_argument(
             "--since",
             type=age_or_time,
@@ -150,12 +148,13 @@ class DecisionSave(BaseCommand):
 
 def add_decision(parser: Any) -> None:
     """Add the argument that names a decision."""
-    parser.add_argument(
+    decision = parser.add_argument(
         "decision",
         metavar="ID",
         help="Number of the decision, as 'decision list' shows it; or UUID of an instance or id of"
         " a request, for the newest decision about it.",
     )
+    complete(decision, "requests")
 
 
 def find_decision(command: BaseCommand, text: str) -> tuple[SavedDecision, Sequence[Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from inventory.errors import NotFound, OperationRefused, counted, nearest
 from scheduler.analysis.explain import Extent, explain
-from scheduler.cli.arguments import add_flag, add_limit
+from scheduler.cli.arguments import add_flag, add_limit, complete
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.decision import (
     add_decision,
@@ -49,7 +49,7 @@ class Explain(ReportCommand):
         )
         either = parser.add_mutually_exclusive_group()
         help_text = "Host to explain: why it was not chosen, in full."
-        either.add_argument("--host", metavar="NAME", help=help_text)
+        complete(either.add_argument("--host", metavar="NAME", help=help_text), "hosts")
         what = "Show the changes that would have been enough, the smallest first."
         add_flag(either, "--near-miss", what)
         add_limit(parser, "hosts", MAX_HOSTS)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_agent, add_host, add_long, add_reason
+from scheduler.cli.arguments import add_agent, add_host, add_long, add_reason, complete
 from scheduler.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 
 LIST = {
@@ -43,7 +43,8 @@ class HostList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("--zone", help="Availability zone of the hosts to list.")
+        zone = parser.add_argument("--zone", help="Availability zone of the hosts to list.")
+        complete(zone, "zones")
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -76,7 +77,8 @@ class HostShow(ShowCommand):
 
     def add_arguments(self, parser: Any) -> None:
         add_host(parser)
-        parser.add_argument("--node", help="Node to show of a host that has several.")
+        node = parser.add_argument("--node", help="Node to show of a host that has several.")
+        complete(node, "hypervisors")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)

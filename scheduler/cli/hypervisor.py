@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from inventory.queries import hypervisor_queries
-from scheduler.cli.arguments import add_agent
+from scheduler.cli.arguments import add_agent, complete
 from scheduler.cli.base import BaseCommand, ListCommand, ShowCommand, list_rows, one_row
 from scheduler.wire.errors import ServiceUnavailable
 
@@ -38,7 +38,7 @@ class _OneHypervisor(BaseCommand):
 
     def add_arguments(self, parser: Any) -> None:
         what = "Name, host, uuid or id of the hypervisor, as 'hypervisor list' shows it."
-        parser.add_argument("hypervisor", help=what)
+        complete(parser.add_argument("hypervisor", help=what), "hypervisors")
 
 
 class HypervisorShow(_OneHypervisor, ShowCommand):

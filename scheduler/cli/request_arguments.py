@@ -13,6 +13,7 @@ from scheduler.analysis.capacity import LARGEST_SIZE
 from scheduler.cli.arguments import (
     add_repeatable,
     check_combination,
+    complete,
     key_value,
     not_negative,
     positive,
@@ -102,9 +103,10 @@ def add_request(parser: Any) -> Any:
     _add_requirements(what)
     where = parser.add_argument_group("hosts that the instances may use")
     about = "Name, id or uuid of an aggregate that the hosts must be in"
-    add_repeatable(where, "--aggregate", metavar="NAME", what=about)
+    complete(add_repeatable(where, "--aggregate", metavar="NAME", what=about), "aggregates")
     help_text = "Availability zone of the instances (default: any)."
-    where.add_argument("--availability-zone", metavar="ZONE", help=help_text)
+    zone = where.add_argument("--availability-zone", metavar="ZONE", help=help_text)
+    complete(zone, "zones")
     check_combination(parser, _read_size)
     return where
 
@@ -112,10 +114,13 @@ def add_request(parser: Any) -> Any:
 def _add_requirements(group: Any) -> None:
     """Add the arguments for what instances need of a host besides their size."""
     for option, what in _PAIRS.items():
-        add_repeatable(group, option, type=key_value, metavar="K=V", what=what)
+        added = add_repeatable(group, option, type=key_value, metavar="K=V", what=what)
+        if option == "--hint":
+            complete(added, "hints")
     what, metavar = "PCI devices of each instance", "VENDOR:PRODUCT[:COUNT]"
     add_repeatable(group, "--pci-device", type=device, metavar=metavar, what=what)
-    group.add_argument("--project", metavar="ID", help="Project of the instances.")
+    project = group.add_argument("--project", metavar="ID", help="Project of the instances.")
+    complete(project, "projects")
 
 
 def _read_size(args: argparse.Namespace) -> str | None:

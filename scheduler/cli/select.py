@@ -15,6 +15,7 @@ from scheduler.cli.arguments import (
     add_repeatable,
     add_timeout,
     check_combination,
+    complete,
     whole_number,
 )
 from scheduler.cli.base import ListCommand, Table, list_rows, readable, titles_for
@@ -32,8 +33,8 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from scheduler.wire.request_schema import MAX_INSTANCES
 
-# The most near misses of a kind to show.
 A_SCHEDULER = "a scheduler"
+# The most near misses of a kind to show.
 MAX_NEAR_MISSES = 5
 COLUMNS = {
     "instance": "Instance",
@@ -61,7 +62,7 @@ class Select(ListCommand):
             ("--ignore-host", "Host to exclude"),
             ("--force-host", "Host to use, without filtering"),
         ):
-            add_repeatable(where, option, metavar="HOST", what=what)
+            complete(add_repeatable(where, option, metavar="HOST", what=what), "hosts")
         parser.add_argument(
             "--num-instances",
             type=lambda text: whole_number(text, 1, MAX_INSTANCES),

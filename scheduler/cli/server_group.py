@@ -6,7 +6,7 @@ from typing import Any
 
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.operations import server_group_operations
-from scheduler.cli.arguments import add_flag, check_combination, positive
+from scheduler.cli.arguments import add_flag, check_combination, complete, positive
 from scheduler.cli.base import (
     ListCommand,
     ShowCommand,
@@ -123,4 +123,5 @@ def _max_without_anti_affinity(args: Any) -> str | None:
 
 
 def _add_server_group(parser: Any, nargs: str | None = None) -> None:
-    parser.add_argument("server_group", nargs=nargs, help="Name or uuid of the server group.")
+    help_text = "Name or uuid of the server group."
+    complete(parser.add_argument("server_group", nargs=nargs, help=help_text), "server groups")

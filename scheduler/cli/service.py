@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.cli.arguments import add_flag, add_long, add_reason
+from scheduler.cli.arguments import add_flag, add_long, add_reason, complete
 from scheduler.cli.base import (
     ListCommand,
     ShowCommand,
@@ -41,9 +41,10 @@ class ServiceList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("--host", help="Host of the services to list.")
+        host = parser.add_argument("--host", help="Host of the services to list.")
+        complete(host, "service hosts")
         what = "Binary of the services to list, such as nova-compute."
-        parser.add_argument("--binary", help=what)
+        complete(parser.add_argument("--binary", help=what), "binaries")
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -64,9 +65,11 @@ class _ServiceCommand(ShowCommand):
     """A command for one service, by default that of an agent."""
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("host", help="Host of the service, as 'service list' shows it.")
+        what = "Host of the service, as 'service list' shows it."
+        complete(parser.add_argument("host", help=what), "service hosts")
         what = "Binary of the service (default: nova-compute)."
-        parser.add_argument("--binary", default="nova-compute", help=what)
+        binary = parser.add_argument("--binary", default="nova-compute", help=what)
+        complete(binary, "binaries")
 
 
 class ServiceShow(_ServiceCommand):

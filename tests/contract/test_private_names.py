@@ -5,6 +5,7 @@
 An upgrade that drops one fails here, and not with a warning in the log of an operator.
 """
 
+import argparse
 import configparser
 import inspect
 import re
@@ -58,6 +59,7 @@ def owners() -> Any:
         "WORKER_SERVICE": import_module(private_apis.WORKER_MODULE),
         **dict.fromkeys(("OPTIONS", "GROUPS"), cfg.CONF),
         "TLS_CONTEXT": Connection,
+        "ARGUMENTS": argparse.ArgumentParser(),
     }
     under_test.drain()
     transport.cleanup()
@@ -92,7 +94,10 @@ def test_the_loggers_and_their_messages() -> None:
     assert import_module(private_apis._IN_MEMORY).FakeListener
 
 
-@pytest.mark.parametrize("library", sorted({each.library for each in ENTRIES.values()}))
+# Not those of Python, whose releases setup.cfg does not bound.
+@pytest.mark.parametrize(
+    "library", sorted({each.library for each in ENTRIES.values()} - {"Python"})
+)
 def test_the_installed_release_is_within_the_bounds_of_the_package(library: str) -> None:
     setup = configparser.ConfigParser()
     setup.read(Path(__file__).parents[2] / "setup.cfg")

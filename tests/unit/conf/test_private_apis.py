@@ -101,6 +101,7 @@ CASES = [
     Case(private_apis.OPTIONS, lambda: private_apis.registered_options(Part(_groups={})), {}),
     Case(private_apis.GROUPS, lambda: private_apis.registered_options(Part(_opts={})), {}),
     Case(private_apis.TLS_CONTEXT, lambda: private_apis.sharing_tls_context(Part), Part),
+    Case(private_apis.ARGUMENTS, lambda: private_apis.arguments_of(Part()), []),
 ]
 
 

@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Names of hosts, zones and other things, for the completion of command lines."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory import services
+from inventory.aggregates import ZONE
+from inventory.claims.types import PENDING
+from inventory.tables import (
+    aggregate_metadata,
+    aggregates,
+    allocations,
+    compute_nodes,
+    decisions,
+    server_groups,
+)
+from inventory.tables import services as services_table
+
+# Of decisions, the newest; a person looks for no older one by completing its id.
+_NEWEST = 100
+
+
+def _column(column: sa.Column[str], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return sa.select(column).where(*conditions).distinct()
+
+
+def _hosts(connection: sa.Connection) -> Iterable[str]:
+    """Return the hosts with a compute service or a node."""
+    binary = services_table.c.binary == services.COMPUTE[0]
+    query = sa.union(
+        _column(services_table.c.host, services_table.c.deleted == 0, binary),
+        _column(compute_nodes.c.host, compute_nodes.c.deleted == 0),
+    )
+    return connection.scalars(query)
+
+
+def _zones(connection: sa.Connection) -> Iterable[str]:
+    """Return the zones that aggregates make; the default one is an option."""
+    query = _column(aggregate_metadata.c.value, aggregate_metadata.c.key == ZONE)
+    return (zone.strip() for text in connection.scalars(query) for zone in text.split(","))
+
+
+def _newest(column: sa.Column[str]) -> Callable[[sa.Connection], Iterable[str]]:
+    newest = sa.select(column.label("name")).order_by(decisions.c.id.desc()).limit(_NEWEST)
+    query = sa.select(newest.subquery().c.name).distinct()
+    return lambda connection: connection.scalars(query)
+
+
+def _of(query: sa.Select[Any]) -> Callable[[sa.Connection], Iterable[str]]:
+    return lambda connection: connection.scalars(query)
+
+
+_LIVE_SERVICE = services_table.c.deleted == 0
+# What there is to complete, by the kinds that arguments of commands name.
+NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
+    "aggregates": _of(_column(aggregates.c.name)),
+    "binaries": _of(_column(services_table.c.binary, _LIVE_SERVICE)),
+    "claimed instances": _of(_column(allocations.c.instance_uuid, allocations.c.state == PENDING)),
+    "hosts": _hosts,
+    "hypervisors": _of(_column(compute_nodes.c.hypervisor_hostname, compute_nodes.c.deleted == 0)),
+    "projects": _newest(decisions.c.project_id),
+    "requests": _newest(decisions.c.request_id),
+    "server groups": _of(_column(server_groups.c.name)),
+    "service hosts": _of(_column(services_table.c.host, _LIVE_SERVICE)),
+    "zones": _zones,
+}
+
+
+def names(connection: sa.Connection, kind: str) -> list[str]:
+    """Return the names of a kind, sorted, without those that a line cannot hold."""
+    found = {name for name in NAMES[kind](connection) if name}
+    return sorted(name for name in found if name.isprintable())
