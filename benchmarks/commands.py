@@ -3,35 +3,41 @@
 """The processor time of each command: python -m benchmarks.commands [--before TREE].
 
 Each is run as a process of its own on a SQLite database with 20 hosts, and the median of several
-runs is written as a table for the documentation. TREE is a copy of an older release to compare.
+runs is written as a table for the documentation. TREE is a copy of an older release to compare; a
+command that it does not have is new.
 """
 
 import argparse
+import configparser
 import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import machine
 from benchmarks.nova import ROOT
 from benchmarks.tables import HEADER, table
+from inventory.errors import counted
 from tests.databases import a_node, migrated, save, serve
 
 RESULT = ROOT / "benchmarks" / "results" / "commands.rst"
 HOSTS = 20
 RUNS = 5
+NEW = "new"
 PROGRAM = "from scheduler.cli.cmd import main; main()"
+# Says what commands a tree has, in its own berthmaster.egg-info, and makes them known there.
+SETUP = "import setuptools; setuptools.setup(script_args=['-q', 'egg_info'])"
 # What is not called with --help only; others need a broker, files or a Nova cloud.
 CALLED = {
     "aggregate list": [],
     "availability zone list": [],
     "capacity": ["--flavor=2,2048,20"],
     "claim list": [],
+    "complete words": ["berthmaster\nhost\nshow"],
     "db version": [],
     "decision list": [],
     "host describe": ["h1"],
@@ -42,7 +48,10 @@ CALLED = {
     "hypervisor show": ["h1"],
     "hypervisor stats": [],
     "plan balance": [],
+    "plan consolidate": [],
     "plan drain": ["h1"],
+    "plan make-room": ["--flavor=2,2048,20"],
+    "plan repair": [],
     "server group list": [],
     "service list": [],
     "service show": ["h1"],
@@ -55,15 +64,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--before", type=Path, metavar="TREE", help="An older release, to compare.")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"Runs of each (default: {RUNS}).")
     args = parser.parse_args(argv)
-    trees = [args.before, ROOT] if args.before else [ROOT]
+    trees = {tree: commands_of(tree) for tree in (args.before, ROOT) if tree}
     with TemporaryDirectory() as directory:
         config = _fleet(Path(directory))
         rows = [
             [
-                " ".join(command),
-                *(f"{_seconds(tree, config, command, args.runs):.2f}" for tree in trees),
+                " ".join(command).replace("\n", " "),
+                *(
+                    f"{_seconds(tree, config, command, args.runs):.2f}" if name in known else NEW
+                    for tree, known in trees.items()
+                ),
             ]
-            for command in _commands()
+            for name, command in _called(trees[ROOT])
         ]
     heads = ["Command", *(["Before"] if args.before else []), "Now"]
     RESULT.write_text(_page(heads, rows, args.runs))
@@ -71,13 +83,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _commands() -> list[list[str]]:
+def commands_of(tree: Path) -> set[str]:
+    """Return the commands of a tree, the program alone among them as an empty text.
+
+    Without entry points of its own, an older tree would look for the commands of the installed one.
+    """
+    if tree != ROOT:
+        subprocess.run([sys.executable, "-c", SETUP], cwd=tree, check=True)
+    setup = configparser.ConfigParser()
+    setup.read(tree / "setup.cfg", encoding="utf-8")
+    lines = setup["options.entry_points"]["berthmaster.cli"].split("\n")
+    return {line.partition("=")[0].strip().replace("_", " ") for line in lines}
+
+
+def _called(names: Collection[str]) -> list[tuple[str, list[str]]]:
     """Return the program's own options and each command, with arguments or with --help."""
-    names = sorted(
-        each.name.replace("_", " ") for each in metadata.entry_points(group="berthmaster.cli")
-    )
-    called = [[*name.split(), *CALLED.get(name, ["--help"])] for name in names]
-    return [["--version"], ["--help"], *called]
+    called = [(name, [*name.split(), *CALLED.get(name, ["--help"])]) for name in sorted(names)]
+    return [("", ["--version"]), *called]
 
 
 def _fleet(directory: Path) -> Path:
@@ -114,9 +136,9 @@ def _page(heads: Sequence[str], rows: Sequence[Sequence[str]], runs: int) -> str
     return "\n".join(
         [
             HEADER.replace("benchmarks:", "benchmarks.commands:"),
-            f"Seconds of processor, user and system, the median of {runs} runs, on a SQLite"
-            f" database with {HOSTS} hosts: {here['cpu']}, {here['cores']} processors, Python"
-            f" {sys.version.split()[0]}.\n",
+            f"Seconds of processor, user and system, the median of {counted(runs, 'run')}, on a"
+            f" SQLite database with {HOSTS} hosts: {here['cpu']}, {here['cores']} processors,"
+            f" Python {sys.version.split()[0]}.\n",
             table(heads, rows),
         ]
     )
