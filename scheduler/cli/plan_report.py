@@ -15,7 +15,16 @@ from scheduler.planning.residents import SIZE
 from scheduler.planning.types import COLD, EVACUATION, LIVE, MovePlan, Place, PlannedMove, Unplanned
 
 VERSION = 1
-COLUMNS = ("Step", "Instance", "From", "To", "Memory MB", "Disk MB", "How", "Reason")
+COLUMNS = {
+    "step": "Step",
+    "instance": "Instance",
+    "from": "From",
+    "to": "To",
+    "memory_mb": "Memory MB",
+    "disk_mb": "Disk MB",
+    "how": "How",
+    "reason": "Reason",
+}
 # How many instances that cannot go are shown to people.
 LISTED = 10
 NO_LIVE_MIGRATION = (
@@ -140,9 +149,10 @@ def sections(found: dict[str, Any]) -> Iterator[str | Table]:
         )
         if cost["by_kind"][EVACUATION]:
             yield NO_LIVE_MIGRATION
+        if len(reasons := {each["reason"] for each in found["moves"]}) == 1:
+            yield f"Reason: {reasons.pop()}"
         yield found["unknown"]
-    several = any(each["stage"] > 1 for each in found["moves"])
-    yield Table("", COLUMNS, [_row(each, several) for each in found["moves"]])
+    yield _moves_table(found["moves"])
     yield from _notes(found["moves"])
     yield from _left(found["unplanned"])
     yield from _claims(found.get("claims"))
@@ -182,17 +192,17 @@ def _points(share: float) -> str:
     return f"{100 * share:.1f} points"
 
 
-def _row(each: dict[str, Any], several: bool) -> tuple[Any, ...]:
-    return (
-        f"{each['stage']}.{each['step']}" if several else each["step"],
-        each["instance"],
-        each["from"],
-        each["to"],
-        each["memory_mb"],
-        each["disk_mb"],
-        each["how"],
-        each["reason"],
-    )
+def _moves_table(moves: Sequence[dict[str, Any]]) -> Table:
+    """Return the moves, without how and why where that is the same for all and is said above."""
+    several = any(each["stage"] > 1 for each in moves)
+    same = {key for key in ("how", "reason") if len({each[key] for each in moves}) == 1}
+    shown = {key: title for key, title in COLUMNS.items() if key not in same}
+    steps = [f"{each['stage']}.{each['step']}" if several else each["step"] for each in moves]
+    rows = [
+        tuple((each | {"step": step})[key] for key in shown)
+        for each, step in zip(moves, steps, strict=True)
+    ]
+    return Table("", [*shown.values()], rows)
 
 
 def _notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -157,6 +157,10 @@ def _write(
     names = [name + " " * names[:number].count(name) for number, name in enumerate(names)]
     table = PrettyTable(names)
     table.align.update(zip(names, aligned, strict=True))
+    if any("\n" in name for name in names):
+        # prettytable breaks cells and no titles.
+        table.header = False
+        table.add_row(names, divider=True)
     table.add_rows(cells)
     stream.write(f"{table}\n")
 

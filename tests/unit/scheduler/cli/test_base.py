@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.cli.base import ListCommand, ReportCommand, Table
+from scheduler.cli.base import ListCommand, ReportCommand, Table, print_report
 
 SECTIONS = [
     "A line.",
@@ -58,6 +58,21 @@ def test_a_report_obeys_a_width(output):
     assert max(map(len, lines)) == 12
     # Numbers stay whole as long as there is room for them.
     assert lines[-4:] == ["| h1  |  3 |", "| h?[ | 12 |", "| 2J  |    |", "+-----+----+"]
+
+
+def test_titles_are_broken_as_cells_are():
+    stream, args = StringIO(), Namespace(max_width=17, fit_width=False, print_empty=False)
+    print_report([Table("", ("Host", "Memory MB"), [("h1", 4096), ("h2", 12)])], stream, args)
+    assert stream.getvalue() == (
+        "\n"
+        "+------+--------+\n"
+        "| Host | Memory |\n"
+        "|      |     MB |\n"
+        "+------+--------+\n"
+        "| h1   |   4096 |\n"
+        "| h2   |     12 |\n"
+        "+------+--------+\n"
+    )
 
 
 def test_programs_read_a_document(output):
