@@ -75,6 +75,8 @@ class Consumer:
 def conf() -> Iterator[cfg.ConfigOpts]:
     conf = cfg.CONF
     opts.register(conf)
+    # As the sender does; who listens before it would be at another exchange.
+    opts.set_transport_defaults()
     conf([], project="berthmaster", default_config_files=[], default_config_dirs=[])
     conf.set_override("host", "alpha")
     # Registers the options, and tells which broker to use.
