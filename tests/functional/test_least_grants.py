@@ -24,8 +24,17 @@ from tests.fixtures.virtual_host import CONTROL
 
 NAME = "granted"
 PATIENCE = 60.0
-# Says which commands the shell would have run, and with which arguments.
-ECHO = "rabbitmqctl() { printf '%s\\0' \"$@\"; printf '\\n'; }\n"
+# Says what would be run, with which arguments and passwords, where no account is there yet.
+ECHO = r"""
+rabbitmqctl() {
+    case $1 in
+    authenticate_user) return 1 ;;
+    add_user) printf '%s\0' "$@" "$(cat)" ;;
+    *) printf '%s\0' "$@" ;;
+    esac
+    printf '\n'
+}
+"""
 
 
 def _elsewhere(statement: str) -> str:
@@ -33,7 +42,7 @@ def _elsewhere(statement: str) -> str:
     statement = statement.replace("berthmaster.", f"{NAME}.").replace(
         "'berthmaster'@", f"'{NAME}'@"
     )
-    return statement.replace("DATABASE berthmaster ", f"DATABASE {NAME} ")
+    return statement.replace("EXISTS berthmaster ", f"EXISTS {NAME} ")
 
 
 def _apply(mariadb: MariaDB, name: str) -> None:

@@ -2,20 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The accounts at RabbitMQ. Each may declare (configure), publish to (write) and take from (read)
-# the exchanges and queues that it uses, and no others.
-permit() {
-    rabbitmqctl set_permissions "$1" "^($2)$" "^($2|amq\.default)$" "^($2)$"
+# the exchanges and queues that it uses, and no others. The script may be run again, also with other
+# passwords. They go through standard input: everybody on a machine can read its command lines.
+account() {
+    printf '%s\n' "$2" | rabbitmqctl authenticate_user "$1" 2>/dev/null ||
+        printf '%s\n' "$2" | rabbitmqctl add_user "$1" 2>/dev/null ||
+        printf '%s\n' "$2" | rabbitmqctl change_password "$1"
+    rabbitmqctl set_permissions "$1" "^($3)$" "^($3|amq\.default)$" "^($3)$" </dev/null
 }
 
 # Schedulers. With notifications add |notifications(\..+)?|versioned_notifications(\..+)?
-rabbitmqctl add_user berthmaster_scheduler SCHEDULER_RABBIT_PASS
-permit berthmaster_scheduler 'nova|reply_.+|(berthmaster-)?scheduler(\..+|_fanout(_.+)?)?'
+account berthmaster_scheduler 'SCHEDULER_RABBIT_PASS' \
+    'nova|reply_.+|(berthmaster-)?scheduler(\..+|_fanout(_.+)?)?'
 
 # Agents. They cannot take the requests of schedulers.
-rabbitmqctl add_user berthmaster_agent AGENT_RABBIT_PASS
-permit berthmaster_agent \
+account berthmaster_agent 'AGENT_RABBIT_PASS' \
     'nova|compute(\.berthmaster-agent\..+|_fanout(_.+)?)?|berthmaster-scheduler_fanout'
 
 # Callers: conductors of your own, and the command.
-rabbitmqctl add_user berthmaster RABBIT_PASS
-permit berthmaster 'nova|reply_.+'
+account berthmaster 'RABBIT_PASS' 'nova|reply_.+'

@@ -1,9 +1,11 @@
 -- SPDX-FileCopyrightText: 2026 The Berthmaster authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The accounts of the daemons, with what they need and no more. It may be run again, and is to be
--- run after each `berthmaster db sync`: a table has to be there before anybody can be let to it.
+-- The accounts of the daemons, with what they need and no more. It may be run again, also with other
+-- passwords, and is to be run after each `berthmaster db sync`: a table has to be there before anybody
+-- can be let to it.
 CREATE USER IF NOT EXISTS 'berthmaster_scheduler'@'%' IDENTIFIED BY 'SCHEDULER_DB_PASS';
+ALTER USER 'berthmaster_scheduler'@'%' IDENTIFIED BY 'SCHEDULER_DB_PASS';
 GRANT SELECT ON berthmaster.* TO 'berthmaster_scheduler'@'%';
 GRANT UPDATE ON berthmaster.compute_nodes TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE ON berthmaster.services TO 'berthmaster_scheduler'@'%';
@@ -18,6 +20,7 @@ GRANT INSERT, UPDATE, DELETE ON berthmaster.shadow_reports TO 'berthmaster_sched
 GRANT INSERT, UPDATE, DELETE ON berthmaster.leases TO 'berthmaster_scheduler'@'%';
 
 CREATE USER IF NOT EXISTS 'berthmaster_agent'@'%' IDENTIFIED BY 'AGENT_DB_PASS';
+ALTER USER 'berthmaster_agent'@'%' IDENTIFIED BY 'AGENT_DB_PASS';
 GRANT SELECT ON berthmaster.* TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE ON berthmaster.compute_nodes TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE ON berthmaster.services TO 'berthmaster_agent'@'%';
