@@ -25,8 +25,8 @@ CAN_BUILD_MYSQLCLIENT = pkg-config --exists libmariadb 2>/dev/null && $(CAN_BUIL
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 HAS_MYSQLCLIENT = $(BIN)/python -c 'import MySQLdb' 2>/dev/null
 
-.PHONY: help venv peer system-packages demo test test-matrix lint types docs man unit functional bench
-.PHONY: chaos clean
+.PHONY: help venv peer system-packages demo test test-matrix lint types docs man dist wheels unit
+.PHONY: functional bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,20 @@ docs: venv ## the pages and the man pages, into build/doc; what Sphinx warns of 
 man: venv ## the man pages alone
 	$(SPHINX) -E -b man doc/source build/doc/man
 
+# What setuptools has left of an earlier tree would go into the wheel as well. The man pages are the
+# program's, so an isolated build could not make them.
+dist: venv ## the sdist and the wheel with the man pages, into dist
+	rm -rf build/lib build/bdist.* doc/man dist
+	$(SPHINX) -E -b man doc/source doc/man
+	$(BIN)/pyproject-build --no-isolation --outdir dist
+
+wheels: dist ## Berthmaster and all that it needs: build/wheels for the image, its archive in dist for Ansible
+	rm -rf build/wheels
+	$(BIN)/python -m pip --quiet --disable-pip-version-check wheel -c constraints.txt \
+		-w build/wheels "$$(echo dist/berthmaster-*.whl)[libvirt]"
+	tar -cf "$$(echo dist/berthmaster-*.tar.gz | sed 's/\.tar\.gz$$/-wheels.tar/')" -C build/wheels .
+	@ls dist/*-wheels.tar
+
 unit: venv ## of the gate, the tests that need no daemon, in all folders
 	$(PYTEST) -m "not daemons and not matrix" tests
 
@@ -125,6 +139,6 @@ chaos: ## storms while things break, each for MINUTES=6 from SEED=1 on; STORMS="
 	$(BIN)/python -m benchmarks.storm --seed $(SEED) --minutes $(MINUTES) $(if $(STORMS),--storms $(STORMS))
 
 clean: ## remove .venv and everything else that was made
-	rm -rf .venv $(PEER) build dist *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
-	rm -rf .import_linter_cache .tox
+	rm -rf .venv $(PEER) build dist doc/man *.egg-info .coverage .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .import_linter_cache .tox "$${XDG_CACHE_HOME:-$$HOME/.cache}/berthmaster-tests"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
