@@ -56,6 +56,7 @@ class Installed(NamedTuple):
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """Machines on which the role was run once."""
     availability.require(availability.MACHINES)
+    availability.require_root()
     directory = tmp_path_factory.mktemp("machines")
     archive = wheels.archive(directory / "this.tar", releases.TREE)
     with Guard() as guard:

@@ -53,6 +53,7 @@ class Images:
 def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     """A store with the image, built as the page says but for the base."""
     availability.require(availability.IMAGES)
+    availability.require_root()
     directory = tmp_path_factory.mktemp("images")
     context = directory / "build" / "wheels"
     shutil.copytree(wheels.requirements(), context)
