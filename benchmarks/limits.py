@@ -84,7 +84,7 @@ LIMITS = (
         "decide and leave it to be kept through decide, 10,000 hosts",
         "decide, kept or not", "ms", 1.1, {"hosts": 10_000, "kept": True},
         beside=Beside(OURS, {"kept": False}),
-        reason="A picture of what has changed takes 0.03 ms, whatever is decided.",
+        reason="A snapshot of what has changed takes 0.03 ms, whatever is decided.",
     ),
     Limit(
         "select_destinations through an echo, 10,000 hosts, claims off",

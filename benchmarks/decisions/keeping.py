@@ -23,7 +23,7 @@ from tests.databases import migrated
 
 HOSTS, QUICK = 10_000, 1_000
 DECIDED, AFTERWARDS, SIZE = "decide, kept or not", "keep a decision", "kept decision"
-FIRST = "first picture of a film"
+FIRST = "first full snapshot"
 # So many decisions are made before the other side has its turn again.
 SLICE = 10
 # A turn are as many decisions as are written at once.
@@ -53,16 +53,16 @@ class Stream:
 
     def _decide(self, request: Request, name: str) -> None:
         """Decide as scheduler.select_destinations does, which makes a trace in any case."""
-        course = RequestTrace(
+        trace = RequestTrace(
             RequestContext(request_id=name), [name], time.monotonic(), PLACED, request
         )
-        course.driver = self._ours.driver
-        course.decision = self._ours.decided(request)
+        trace.driver = self._ours.driver
+        trace.decision = self._ours.decided(request)
         if self._recorder is not None:
-            course.snapshot = self._recorder.snapshot_log.take(self._hosts)
-            course.snapshots.append(course.snapshot)
-            self._recorder.on_finished(course)
-        for each in course.decision.placements:
+            trace.snapshot = self._recorder.snapshot_log.take(self._hosts)
+            trace.snapshots.append(trace.snapshot)
+            self._recorder.on_finished(trace)
+        for each in trace.decision.placements:
             HostState.of(self._hosts, each.chosen.row).consume_from_request(request.spec)
 
 

@@ -219,7 +219,7 @@ def test_keeping_is_measured_beside_not_keeping(monkeypatch):
     *_, row, afterwards, _size, _first, first_size = report(found).splitlines()
     assert row.startswith(f"kept: {kept.median:.3f} ms, not kept: {plain.median:.3f} ms")
     assert afterwards.startswith("keep a decision: ")
-    assert first_size.startswith("first picture of a film: ")
+    assert first_size.startswith("first full snapshot: ")
 
 
 @pytest.mark.parametrize("program", [decisions, wire])
