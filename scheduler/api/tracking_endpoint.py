@@ -125,5 +125,4 @@ class PushEndpoint:
             LOG.info("Refused malformed changes that %s pushed: %s", shown(agent), error.reason)
             return
         self._host_cache.apply_push(pushed.nodes, pushed.instances, pushed.claims)
-        nodes = counted(len(pushed.nodes), "node")
-        LOG.debug("%s pushed changes of %s", shown(agent), nodes)
+        LOG.debug("%s pushed changes (nodes: %s)", shown(agent), len(pushed.nodes))

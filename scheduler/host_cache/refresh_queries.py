@@ -14,7 +14,6 @@ from oslo_log import log
 from inventory import aggregates, change_marks, compute_nodes, instances, revisions, services
 from inventory.aggregates import AggregateRecord
 from inventory.claims import existing
-from inventory.errors import counted
 from scheduler.host_cache import instance_sources, node_rows
 from scheduler.host_cache.node_rows import epoch_seconds, written_at
 
@@ -125,9 +124,8 @@ def read_changes(connection: sa.Connection, last: Delta, query: DeltaQuery) -> D
 def log_duration(delta: Delta, seconds: float) -> None:
     """Log how long it took to read and apply a delta."""
     level = logging.INFO if seconds > SLOW else logging.DEBUG
-    what = "all" if delta.complete else "changes of"
-    nodes = counted(len(delta.nodes), "node")
-    LOG.log(level, "Read %s %s in %.1f ms", what, nodes, 1000 * seconds)
+    what = "all nodes" if delta.complete else "changed nodes"
+    LOG.log(level, "Read %s (%s) in %.1f ms", what, len(delta.nodes), 1000 * seconds)
 
 
 def _eligibility(found: Iterable[Any]) -> dict[int, int]:

@@ -70,7 +70,9 @@ def test_what_other_weighers_would_have_done_is_reported(
     newest = found["different"][-1]
     assert (newest["request_id"], newest["hosts"]) == ("req-large", [])
     text = deployment.cli("shadow", "report").stdout
-    assert f"{found['same']} of 5 requests ({20 * found['same']:.1f} %) have the same hosts" in text
+    verb = "has" if found["same"] == 1 else "have"
+    same = f"{found['same']} of 5 requests ({20 * found['same']:.1f} %)"
+    assert f"{same} {verb} the same hosts" in text
     assert "req-large" in text
     # What leaves the real fleet leaves the other one.
     gone = [a_uuid(f"small {each}") for each in range(4)]

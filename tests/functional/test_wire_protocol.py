@@ -29,11 +29,11 @@ BASE_API = ["call_baseapi_ping", "call_baseapi_get_backdoor_port"]
 REFUSED = sorted({*ERRORS, PING_DISABLED} - {*NOT_OURS})
 # What the log says when a cast has been taken in.
 TOLD = {
-    "update_aggregates": "Received update_aggregates: 1 aggregates",
+    "update_aggregates": "Received update_aggregates: 1 aggregate",
     "delete_aggregate": "Received delete_aggregate: 00000000-0000-0000-2222-000000000001",
-    "update_instance_info": "Received update_instance_info of compute1: {instance_info} instances",
+    "update_instance_info": "Received update_instance_info of compute1: {instance_info}",
     "delete_instance_info": "Received delete_instance_info of compute1: instance 00000000-0000-",
-    "sync_instance_info": "Received sync_instance_info of compute1: {instance_uuids} instances",
+    "sync_instance_info": "Received sync_instance_info of compute1: {instance_uuids}",
 }
 PLAIN = "call_select_destinations_4.5_objects_no_alternates"
 PATIENCE = 30.0

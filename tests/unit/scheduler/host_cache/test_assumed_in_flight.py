@@ -381,9 +381,9 @@ def test_how_long_a_refresh_took_is_told(cloud, cache, caplog, monkeypatch):
     cache.refresh()
     lines = [(each.levelname, each.message.partition(" in ")[0]) for each in caplog.records]
     assert [each for each in lines if "Read" in each[1]] == [
-        ("DEBUG", "Read changes of 1 node"),
-        ("DEBUG", "Read all 2 nodes"),
-        ("INFO", "Read changes of 0 nodes"),
+        ("DEBUG", "Read changed nodes (1)"),
+        ("DEBUG", "Read all nodes (2)"),
+        ("INFO", "Read changed nodes (0)"),
     ]
     assert 0 <= cache.age < 60
 
