@@ -17,7 +17,7 @@ T = TypeVar("T")
 # Seconds after which a command says what it waits for.
 NOTICE_AFTER = 1.5
 # Seconds for an answer that is due, whose error says more than that there was none.
-GRACE = 0.5
+GRACE = 1.0
 
 
 def in_background(

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call schedulers, for conductors written in Python and for the operator's command."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ from scheduler.wire.replies import decode_destinations
 
 # The most hosts in an explanation.
 MAX_EXPLAINED = 10_000
+# Seconds for an answer, however late the broker was.
+_LEAST_WAIT = 0.1
 # What oslo.messaging raises, and what it lets through from the libraries below it.
 _BROKER_FAILURES = (
     oslo_messaging.MessagingException,
@@ -120,12 +123,15 @@ class SchedulerClient:
     ) -> Any:
         """Return the result of a call; raise the errors that callers know."""
         timeout = self._conf.rpc_response_timeout if timeout is None else timeout
-        prepared = self._client.prepare(timeout=timeout, retry=RECONNECTIONS, **target)
+        until = time.monotonic() + timeout
         try:
             # The first call would wait for a broker without end.
             if not self._probed:
                 probe_broker(self._conf, self._transport)
                 self._probed = True
+            # The scheduler has what the broker has left of the time.
+            left = max(_LEAST_WAIT, until - time.monotonic())
+            prepared = self._client.prepare(timeout=left, retry=RECONNECTIONS, **target)
             return prepared.call(context.to_dict(), method, **arguments)
         except oslo_messaging.RemoteError as error:
             if error.exc_type == "UnsupportedVersion":

@@ -236,7 +236,7 @@ def test_newton_s_call_is_dropped_when_its_message_has_expired(
 
 
 def test_a_command_waits_as_long_as_it_is_told(deployment: Deployment) -> None:
-    _use(deployment, DEFAULT={"rpc_response_timeout": 1})
-    done = deployment.cli("select")
+    _use(deployment, DEFAULT={"rpc_response_timeout": 30})
+    done = deployment.cli("select", "--timeout=1")
     assert done.returncode == 1
     assert "No scheduler answered within 1 s" in done.stderr

@@ -119,7 +119,7 @@ def test_a_resize_holds_room_on_both_hosts_until_it_is_confirmed(cloud: ServedNo
         cloud.our_usage(),
         cloud.novas_usage(),
     )
-    assert sorted(used(cloud)) == [512, 512 + 1024, 512 + 2048]
+    assert wait_until(lambda: sorted(used(cloud)) == [512, 512 + 1024, 512 + 2048], AGREE)
     cloud.nova.call("POST", action, {"confirmResize": None})
     assert wait_until(lambda: servers()[uuid].status == "ACTIVE", PATIENCE)
     assert wait_until(lambda: sorted(used(cloud)) == [512, 512, 512 + 2048], AGREE)
