@@ -14,6 +14,7 @@ from oslo_config import cfg
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from tests.fixtures import availability, warm
+from tests.fixtures.browser import Browser, a_browser
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -149,6 +150,14 @@ def nova(nova_cloud: NovaCloud, request: pytest.FixtureRequest) -> NovaClient:
 def newest_nova(nova_cloud: NovaCloud) -> NovaClient:
     """Nova's client without a cap."""
     return nova_cloud.clients[""]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for all pages."""
+    availability.require(availability.CHROMIUM)
+    with a_browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 def _drop_requests(rabbitmq: RabbitMQ) -> None:

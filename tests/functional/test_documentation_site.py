@@ -5,14 +5,13 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import availability
-from tests.fixtures.browser import Browser, a_browser
+from tests.fixtures.browser import Browser
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.documented import ROOT, SOURCE
 
@@ -96,14 +95,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=300,
     )
     return directory
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for all pages."""
-    availability.require(availability.CHROMIUM)
-    with a_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 class Fetched(HTMLParser):

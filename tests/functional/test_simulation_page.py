@@ -3,13 +3,11 @@
 """The page of a simulation in a real browser."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures import availability
-from tests.fixtures.browser import Browser, a_browser
+from tests.fixtures.browser import Browser
 from tests.fixtures.deployment import BIN
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202etxet"
@@ -20,14 +18,6 @@ ARGUMENTS = (
     *("--hosts=12:16,65536,500", "--flavors=1:4096:10=3,4:32768:20,8:8192:40"),
     *("--arrivals=120", "--lifetime=1", "--seeds=2"),
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for all pages."""
-    availability.require(availability.CHROMIUM)
-    with a_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import pytest
 
 from scheduler.status_pages.messages import CONTENT_SECURITY_POLICY
 from tests.backends import BACKENDS
-from tests.fixtures import availability
-from tests.fixtures.browser import Browser, a_browser
+from tests.fixtures.browser import Browser
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.served_pages import ServedPages, serving
 from tests.fixtures.shown_fleet import BACKWARDS, HOSTILE, LONG, SCRIPT, ShownFleet, host_names
@@ -65,14 +64,6 @@ def _served(
         fleet.decide(*asked.get("requests", ()))
         with serving(fleet, rabbitmq) as found:
             yield found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for all pages."""
-    availability.require(availability.CHROMIUM)
-    with a_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module", params=[3, MATRIX(0), MATRIX(10_000)])
