@@ -9,7 +9,7 @@ from tests.builders import a_request, an_image
 from tests.hosts import a_host, a_table
 
 ISOLATED = "image 'A' is isolated, the host is none of {} isolated"
-KEPT = "is kept for {}, {!r} is none of them"
+RESERVED = "is kept for {}, {!r} is none of them"
 NO_IMAGE = "is kept for {}, the request names none"
 NO, ONE = "0 isolated images", "1 isolated image"
 
@@ -27,14 +27,14 @@ def a_request_for(image):
     [
         (["A"], ["iso1"], True, "ISO1", "A", ISOLATED.format(1)),
         (["A"], ["iso1"], True, "iso1", None, NO_IMAGE.format(ONE)),
-        ([], ["iso1"], True, "iso1", "A", KEPT.format(NO, "A")),
+        ([], ["iso1"], True, "iso1", "A", RESERVED.format(NO, "A")),
         ([], ["iso1"], False, "iso1", "A", None),
         (["A"], [], True, "h", "A", ISOLATED.format(0)),
         (["A"], [], True, "h", "B", None),
         ([], [], True, "h", "A", None),
         # The matrix: isolated and other images, listed and other hosts.
         (["A"], ["iso1"], True, "iso1", "A", None),
-        (["A"], ["iso1"], True, "iso1", "B", KEPT.format(ONE, "B")),
+        (["A"], ["iso1"], True, "iso1", "B", RESERVED.format(ONE, "B")),
         (["A"], ["iso1"], True, "h", "A", ISOLATED.format(1)),
         (["A"], ["iso1"], True, "h", "B", None),
         (["A"], ["iso1"], False, "iso1", "A", None),
@@ -42,7 +42,7 @@ def a_request_for(image):
         (["A"], ["iso1"], False, "h", "A", ISOLATED.format(1)),
         (["A"], ["iso1"], False, "h", "B", None),
         (["A", "B"], ["iso1", "iso2"], True, "h", "A", ISOLATED.format(2)),
-        (["A"], ["iso1"], True, "iso1", "a", KEPT.format(ONE, "a")),
+        (["A"], ["iso1"], True, "iso1", "a", RESERVED.format(ONE, "a")),
         (["A"], ["iso1"], True, "h", None, None),
         (["A"], ["iso1"], False, "iso1", None, None),
         (["A"], ["iso1"], False, "h", None, None),
