@@ -96,7 +96,7 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         return self.wait_for(f"the agent of {agent}", timeout, call)
 
     def wait_for(self, whom: str, timeout: float, call: Callable[[], T]) -> T:
-        """Return what call() returns, which asks somebody over RPC and waits timeout seconds.
+        """Return the answer of call(), which calls an agent or a scheduler with this timeout.
 
         Raise what it raises, and ServiceUnavailable if a broker keeps it from even that.
         """

@@ -20,7 +20,7 @@ from inventory.command_engine import single_engine
 from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.migrations import SchemaError
 from scheduler.cli.arguments import DATABASE_TIMEOUT
-from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background
+from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background, notice
 
 # Seconds between two attempts.
 RETRY_INTERVAL = 0.5
@@ -97,12 +97,8 @@ def _open_in_time(conf: cfg.ConfigOpts, url: sa.URL | None, app: App) -> Databas
     # A server that accepts connections and does not answer would block this thread.
     answer = in_background(lambda: _retry(conf, until), Database.close)
     try:
-        return answer.result(min(NOTICE_AFTER, limit))
-    except TimeoutError:
-        app.stderr.write(f"waiting for the database at {server} ...\n")
-        app.stderr.flush()
-    try:
-        return answer.result(max(0, began + limit + GRACE - monotonic()))
+        with notice(app, f"the database at {server}", min(NOTICE_AFTER, limit)):
+            return answer.result(max(0, began + limit + GRACE - monotonic()))
     except TimeoutError:
         answer.cancel()
         raise DatabaseUnavailable(f"no answer from {server} within {limit:g} s; {ADVICE}") from None

@@ -44,10 +44,10 @@ def in_background(
 
 
 @contextmanager
-def notice(app: App, whom: str) -> Iterator[None]:
-    """Say whom the command waits for, if what is done inside takes longer than a user expects."""
+def notice(app: App, whom: str, after: float = NOTICE_AFTER) -> Iterator[None]:
+    """Say whom the command waits for, if what is done inside takes longer than after seconds."""
     text = f"waiting for {whom} ...\n"
-    timer = Timer(NOTICE_AFTER, lambda: print(text, end="", file=app.stderr, flush=True))
+    timer = Timer(after, lambda: print(text, end="", file=app.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:
