@@ -17,6 +17,11 @@ from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, ut
 ZONE = "availability_zone"
 
 
+def zones_in(text: str) -> set[str]:
+    """Return the zones that a value of an aggregate's metadata names."""
+    return {part.strip() for part in text.split(",")}
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateRecord:
     """One aggregate with its hosts and metadata."""
@@ -31,7 +36,7 @@ class AggregateRecord:
     def zones(self) -> set[str]:
         """The zones of its hosts: more than one only if not written by our commands."""
         text = self.metadata.get(ZONE)
-        return set() if text is None else {part.strip() for part in text.split(",")}
+        return set() if text is None else zones_in(text)
 
     @property
     def properties(self) -> dict[str, str]:

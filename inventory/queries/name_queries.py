@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import services
-from inventory.aggregates import ZONE
+from inventory.aggregates import ZONE, zones_in
 from inventory.claims.types import PENDING
 from inventory.tables import (
     aggregate_metadata,
@@ -41,7 +41,7 @@ def _hosts(connection: sa.Connection) -> Iterable[str]:
 def _zones(connection: sa.Connection) -> Iterable[str]:
     """Return the zones that aggregates make; the default one is an option."""
     query = _column(aggregate_metadata.c.value, aggregate_metadata.c.key == ZONE)
-    return (zone.strip() for text in connection.scalars(query) for zone in text.split(","))
+    return (zone for text in connection.scalars(query) for zone in zones_in(text))
 
 
 def _newest(column: sa.Column[str]) -> Callable[[sa.Connection], Iterable[str]]:
