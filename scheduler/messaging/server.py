@@ -172,7 +172,7 @@ def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
     caller.for_logging()
     LOG.info(
         "Dropped the call %s of %s: it waited %.1f s to be handled, and its caller gave up after"
-        " %g s",
+        " %.1f s",
         shown(incoming[0].message.get("method")),
         caller.request_id,
         waited,

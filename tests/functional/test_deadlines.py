@@ -99,4 +99,4 @@ def test_what_waits_too_long_for_its_turn_is_not_decided(
     assert _decided(scheduler, first)
     (line,) = _of(scheduler, given_up)
     assert f"Dropped the call 'select_destinations' of {given_up}" in line
-    assert line.endswith(f"and its caller gave up after {GIVEN_UP} s")
+    assert line.endswith(f"and its caller gave up after {GIVEN_UP:.1f} s")

@@ -231,7 +231,7 @@ def test_newton_s_call_is_dropped_when_its_message_has_expired(
         assert not caller.received_yet(late)
     (line,) = _of(scheduler, gone[0])
     assert f"Dropped the call 'select_destinations' of {gone[0]}" in line
-    assert line.endswith("and its caller gave up after 1 s")
+    assert line.endswith("and its caller gave up after 1.0 s")
     assert any("Selected" in told for told in _of(scheduler, patient[0]))
 
 
