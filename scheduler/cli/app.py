@@ -3,6 +3,7 @@
 """The command line application: global options, configuration, exit status."""
 
 import argparse
+import gc
 import logging
 import re
 import sys
@@ -87,7 +88,13 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             logging.getLogger(name).setLevel(level)
 
     def prepare_to_run_command(self, cmd: Command) -> None:
-        """Make a command refuse unknown columns, which cliff ignores next to a known one."""
+        """Make a command refuse unknown columns, which cliff ignores next to a known one.
+
+        From here on there is garbage to collect, but not among what was imported.
+        """
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         if isinstance(cmd, DisplayCommandBase):
             produce = cmd.produce_output
 

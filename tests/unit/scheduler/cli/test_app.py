@@ -125,3 +125,16 @@ def test_an_unknown_column_is_refused_with_the_known_ones(command, name, names):
     assert refused.startswith("there is no column 'Nope' to show; the columns are ")
     assert "Host, " in refused
     assert command.run(*name.split(), "-c", "host", "-f", "value").status == 0
+
+
+def test_a_command_collects_its_garbage_and_not_among_what_it_imports(command):
+    program = (
+        "import atexit, gc, sys\n"
+        "from scheduler.cli.cmd import main\n"
+        "seen = lambda: (gc.isenabled(), gc.get_freeze_count() > 0)\n"
+        "atexit.register(lambda: print(*seen(), file=sys.stderr))\n"
+        "main()\n"
+    )
+    line = [sys.executable, "-c", program, f"--config-file={command.config}", "db", "version"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.split() == ["True", "True"]
