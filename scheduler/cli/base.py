@@ -25,6 +25,8 @@ from scheduler.cli.terminal import is_terminal, progress
 from scheduler.cli.waiting import GRACE, in_background, notice
 
 T = TypeVar("T")
+# The cursor goes to the upper left, and what is below is cleared.
+_CLEAR = "\033[H\033[J"
 # As without options.
 BY_TERMINAL = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
 
@@ -150,14 +152,18 @@ class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
             return int(super().run(args))
         try:
             while True:
-                if is_terminal(self.app.stdout):
-                    # To the upper left, and clear what is below.
-                    self.app.stdout.write("\033[H\033[J")
                 super().run(args)
                 self.app.stdout.flush()
                 type(self).pause(args.watch)
         except KeyboardInterrupt:
             return 0
+
+    def produce_output(self, args: Any, columns: Any, data: Any) -> Any:
+        if getattr(args, "watch", None) is not None and is_terminal(self.app.stdout):
+            # The last list stays until the rows of the next one have been read.
+            data = list(data)
+            self.app.stdout.write(_CLEAR)
+        return super().produce_output(args, columns, data)
 
 
 class ShowCommand(_Fitted, ShowOne):  # type: ignore[misc]  # cliff has no types

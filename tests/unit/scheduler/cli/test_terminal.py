@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from inventory.queries import host_queries
 from scheduler.cli import terminal
+from scheduler.cli.base import ListCommand
 from tests.databases import a_node, an_instance, save, serve
 from tests.fixtures.terminal import Terminal
 from tests.unit.scheduler.cli.test_plan import put
@@ -56,6 +58,28 @@ def test_who_wants_no_colours_gets_none(command, environment, name, value):
     assert status == 0
     assert "| up " in shown
     assert "\033" not in shown
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_watched_list_stays_until_the_next_one_is_there(command, environment):
+    pauses = []
+
+    def pause(_):
+        pauses.append(1)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    def listed(*arguments):
+        print("asked;", end="")
+        return list_hosts(*arguments)
+
+    list_hosts = host_queries.listed
+    environment.setattr(ListCommand, "pause", staticmethod(pause))
+    environment.setattr(host_queries, "listed", listed)
+    status, shown = command.at_terminal("host", "list", "--watch")
+    before, *screens = shown.split("asked;")
+    assert (status, before, len(screens)) == (0, "", 2)
+    assert all(screen.startswith("\033[H\033[J+--") for screen in screens)
 
 
 @pytest.mark.usefixtures("cloud", "at_once")
