@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from conf.daemon import concurrency
 
 if TYPE_CHECKING:
+    import subprocess
+
     from oslo_config import cfg
 
 PACKAGE = "berthmaster"
@@ -130,6 +132,18 @@ def serve(
     except SystemExit as end:
         status = end.code
     return 1 if guarded.lost else int(status or 0)
+
+
+def end_child(child: "subprocess.Popen[bytes]", timeout: float) -> None:
+    """End a process that this one has started; after so many seconds it is killed."""
+    import subprocess
+
+    child.terminate()
+    try:
+        child.wait(timeout)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def stop_each(*steps: Callable[[], object]) -> None:

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from conf import loading
-from conf.daemon.process import PACKAGE
+from conf.daemon.process import PACKAGE, end_child
 from inventory import leases, migrations, shadow_reports
 from inventory.engine import Database, DatabaseUnavailable
 from scheduler import plugins
@@ -63,12 +63,7 @@ def beside(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, _STOP_TIMEOUT)
 
 
 def follow(conf: cfg.ConfigOpts) -> None:

@@ -20,6 +20,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from conf import loading, status
+from conf.daemon.process import end_child
 from scheduler.status_pages.messages import (
     HEADERS,
     HTML,
@@ -100,12 +101,7 @@ class PageProcess:
         process, control = running
         # It ends when nobody can ask it any more.
         control.close()
-        process.terminate()
-        try:
-            process.wait(_STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, _STOP_TIMEOUT)
 
     def _answer(self, environ: WSGIEnvironment) -> PageAnswer:
         if environ["REQUEST_METHOD"] not in METHODS:
