@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from scheduler.decision.batch_placement import consumes_numbers_only
 from scheduler.decision.pipeline import Plan, Request, allowed, filter_hosts, filters_for
 from scheduler.decision.plugin_calls import applies, ask_plugin, columns_of, declared, verdicts
 from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver
+from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import Rows
 from scheduler.hosts.host_state import Candidate, Consumption
@@ -56,6 +58,12 @@ class Simulator:
     plan: Plan
     one_by_one: bool = False
     progress: Callable[[int], None] = lambda _: None
+
+    @classmethod
+    def of(cls, driver: BaseDriver, progress: Callable[[int], None] = lambda _: None) -> Self:
+        """Return how a driver decides. One with a decide() of its own is asked one by one."""
+        in_order = type(driver).decide is FilterScheduler.decide
+        return cls(driver.decide, driver.plan, one_by_one=not in_order, progress=progress)
 
 
 @dataclass(slots=True)

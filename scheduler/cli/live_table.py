@@ -16,7 +16,6 @@ from scheduler.analysis.capacity import Simulator
 from scheduler.cli.database_connection import checked_database
 from scheduler.cli.terminal import Progress, progress
 from scheduler.destination_builder import build_destinations, requested_mix
-from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.request_builder import build_request
@@ -42,9 +41,7 @@ class LiveHosts:
     destinations: Destinations
 
     def simulator(self, show: Progress = lambda _: None) -> Simulator:
-        driver = self.destinations.driver
-        in_order = type(driver).decide is FilterScheduler.decide
-        return Simulator(driver.decide, driver.plan, one_by_one=not in_order, progress=show)
+        return Simulator.of(self.destinations.driver, show)
 
     def with_group(self, spec: RequestSpec) -> RequestSpec:
         """Return a request with the server group of its hint, and the hosts of its members.

@@ -10,7 +10,6 @@ from oslo_config import cfg
 from inventory.engine import Database
 from scheduler import plugins
 from scheduler.analysis.capacity import Simulator
-from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.hosts.table import HostTable
@@ -32,9 +31,7 @@ class LiveHosts:
         self._cache.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
         settings = MixSettings(conf.flavor_mix.flavors, conf.flavor_mix.half_life)
         self._mix = RequestedMix(database, settings, self._cache.set_flavor_mix)
-        driver = plugins.load_driver(conf)
-        in_order = type(driver).decide is FilterScheduler.decide
-        self.simulator = Simulator(driver.decide, driver.plan, one_by_one=not in_order)
+        self.simulator = Simulator.of(plugins.load_driver(conf))
 
     @contextmanager
     def hosts(self) -> Iterator[HostTable]:
