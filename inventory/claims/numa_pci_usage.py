@@ -29,7 +29,7 @@ def given_back(texts: Mapping[str, str | None], claims: Iterable[Any]) -> dict[s
             cells = with_usage(cells, node_json.guest_topology_from_json(claim.numa), -1)
             texts[NUMA] = node_json.numa_topology_to_json(cells)
         if claim.pci:
-            pools = counted(pools, node_json.pci_pools_from_json(claim.pci), 1)
+            pools = pools_with(pools, node_json.pci_pools_from_json(claim.pci), 1)
             texts[PCI] = node_json.pci_pools_to_json(pools)
     return texts
 
@@ -46,11 +46,11 @@ def devices_taken(pools: list[PciDevicePool], claims: Iterable[Any]) -> list[Pci
     """Return the pools of a node without the devices of these claims; none falls below 0."""
     for claim in claims:
         if claim.pci:
-            pools = counted(pools, node_json.pci_pools_from_json(claim.pci), -1)
+            pools = pools_with(pools, node_json.pci_pools_from_json(claim.pci), -1)
     return pools
 
 
-def counted(
+def pools_with(
     pools: Iterable[PciDevicePool], more: Iterable[PciDevicePool], sign: int
 ) -> list[PciDevicePool]:
     """Return pools with those of the same kind in more added, or removed where sign is -1.

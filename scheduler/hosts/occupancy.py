@@ -5,7 +5,7 @@
 Adding and removing are each other's inverse, also for NUMA cells and devices.
 """
 
-from inventory.claims.numa_pci_usage import counted
+from inventory.claims.numa_pci_usage import pools_with
 from inventory.numa.cells import with_usage
 from inventory.pci_pools import PciPools
 from scheduler.hosts.host_state import Consumption
@@ -45,5 +45,5 @@ def use(
     if taken.cells is not None and (cells := hosts.get(row, "numa_topology")) is not None:
         hosts.set(row, "numa_topology", with_usage(cells, taken.cells, sign))
     if taken.devices:
-        pools = counted(hosts.get(row, "pci_stats") or (), taken.devices, -sign)
+        pools = pools_with(hosts.get(row, "pci_stats") or (), taken.devices, -sign)
         hosts.set(row, "pci_stats", PciPools(pools))

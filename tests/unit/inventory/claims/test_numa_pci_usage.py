@@ -11,9 +11,9 @@ from inventory.claims.numa_pci_usage import (
     NUMA,
     PCI,
     cells_taken,
-    counted,
     devices_taken,
     given_back,
+    pools_with,
 )
 from inventory.objects import node_json
 from tests.devices import a_pool
@@ -85,13 +85,13 @@ def test_documents_that_no_claim_is_about_stay_as_they_are():
 
 def test_pools_are_told_apart_by_all_but_their_count():
     pools = [a_pool(1, tag="a"), a_pool(1, tag="b")]
-    assert counted(pools, [a_pool(2, tag="b")], 1) == [a_pool(1, tag="a"), a_pool(3, tag="b")]
-    assert counted(pools, [a_pool(1, tag="a")], -1) == [a_pool(1, tag="b")]
-    assert counted(pools, [a_pool(5, tag="a"), a_pool(5, tag="c")], -1) == [a_pool(1, tag="b")]
-    assert counted([], [a_pool(1)], 1) == [a_pool(1)]
+    assert pools_with(pools, [a_pool(2, tag="b")], 1) == [a_pool(1, tag="a"), a_pool(3, tag="b")]
+    assert pools_with(pools, [a_pool(1, tag="a")], -1) == [a_pool(1, tag="b")]
+    assert pools_with(pools, [a_pool(5, tag="a"), a_pool(5, tag="c")], -1) == [a_pool(1, tag="b")]
+    assert pools_with([], [a_pool(1)], 1) == [a_pool(1)]
 
 
 def test_the_difference_is_what_was_taken():
     after = [a_pool(1), a_pool(1, numa_node=1)]
-    assert counted(POOLS, after, -1) == [a_pool(3), a_pool(2, product_id="10ed")]
-    assert counted(POOLS, POOLS, -1) == []
+    assert pools_with(POOLS, after, -1) == [a_pool(3), a_pool(2, product_id="10ed")]
+    assert pools_with(POOLS, POOLS, -1) == []
