@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from inventory import compute_nodes, migrations
 from inventory.engine import DatabaseUnavailable
 from tests.databases import open_at
-from tests.fixtures.attestation import Authority, an_authority
+from tests.fixtures.authority import Authority, an_authority
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ

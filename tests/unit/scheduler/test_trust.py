@@ -25,7 +25,8 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import a_conf, a_node, save, serve
-from tests.fixtures.attestation import ADDRESS, AttestationServer, an_authority
+from tests.fixtures.attestation import ADDRESS, AttestationServer
+from tests.fixtures.authority import an_authority
 
 NODES = ["n1", "n2"]
 UNKNOWN = dict.fromkeys(NODES, "unknown")
