@@ -25,6 +25,9 @@ CAN_BUILD_MYSQLCLIENT = pkg-config --exists libmariadb 2>/dev/null && $(CAN_BUIL
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 HAS_MYSQLCLIENT = $(BIN)/python -c 'import MySQLdb' 2>/dev/null
 
+# Each process of the tests would compile all test files anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv peer system-packages demo test test-matrix lint types docs man dist wheels unit
 .PHONY: functional bench chaos clean
 
@@ -65,7 +68,7 @@ demo: ## place instances on a small cloud of this machine's making
 	$(AGAIN) venv
 	@$(BIN)/berthmaster demo
 
-test: ## the gate: all that protects, within 8 minutes after the installation; stops at a failure
+test: ## the gate: all that protects, about 8 minutes after the installation; stops at a failure
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs

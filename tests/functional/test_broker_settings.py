@@ -34,6 +34,8 @@ from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import VirtualHost, shipped_settings
 from tests.unit.scheduler.wire import wire_samples
 
+pytestmark = pytest.mark.matrix
+
 RABBIT = "oslo_messaging_rabbit"
 HOST = "compute1"
 PATIENCE = 60.0
@@ -146,7 +148,6 @@ def _hear_more(schedulers: list[Process]) -> bool:
     return wait_until(more, PATIENCE)
 
 
-@pytest.mark.matrix
 @each_backend
 def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
     shipped: Cloud, rabbitmq: RabbitMQ, backend: str
@@ -213,7 +214,6 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     assert shipped.host.queue_types() | answers == types | answers
 
 
-@pytest.mark.matrix
 def test_what_expires_in_the_shipped_queues_is_not_decided(shipped: Cloud) -> None:
     a_fleet(shipped.database, [HOST])
     assert shipped.scheduler("threading").stop(20) == 0
@@ -253,7 +253,6 @@ def test_commands_that_run_at_the_same_time_have_queues_of_their_own(shipped: Cl
     assert not [name for name in shipped.host.queue_types() if ":berthmaster:" in name]
 
 
-@pytest.mark.matrix
 @each_backend
 def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     unedited: Cloud, backend: str
@@ -273,7 +272,6 @@ def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     client.close()
 
 
-@pytest.mark.matrix
 @each_backend
 def test_queues_of_the_other_kind_stop_the_start_and_are_named(
     shipped: Cloud, backend: str

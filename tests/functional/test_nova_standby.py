@@ -17,6 +17,8 @@ from tests.fixtures import agent
 from tests.fixtures.daemons.process import Guard, Process, wait_until
 from tests.nova_tables import NovaCloud, ago
 
+pytestmark = pytest.mark.matrix
+
 PROGRAM = Path(sys.executable).with_name("berthmaster-agent")
 REPORT_INTERVAL = 1
 # Seconds.
@@ -93,7 +95,6 @@ def test_another_agent_goes_on_when_one_is_killed(controllers: Controllers) -> N
     assert "Traceback" not in second.log.read_text()
 
 
-@pytest.mark.matrix
 def test_an_agent_that_was_paused_finds_that_another_took_over(controllers: Controllers) -> None:
     first = controllers.start("c1")
     assert wait_until(lambda: len(controllers.memory()) == 3, PATIENCE)
