@@ -47,11 +47,20 @@ def prefer_backend(name: str) -> None:
     backend.register_backend_default_hook(lambda: backend.BackendType(name))
 
 
+def limit_numpy_threads() -> None:
+    """Let numpy start no threads of OpenBLAS, unless the environment says how many.
+
+    It would start one for each CPU, to multiply large matrices, of which there are none here.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def begin(program: str, patch: Callable[[], None]) -> str:
     """Choose the concurrency backend and set it up; return its name.
 
     patch makes the standard library green; as an argument it keeps eventlet out of this module.
     """
+    limit_numpy_threads()
     with refusing(program, ValueError):
         backend = concurrency.chosen_backend(program, sys.argv[1:], os.environ)
     if backend == "eventlet":

@@ -18,6 +18,7 @@ def main() -> None:
     # What is imported stays: looking for garbage in it takes a tenth of a command's time. The
     # application enables it again when the command begins.
     gc.disable()
+    process.limit_numpy_threads()
     process.refuse_import("eventlet")
     process.prefer_backend("threading")
     # What a daemon's queue is called is not the name of a command's, of which several may run.

@@ -3,6 +3,8 @@
 """What cannot work ends a program with one line; what it does not use it does not import."""
 
 import importlib
+import os
+import subprocess
 import sys
 
 import pytest
@@ -35,6 +37,36 @@ def test_an_unknown_backend_is_refused(
     with pytest.raises(SystemExit):
         process.begin("prog", lambda: None)
     assert capsys.readouterr().err.startswith("prog: option [DEFAULT] concurrency_backend")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "from conf.daemon import process; process.begin('prog', lambda: None)",
+        "from contextlib import suppress; from scheduler.cli.cmd import main\n"
+        "with suppress(SystemExit): main()",
+    ],
+)
+# One of the threads is the main one, and there is none more than there are CPUs.
+@pytest.mark.parametrize(
+    ("threads", "started"), [(None, 0), ("2", min(2, os.cpu_count() or 1) - 1)]
+)
+def test_numpy_starts_the_threads_that_the_environment_asks_for_and_else_none(
+    begin: str, threads: str | None, started: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+    program = (
+        f"{begin}\n"
+        "import os\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "import numpy\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    line = [sys.executable, "-c", program, "--version"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split()[-1] == str(started)
 
 
 def test_a_package_can_be_kept_out(monkeypatch: pytest.MonkeyPatch) -> None:
