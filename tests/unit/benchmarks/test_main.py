@@ -35,6 +35,8 @@ def parts(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "PACKAGE", package.name)
     monkeypatch.setattr(benchmarks, "PARTS", {"one": True, "other": False})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    # Python would take bytecode of another text for that of a file of its size and second.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
     def make(name, number, more=""):
         (package / f"{name}.py").write_text(PART.format(name=name, number=number) + more)
