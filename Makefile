@@ -25,9 +25,6 @@ CAN_BUILD_MYSQLCLIENT = pkg-config --exists libmariadb 2>/dev/null && $(CAN_BUIL
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 HAS_MYSQLCLIENT = $(BIN)/python -c 'import MySQLdb' 2>/dev/null
 
-# Each process of the tests would compile all test files anew.
-unexport PYTHONDONTWRITEBYTECODE
-
 .PHONY: help venv peer system-packages demo test test-matrix lint types docs man dist wheels unit
 .PHONY: functional bench chaos clean
 
