@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from compute_agent.virt.driver import DriverAnswerUnusable, PciDevice
+from compute_agent.virt.driver import DriverAnswerUnusable, DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.events import Events, drain
 from compute_agent.virt.libvirt.units import document
+from conf.daemon.state_logger import one_line
 
 # What was read of node devices, by their names.
 Known = dict[str, Any]
@@ -41,7 +42,8 @@ def read(link: Any, libvirt: ModuleType, known: Known) -> tuple[PciDevice, ...]:
     """Return all PCI devices, in the order of their addresses.
 
     Only devices that are not known yet are read. Those that vanish meanwhile or that libvirt cannot
-    describe are left out. Raises libvirtError for any other failure.
+    describe are left out. Raises libvirtError where the connection is lost, and DriverUnavailable
+    where libvirt cannot list devices, which modular daemons need virtnodedevd for.
     """
     listed = {device.name(): device for device in _listed(link, libvirt)}
     for name in known.keys() - listed.keys():
@@ -63,9 +65,14 @@ def _listed(link: Any, libvirt: ModuleType) -> list[Any]:
     try:
         listed: list[Any] = link.listAllDevices(kinds)
     except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return []
+        if link.isAlive() != 1:
             raise
-        return []
+        raise DriverUnavailable(
+            f"libvirt cannot list the devices for [pci] device_spec: {one_line(error)}; does its "
+            "daemon for devices (virtnodedevd) run?"
+        ) from error
     return listed
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from oslo_log import log
 
+from compute_agent import device_spec
 from compute_agent.host_memory import HostMemory
 from compute_agent.virt.driver import CpuCounters, Driver, DriverCannot, Guest, NodeFacts, NodeName
 from compute_agent.virt.event_mailbox import EventMailbox
@@ -45,11 +46,15 @@ class LibvirtDriver(Driver):
             )
         self._libvirt = libvirt or library()
         self._wakeup = _WakeupEvent(self.changes)
-        self._events = Events(self._libvirt, self._wakeup.set)
+        # Hosts without devices for guests need not run libvirt's daemon for devices.
+        offers_devices = bool(device_spec.parse(conf.pci.device_spec))
+        self._events = Events(self._libvirt, self._wakeup.set, offers_devices)
         timeouts = _timeouts(conf)
         self._connection = Connection(self._libvirt, uri, timeouts, self._events)
         self._host = Host(conf, self._libvirt, self._connection, self._is_local)
-        self._devices = Devices(self._libvirt, self._connection, self._events)
+        self._devices = (
+            Devices(self._libvirt, self._connection, self._events) if offers_devices else None
+        )
         # A worker of its own: a guest may hang while libvirt answers.
         self._reader = SerialWorker(f"a guest of libvirt at {uri}", timeouts.answer)
         self._guests = Guests(self._libvirt, self._connection, self._events, self._reader)
@@ -98,7 +103,7 @@ class LibvirtDriver(Driver):
             cpu_info=host.hypervisor.cpu_info,
             supported_instances=host.hypervisor.capabilities.supported_instances,
             numa=host.numa,
-            pci_devices=self._devices.look(),
+            pci_devices=self._devices.look() if self._devices else (),
             booted=self._booted if is_here else None,
         )
 

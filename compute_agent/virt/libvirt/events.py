@@ -36,15 +36,19 @@ class Events:
     """Receives the events of connections, and wakes the agent.
 
     guests holds the uuids of guests that changed, as bytes, and devices the names of node devices,
-    until their reader removes them. hears_guests and hears_devices say whether there are events.
+    until their reader removes them. hears_guests and hears_devices say whether there are events;
+    those of devices are not asked for unless listens_to_devices.
     """
 
-    def __init__(self, libvirt: ModuleType, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, libvirt: ModuleType, wake: Callable[[], None], listens_to_devices: bool = True
+    ) -> None:
         self.guests: set[bytes] = set()
         self.devices: set[str] = set()
         self.hears_guests = self.hears_devices = False
         self._libvirt = libvirt
         self._wake = wake
+        self._listens_to_devices = listens_to_devices
         self._timer: Any = None
 
     def start(self) -> None:
@@ -86,8 +90,10 @@ class Events:
                 link.nodeDeviceEventDeregisterAny,
             )
             for event in (LIFECYCLE, UPDATE_OF_DEVICE)
+            if self._listens_to_devices
         ]
-        self.hears_guests, self.hears_devices = of_guests[0], all(of_devices)
+        self.hears_guests = of_guests[0]
+        self.hears_devices = self._listens_to_devices and all(of_devices)
         self._audit_again_later()
         return removals.close
 

@@ -114,18 +114,29 @@ class Host:
         return host_cells(found.capabilities, online, self._cpu_sets, self._reserved_pages)
 
     def _read(self, link: Link, kind: str) -> tuple[int, HostMemory, frozenset[int]]:
-        """Return libvirt's own total of the memory in MiB, the memory and the CPUs online."""
-        info = link.getInfo()
-        online = frozenset(range(info[2]))
+        """Return libvirt's own total of the memory in MiB, the memory and the CPUs online.
+
+        The total is 0 where libvirt reports none and there is another source of the memory.
+        """
+        info = ask(self._libvirt, link, link.getInfo, None)
         # The CPU map of the imaginary host has nothing to do with the rest of it.
-        if kind != TEST:
-            cpu_map = ask(self._libvirt, link, lambda: link.getCPUMap()[1], None)
-            if cpu_map is not None:
-                online = frozenset(cpu for cpu, is_online in enumerate(cpu_map) if is_online)
-        return info[1], read_memory(self._libvirt, link, info[1], kind, self._is_local), online
+        cpu_map = (
+            None if kind == TEST else ask(self._libvirt, link, lambda: link.getCPUMap()[1], None)
+        )
+        libvirt_mb = info[1] if info else 0
+        memory = read_memory(self._libvirt, link, libvirt_mb, kind, self._is_local)
+        if cpu_map is None or not memory.total_mb:
+            # There is no other source of it: now the error counts.
+            info = info or link.getInfo()
+        if cpu_map is None:
+            cpu_map = [True] * info[2]
+        online = frozenset(cpu for cpu, is_online in enumerate(cpu_map) if is_online)
+        return libvirt_mb, memory, online
 
     def _compare(self, libvirt_mb: int, total_mb: int) -> None:
         """Log when libvirt reports another total, and again only when its figure has moved."""
+        if not libvirt_mb:
+            return
         moved = not self._libvirt_mb or host_memory.disagree(libvirt_mb, self._libvirt_mb)
         if moved and host_memory.disagree(libvirt_mb, total_mb):
             self._libvirt_mb = libvirt_mb
@@ -141,7 +152,8 @@ def read_hypervisor(connection: Connection, libvirt: ModuleType) -> Hypervisor:
     # Three of these calls may take long, so each has a deadline to itself.
     kind = connection.call(lambda link: link.getType())
     opening = connection.opening
-    version = connection.call(lambda link: link.getVersion(), slow=True)
+    # 0 where libvirt finds no emulator of its own to ask: filters take that for unknown.
+    version = connection.call(lambda link: ask(libvirt, link, link.getVersion, 0), slow=True)
     answer = connection.call(lambda link: link.getCapabilities(), slow=True)
     found = capabilities.parse(answer)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from compute_agent import device_spec
 from compute_agent.audit.pci_devices import free_pools
-from compute_agent.virt.driver import PciDevice
+from compute_agent.virt.driver import DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt import devices
 from compute_agent.virt.libvirt.connection import library
 from compute_agent.virt.libvirt.devices import Interface, Known, Vdpa
@@ -281,9 +281,16 @@ def test_a_host_that_cannot_list_devices_has_none() -> None:
     assert host.known == {}
 
 
-def test_other_errors_are_the_callers() -> None:
+def test_a_list_that_cannot_be_made_names_who_asked_for_it() -> None:
     host = Host()
-    host.daemon.answers["listAllDevices"] = Error(INTERNAL_ERROR, "client socket is closed")
+    host.daemon.answers["listAllDevices"] = Error(INTERNAL_ERROR, "no such luck")
+    with pytest.raises(DriverUnavailable, match=r"device_spec: no such luck; .*virtnodedevd"):
+        host.read()
+
+
+def test_a_connection_that_is_lost_is_the_callers() -> None:
+    host = Host()
+    host.daemon.die()
     with pytest.raises(Error, match="socket is closed"):
         host.read()
 

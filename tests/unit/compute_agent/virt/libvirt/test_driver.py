@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,13 +72,6 @@ def test_a_real_hosts_answers(make: Make) -> None:
     assert found.numa is not None
     assert [cell.id for cell in found.numa.cells] == [0]
     assert (found.uuid, found.booted) == (None, None)
-
-
-def test_devices_are_among_the_facts(make: Make) -> None:
-    xml = sample("nodedevice-pci.xml")
-    card = SimpleNamespace(name=lambda: "pci_0000_00_03_0", XMLDesc=lambda _: xml)
-    host = make(a_host(listAllDevices=[card]))
-    assert [device.address for device in facts(host).pci_devices] == ["0000:00:03.0"]
 
 
 def test_a_libvirt_that_is_reached_by_tcp_is_this_machines(
