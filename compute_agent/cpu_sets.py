@@ -24,53 +24,70 @@ _KIB = {None: 1, "K": 1, "M": 1024, "G": 1024**2}
 class CpusNotOnline(DriverError):
     """An option names CPUs that the host does not have or has switched off."""
 
-    def __init__(self, option: str, cpus: Set[int]) -> None:
+    def __init__(self, option: str, cpus: Set[int], may_be_off: bool = False) -> None:
+        problem = "the host does not have" if may_be_off else "are not online"
+        cure = "" if may_be_off else "bring them online, or "
         super().__init__(
-            f"option {option} names CPUs that are not online: {shown(cpus)}; bring them online, or "
-            "change it and restart the agent"
+            f"option {option} names CPUs that {problem}: {shown(cpus)}; {cure}change it and "
+            "restart the agent"
         )
         self.option = option
         self.cpus = cpus
 
 
 @dataclass(frozen=True, slots=True)
+class HostCpus:
+    """The CPUs that a host has, and those of them that are online."""
+
+    present: frozenset[int]
+    online: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class CpuSets:
     """The CPUs that are set apart for guests; None stands for a set that is not configured.
 
-    shared_option is the option that shared comes from. The methods are given the CPUs that are
-    online and raise CpusNotOnline.
+    shared_option is the option that shared comes from. dedicated_may_be_off says that dedicated
+    CPUs are switched off while no guest has them. The methods raise CpusNotOnline.
     """
 
     shared: frozenset[int] | None = None
     dedicated: frozenset[int] | None = None
     shared_option: str = SHARED
+    dedicated_may_be_off: bool = False
 
-    def floating(self, online: Set[int]) -> Set[int]:
+    def floating(self, cpus: HostCpus) -> Set[int]:
         """Return the CPUs for guests that float.
 
         Empty where only a dedicated set is configured: what is in no set is the host's.
         """
         if self.shared is not None:
-            return _online(self.shared_option, self.shared, online)
-        return frozenset() if self.dedicated is not None else online
+            if not self.shared <= cpus.online:
+                raise CpusNotOnline(self.shared_option, self.shared - cpus.online)
+            return self.shared
+        return frozenset() if self.dedicated is not None else cpus.online
 
-    def pinned(self, online: Set[int]) -> Set[int]:
+    def pinned(self, cpus: HostCpus) -> Set[int]:
         """Return the CPUs for guests that are pinned.
 
         Without options of today these are the ones that others float on, as before 20.0. A shared
         set alone leaves none: Nova's compute service refuses pinned guests then.
         """
         if self.dedicated is not None:
-            return _online(DEDICATED, self.dedicated, online)
+            usable = cpus.present if self.dedicated_may_be_off else cpus.online
+            if not self.dedicated <= usable:
+                missing = self.dedicated - usable
+                raise CpusNotOnline(DEDICATED, missing, self.dedicated_may_be_off)
+            return self.dedicated
         is_of_today = self.shared is not None and self.shared_option == SHARED
-        return frozenset() if is_of_today else self.floating(online)
+        return frozenset() if is_of_today else self.floating(cpus)
 
-    def vcpus(self, online: Set[int]) -> int:
+    def vcpus(self, cpus: HostCpus) -> int:
         """Return how many CPUs the host offers.
 
         A row has one figure for it and one for what is in use, and all guests count in the latter.
         """
-        return len(self.floating(online) | self.pinned(online))
+        return len(self.floating(cpus) | self.pinned(cpus))
 
 
 def load(conf: Any) -> CpuSets:
@@ -94,7 +111,8 @@ def load(conf: Any) -> CpuSets:
     if given and conf.reserved_host_cpus:
         why = f"cannot be combined with {' and '.join(given)}: the rest is the host's; unset it"
         raise _refused("[DEFAULT] reserved_host_cpus", conf.reserved_host_cpus, why)
-    return CpuSets(shared, dedicated)
+    power_managed = conf.libvirt.cpu_power_management
+    return CpuSets(shared, dedicated, dedicated_may_be_off=power_managed)
 
 
 def reserved_pages(conf: Any) -> dict[tuple[int, int], int]:
@@ -154,12 +172,6 @@ def _cpus(option: str, text: str) -> frozenset[int]:
     if not cpus:
         raise _refused(option, text, "names no CPU; unset it to have no such set")
     return cpus
-
-
-def _online(option: str, cpus: frozenset[int], online: Set[int]) -> frozenset[int]:
-    if cpus <= online:
-        return cpus
-    raise CpusNotOnline(option, cpus - online)
 
 
 def _reserve(entry: Mapping[str, str]) -> tuple[tuple[int, int], int]:

@@ -57,6 +57,14 @@ the next audit notices a libvirt that hangs.
         min=1,
         help="Seconds between attempts to reach a libvirt that is gone, doubled up to a minute.",
     ),
+    cfg.BoolOpt(
+        "cpu_power_management",
+        default=False,
+        help="""
+Whether Nova's compute service switches CPUs of [compute] cpu_dedicated_set off while no guest uses
+them. Then all CPUs of that set count, online or not. The agent itself switches no CPU.
+""",
+    ),
     cfg.IntOpt(
         "file_backed_memory",
         default=0,

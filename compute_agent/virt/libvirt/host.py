@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a libvirt host has of CPUs, memory and NUMA cells for guests."""
 
-from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,16 @@ from typing import Any
 from oslo_log import log
 
 from compute_agent import cpu_sets, host_memory
-from compute_agent.cpu_sets import CpuSets
+from compute_agent.cpu_sets import HostCpus
 from compute_agent.host_memory import HostMemory, parse_meminfo, xen_memory
 from compute_agent.virt.libvirt import capabilities
 from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
+from compute_agent.virt.libvirt.host_cells import host_cells, remembered
 from compute_agent.virt.libvirt.session import Link, ask, skipping_gone
 from inventory.objects.canonical_names import ARCHITECTURES, canonical
-from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
-from inventory.objects.pci_and_network import NetworkMetadata
+from inventory.objects.numa import NUMATopology
 
 LOG = log.getLogger(__name__)
 EXPAND_FEATURES = 1
@@ -59,7 +58,7 @@ class HostFacts:
 
 
 class Host:
-    """Reads a host, and only once per connection what takes long."""
+    """Reads a host, and what takes long only with a new connection or when CPUs come online."""
 
     def __init__(
         self, conf: Any, libvirt: ModuleType, connection: Connection, is_local: bool
@@ -71,7 +70,10 @@ class Host:
         self._is_local = is_local
         self._hypervisor: Hypervisor | None = None
         self._facts: HostFacts | None = None
-        self._online: frozenset[int] = frozenset()
+        self._cpus = HostCpus(frozenset(), frozenset())
+        # The cells as libvirt described them last, and the CPUs that were online then.
+        self._cells: tuple[Cell, ...] = ()
+        self._described: frozenset[int] = frozenset()
         self._libvirt_mb = 0
 
     def look(self) -> HostFacts:
@@ -79,19 +81,17 @@ class Host:
 
         As long as its CPUs are the same, so is the object that stands for its cells.
         """
-        found = self._hypervisor
-        if found is None or found.opening is not self._connection.opening:
-            found = self._hypervisor = read_hypervisor(self._connection, self._libvirt)
-        libvirt_mb, memory, online = self._connection.call(
-            lambda link: self._read(link, found.kind)
-        )
+        # First: CPUs that come online while libvirt describes the host are seen by the next look.
+        cpus = self._connection.call(lambda link: read_cpus(self._libvirt, link))
+        found = self._describe(cpus)
+        libvirt_mb, memory = self._connection.call(lambda link: self._read(link, found.kind))
         self._compare(libvirt_mb, memory.total_mb)
         before = self._facts
-        if before is not None and before.hypervisor is found and self._online == online:
+        if before is not None and before.hypervisor is found and self._cpus == cpus:
             vcpus, numa = before.vcpus, before.numa
         else:
-            vcpus, numa = self._cpu_sets.vcpus(online), self._cells(found, online)
-        self._online = online
+            vcpus, numa = self._cpu_sets.vcpus(cpus), self._numa(found, cpus)
+        self._cpus = cpus
         self._facts = HostFacts(found, vcpus, memory, numa)
         return self._facts
 
@@ -100,7 +100,17 @@ class Host:
         """The cells as they were at the last look; without one, this looks."""
         return (self._facts or self.look()).numa
 
-    def _cells(self, found: Hypervisor, online: Set[int]) -> NUMATopology | None:
+    def _describe(self, cpus: HostCpus) -> Hypervisor:
+        """Return the hypervisor, read again where what was read no longer holds."""
+        found = self._hypervisor
+        is_new = found is None or found.opening is not self._connection.opening
+        if found is None or is_new or not cpus.online <= self._described:
+            found = self._hypervisor = read_hypervisor(self._connection, self._libvirt)
+            self._cells = remembered(found.capabilities.cells, cpus.online, self._cells)
+            self._described = cpus.online
+        return found
+
+    def _numa(self, found: Hypervisor, cpus: HostCpus) -> NUMATopology | None:
         """Return the cells to which guests can be bound.
 
         Nova's driver reports none elsewhere, on s390x and with LXC among others, so that its
@@ -111,27 +121,16 @@ class Host:
         with_qemu = architecture in _WITH_QEMU and found.kind in {QEMU, TEST}
         if not with_qemu and architecture not in _ALWAYS:
             return None
-        return host_cells(found.capabilities, online, self._cpu_sets, self._reserved_pages)
+        return host_cells(self._cells, cpus, self._cpu_sets, self._reserved_pages)
 
-    def _read(self, link: Link, kind: str) -> tuple[int, HostMemory, frozenset[int]]:
-        """Return libvirt's own total of the memory in MiB, the memory and the CPUs online.
-
-        The total is 0 where libvirt reports none and there is another source of the memory.
-        """
-        info = ask(self._libvirt, link, link.getInfo, None)
-        # The CPU map of the imaginary host has nothing to do with the rest of it.
-        cpu_map = (
-            None if kind == TEST else ask(self._libvirt, link, lambda: link.getCPUMap()[1], None)
-        )
-        libvirt_mb = info[1] if info else 0
+    def _read(self, link: Link, kind: str) -> tuple[int, HostMemory]:
+        """Return libvirt's own total of the memory in MiB, 0 for none, and the memory."""
+        libvirt_mb = ask(self._libvirt, link, lambda: link.getInfo()[1], 0)
         memory = read_memory(self._libvirt, link, libvirt_mb, kind, self._is_local)
-        if cpu_map is None or not memory.total_mb:
-            # There is no other source of it: now the error counts.
-            info = info or link.getInfo()
-        if cpu_map is None:
-            cpu_map = [True] * info[2]
-        online = frozenset(cpu for cpu, is_online in enumerate(cpu_map) if is_online)
-        return libvirt_mb, memory, online
+        if not memory.total_mb:
+            # Nothing else says how much there is, so the error counts.
+            link.getInfo()
+        return libvirt_mb, memory
 
     def _compare(self, libvirt_mb: int, total_mb: int) -> None:
         """Log when libvirt reports another total, and again only when its figure has moved."""
@@ -171,6 +170,17 @@ def read_hypervisor(connection: Connection, libvirt: ModuleType) -> Hypervisor:
     )
 
 
+def read_cpus(libvirt: ModuleType, link: Link) -> HostCpus:
+    """Return the CPUs of a host; all of them are online where libvirt does not know."""
+    # The CPU map of the imaginary host has nothing to do with the rest of it.
+    is_imaginary = link.getType() == TEST
+    cpu_map = None if is_imaginary else ask(libvirt, link, lambda: link.getCPUMap()[1], None)
+    if cpu_map is None:
+        cpu_map = [True] * link.getInfo()[2]
+    online = frozenset(cpu for cpu, is_online in enumerate(cpu_map) if is_online)
+    return HostCpus(frozenset(range(len(cpu_map))), online)
+
+
 def read_memory(
     libvirt: ModuleType, link: Link, libvirt_mb: int, kind: str, is_local: bool
 ) -> HostMemory:
@@ -200,54 +210,3 @@ def _running(libvirt: ModuleType, link: Link) -> dict[int, int]:
         with skipping_gone(libvirt):
             found[domain.ID()] = domain.info()[2]
     return found
-
-
-def host_cells(
-    found: Capabilities, online: Set[int], sets: CpuSets, reserved: Mapping[tuple[int, int], int]
-) -> NUMATopology | None:
-    """Return the cells, None for a host that reports none; raises CpusNotOnline.
-
-    online holds the CPUs that are; reserved how many pages guests must not have, by cell and size
-    in KiB. Equal hosts have equal cells, in whatever order libvirt lists them. The memory of the
-    cells is what libvirt read last, so its sum may differ from the host's.
-    """
-    if not found.cells:
-        return None
-    floating, pinned = sets.floating(online), sets.pinned(online)
-    return NUMATopology(
-        [
-            _host_cell(each, floating, pinned, reserved)
-            for each in sorted(found.cells, key=lambda cell: cell.id)
-        ]
-    )
-
-
-def _host_cell(
-    cell: Cell, floating: Set[int], pinned: Set[int], reserved: Mapping[tuple[int, int], int]
-) -> NUMACell:
-    cpus = {cpu.id for cpu in cell.cpus}
-    return NUMACell(
-        id=cell.id,
-        memory=cell.memory_mb,
-        cpuset=cpus & floating,
-        pcpuset=cpus & pinned,
-        siblings=_cores(cell, cpus & (floating | pinned)),
-        mempages=[
-            NUMAPagesTopology(size, count, reserved=reserved.get((cell.id, size), 0))
-            for size, count in sorted(cell.pages)
-        ],
-        network_metadata=NetworkMetadata(),
-        socket=_socket(cell),
-    )
-
-
-def _cores(cell: Cell, usable: Set[int]) -> list[set[int]]:
-    """Return what guests may use of each core, each core once."""
-    cores = {cpu.siblings & usable for cpu in cell.cpus}
-    return [set(core) for core in sorted(cores, key=sorted) if core]
-
-
-def _socket(cell: Cell) -> int | None:
-    """Return the socket of a cell, None for one that is spread over several."""
-    sockets = {cpu.socket for cpu in cell.cpus if cpu.socket is not None}
-    return sockets.pop() if len(sockets) == 1 else None

@@ -9,16 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute_agent import cpu_sets
-from compute_agent.cpu_sets import CpuSets, CpusNotOnline
+from compute_agent.cpu_sets import CpuSets, CpusNotOnline, HostCpus
 from compute_agent.virt.driver import DriverError, DriverMisconfigured
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
 
 SETS = st.frozensets(st.integers(0, 40), min_size=1)
-ONLINE = frozenset(range(16))
 # As libvirt's imaginary hosts say, whatever else they say of their CPUs.
 MAP = sample("nodeinfo-test-default.json")["calls"]["getCPUMap"]
-IMAGINARY = {cpu for cpu, online in enumerate(MAP[1]) if online}
+IMAGINARY = HostCpus(
+    frozenset(range(MAP[0])), frozenset(cpu for cpu, online in enumerate(MAP[1]) if online)
+)
+
+
+def all_online(number: int) -> HostCpus:
+    return HostCpus(frozenset(range(number)), frozenset(range(number)))
+
+
+ONLINE = all_online(16)
 
 
 def loaded(directory: Path, compute: dict[str, object], **default: object) -> CpuSets:
@@ -83,8 +91,8 @@ def test_cpus_are_shown_in_short() -> None:
 
 
 def test_without_options_all_that_are_online_serve_all_guests() -> None:
-    assert CpuSets().floating(ONLINE) == ONLINE
-    assert CpuSets().pinned(ONLINE) == ONLINE
+    assert CpuSets().floating(ONLINE) == ONLINE.online
+    assert CpuSets().pinned(ONLINE) == ONLINE.online
     assert CpuSets().vcpus(ONLINE) == 16
 
 
@@ -111,9 +119,9 @@ def test_beside_dedicated_cpus_the_others_are_the_hosts() -> None:
 def test_both_sets_count_since_all_guests_do() -> None:
     # Nova's example: one core of two threads for the host, 16 CPUs to pin to, 30 to float on.
     sets = CpuSets(frozenset(range(18, 48)), frozenset(range(2, 18)))
-    assert len(sets.floating(set(range(48)))) == 30
-    assert len(sets.pinned(set(range(48)))) == 16
-    assert sets.vcpus(set(range(48))) == 46
+    assert len(sets.floating(all_online(48))) == 30
+    assert len(sets.pinned(all_online(48))) == 16
+    assert sets.vcpus(all_online(48)) == 46
 
 
 def test_only_what_is_online_counts() -> None:
@@ -144,18 +152,37 @@ def test_a_cpu_that_the_older_option_names_is_not_blamed_on_the_newer(tmp_path: 
         sets.pinned(IMAGINARY)
 
 
+def test_dedicated_cpus_may_be_off_where_their_power_is_managed(tmp_path: Path) -> None:
+    options = {"cpu_shared_set": "0,2", "cpu_dedicated_set": "4-7"}
+    conf = agent.options(tmp_path, compute=options, libvirt={"cpu_power_management": True})
+    sets = cpu_sets.load(conf)
+    assert (sets.floating(IMAGINARY), sets.pinned(IMAGINARY)) == ({0, 2}, {4, 5, 6, 7})
+    assert sets.vcpus(IMAGINARY) == 6
+    # What others float on is never switched off.
+    two = HostCpus(IMAGINARY.present, frozenset({0, 4}))
+    with pytest.raises(CpusNotOnline, match=r"cpu_shared_set names CPUs that are not online: 2;"):
+        sets.vcpus(two)
+    with pytest.raises(CpusNotOnline) as caught:
+        sets.pinned(HostCpus(frozenset(range(6)), frozenset({0, 2})))
+    assert str(caught.value) == (
+        "option [compute] cpu_dedicated_set names CPUs that the host does not have: 6-7; "
+        "change it and restart the agent"
+    )
+
+
 @given(st.none() | SETS, st.none() | SETS, SETS)
 def test_guests_get_what_is_online_or_nothing(
     shared: frozenset[int] | None, dedicated: frozenset[int] | None, online: frozenset[int]
 ) -> None:
     sets = CpuSets(shared, dedicated)
+    cpus = HostCpus(online, online)
     named = (shared or frozenset()) | (dedicated or frozenset())
     if named <= online:
-        assert sets.floating(online) | sets.pinned(online) == (named or online)
-        assert sets.vcpus(online) == len(named or online)
+        assert sets.floating(cpus) | sets.pinned(cpus) == (named or online)
+        assert sets.vcpus(cpus) == len(named or online)
     else:
         with pytest.raises(CpusNotOnline) as caught:
-            sets.vcpus(online)
+            sets.vcpus(cpus)
         assert caught.value.cpus <= named - online
 
 

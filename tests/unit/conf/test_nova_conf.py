@@ -147,7 +147,8 @@ def test_the_cpus_and_pages_for_guests(loaded):
     sets = cpu_sets.load(newest)
     assert (sets.shared, sets.dedicated) == ({2, 3, 5, 6, 7}, set(range(8, 16)))
     assert cpu_sets.reserved_pages(newest) == {(0, 2048): 64, (1, 1048576): 1}
-    assert cpu_sets.load(newton).floating(set(range(16))) == set(range(2, 16))
+    all_of_them = cpu_sets.HostCpus(frozenset(range(16)), frozenset(range(16)))
+    assert cpu_sets.load(newton).floating(all_of_them) == set(range(2, 16))
     assert cpu_sets.reserved_pages(newton) == {}
 
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute_agent.audit import usage
-from compute_agent.cpu_sets import CpuSets, CpusNotOnline
+from compute_agent.cpu_sets import CpuSets, CpusNotOnline, HostCpus
 from compute_agent.virt.libvirt import capabilities
-from compute_agent.virt.libvirt.host import host_cells
+from compute_agent.virt.libvirt.capabilities import Cell, Cpu
+from compute_agent.virt.libvirt.host_cells import host_cells, remembered
 from inventory.numa.cells import Ratios, with_usage
 from inventory.numa.fit import HostResources, fits, fitted
 from inventory.objects.node_json import numa_topology_from_json, numa_topology_to_json
@@ -69,13 +70,16 @@ def the_topology(
         f"<capabilities><host><cpu/><topology><cells>{''.join(cells)}</cells></topology></host>"
         "</capabilities>"
     )
-    if online is None:
-        online = set(range(64))
-    return host_cells(capabilities.parse(xml), online, sets or CpuSets(), reserved or {})
+    cpus = all_of(set(range(64)) if online is None else online)
+    return host_cells(capabilities.parse(xml).cells, cpus, sets or CpuSets(), reserved or {})
+
+
+def all_of(online: set[int]) -> HostCpus:
+    return HostCpus(frozenset(online), frozenset(online))
 
 
 def captured(name: str, online: set[int]) -> list[NUMACell]:
-    found = host_cells(capabilities.parse(sample(name)), online, CpuSets(), {})
+    found = host_cells(capabilities.parse(sample(name)).cells, all_of(online), CpuSets(), {})
     assert found is not None
     return found.cells
 
@@ -130,7 +134,7 @@ def test_guests_are_not_put_on_cpus_that_are_offline() -> None:
 def test_a_host_that_tells_of_no_cells_has_no_topology() -> None:
     assert the_topology() is None
     found = capabilities.parse("<capabilities><host><cpu/></host></capabilities>")
-    assert host_cells(found, TWO_CPUS, CpuSets(), {}) is None
+    assert host_cells(found.cells, all_of(TWO_CPUS), CpuSets(), {}) is None
 
 
 def test_each_core_is_there_once_with_all_its_threads() -> None:
@@ -165,6 +169,21 @@ def test_cpus_of_which_little_is_known_are_cores_of_their_own() -> None:
     assert cell.cpuset == {0, 1, 2}
     assert cell.siblings == [{0, 1}, {1}, {2}]
     assert cell.socket == 1
+
+
+def cpus_of(cells: tuple[Cell, ...]) -> dict[int, tuple[int | None, set[int]]]:
+    return {cpu.id: (cpu.socket, set(cpu.siblings)) for cell in cells for cpu in cell.cpus}
+
+
+def test_what_libvirt_makes_up_of_cpus_that_are_offline_is_not_believed() -> None:
+    one, other = Cpu(0, 1, frozenset({0})), Cpu(1, 0, frozenset({1}))
+    first = remembered([Cell(0, 1, (), (one, other))], {0})
+    assert cpus_of(first) == {0: (1, {0}), 1: (None, {1})}
+    both = [Cpu(cpu, 1, frozenset({0, 1})) for cpu in (0, 1)]
+    second = remembered([Cell(0, 1, (), tuple(both))], {0, 1}, first)
+    assert cpus_of(second) == {0: (1, {0, 1}), 1: (1, {0, 1})}
+    # Switched off again: what was read while they were online is still so.
+    assert cpus_of(remembered([Cell(0, 1, (), (one, other))], {0}, second)) == cpus_of(second)
 
 
 def test_a_cell_on_several_sockets_is_on_none() -> None:
@@ -231,10 +250,10 @@ def test_each_cpu_for_guests_is_in_one_cell_and_one_core(
     floating = [cpu for cell in cells for cpu in cell.cpuset]
     pinned = [cpu for cell in cells for cpu in cell.pcpuset]
     cores = [cpu for cell in cells for core in cell.siblings for cpu in core]
-    assert sorted(floating) == sorted(sets.floating(set(range(16))))
-    assert sorted(pinned) == sorted(sets.pinned(set(range(16))))
+    assert sorted(floating) == sorted(sets.floating(all_of(set(range(16)))))
+    assert sorted(pinned) == sorted(sets.pinned(all_of(set(range(16)))))
     assert sorted(cores) == sorted({*floating, *pinned})
-    assert len(cores) == sets.vcpus(set(range(16)))
+    assert len(cores) == sets.vcpus(all_of(set(range(16))))
 
 
 def as_read_by_schedulers(*cells: str, **options: Any) -> HostResources:

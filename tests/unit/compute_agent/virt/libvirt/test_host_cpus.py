@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""CPUs that come online and go offline while the agent runs, as a real libvirtd tells of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compute_agent.cpu_sets import CpusNotOnline
+from compute_agent.virt.libvirt.connection import Connection
+from compute_agent.virt.libvirt.events import Events
+from compute_agent.virt.libvirt.host import Host
+from compute_agent.virt.libvirt.session import Timeouts
+from inventory.objects.numa import NUMACell
+from tests.fixtures import agent
+from tests.unit.compute_agent.virt.libvirt.library import a_host
+
+DEAR = {"getVersion", "getCapabilities", "baselineCPU"}
+# libvirt 9.0 describes CPUs that are offline like this, whatever core and socket they are on.
+OFFLINE = "<cpu id='{cpu}' socket_id='0' die_id='0' core_id='0' siblings='{cpu}'/>"
+ONLINE = "<cpu id='{cpu}' socket_id='{socket}' die_id='0' core_id='{core}' siblings='{siblings}'/>"
+
+
+class Machine:
+    """Two sockets of two cores with two threads each: {0, 4}, {1, 5}, {2, 6} and {3, 7}."""
+
+    def __init__(self, directory: Path, *online: int, **sections: dict[str, Any]) -> None:
+        self.online = {*online}
+        self.daemon = a_host(getCapabilities=self._capabilities, getCPUMap=self._cpu_map)
+        library = self.daemon.library
+        events = Events(library, lambda: None)
+        self._connection = Connection(library, "test:///x", Timeouts(20, 20), events)
+        options = agent.options(directory, **sections)
+        self._host = Host(options, library, self._connection, is_local=False)
+
+    def cells(self) -> list[NUMACell]:
+        numa = self._host.look().numa
+        assert numa is not None
+        return numa.cells
+
+    def vcpus(self) -> int:
+        return self._host.look().vcpus
+
+    def readings(self) -> int:
+        return self.daemon.calls.count("getCapabilities")
+
+    def _cpu_map(self) -> tuple[int, list[bool], int]:
+        return 8, [cpu in self.online for cpu in range(8)], len(self.online)
+
+    def _capabilities(self) -> str:
+        cells = "".join(
+            f"<cell id='{cell}'><memory unit='KiB'>8388608</memory>"
+            f"<cpus>{''.join(self._cpu(2 * cell + each) for each in (0, 1, 4, 5))}</cpus></cell>"
+            for cell in (0, 1)
+        )
+        return (
+            "<capabilities><host><cpu><arch>x86_64</arch></cpu>"
+            f"<topology><cells>{cells}</cells></topology></host></capabilities>"
+        )
+
+    def _cpu(self, cpu: int) -> str:
+        if cpu not in self.online:
+            return OFFLINE.format(cpu=cpu)
+        siblings = ",".join(str(each) for each in sorted({cpu % 4, cpu % 4 + 4} & self.online))
+        return ONLINE.format(cpu=cpu, socket=cpu % 4 // 2, core=cpu % 2, siblings=siblings)
+
+
+MANAGED = {
+    "compute": {"cpu_shared_set": "0-1", "cpu_dedicated_set": "2-3,6-7"},
+    "libvirt": {"cpu_power_management": True},
+}
+
+
+def test_threads_that_are_switched_on_share_their_cores(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 0, 1, 2, 3)
+    assert [cell.siblings for cell in machine.cells()] == [[{0}, {1}], [{2}, {3}]]
+    machine.online |= {4, 5, 6, 7}
+    near, far = machine.cells()
+    assert (near.siblings, far.siblings) == ([{0, 4}, {1, 5}], [{2, 6}, {3, 7}])
+    assert (near.cpuset, far.cpuset) == ({0, 1, 4, 5}, {2, 3, 6, 7})
+    assert machine.vcpus() == 8
+    assert machine.readings() == 2
+
+
+def test_cpus_that_are_offline_do_not_hide_the_socket_of_a_cell(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 0, 1, 2, 3)
+    assert [cell.socket for cell in machine.cells()] == [0, 1]
+
+
+def test_a_cell_whose_cpus_come_online_has_their_socket(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 0, 1)
+    assert [cell.socket for cell in machine.cells()] == [0, None]
+    machine.online |= {2, 3}
+    assert [cell.socket for cell in machine.cells()] == [0, 1]
+
+
+def test_threads_that_are_switched_off_leave_cores_of_one(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *range(8))
+    assert all(cell.has_threads for cell in machine.cells())
+    machine.online -= {4, 5, 6, 7}
+    assert [cell.siblings for cell in machine.cells()] == [[{0}, {1}], [{2}, {3}]]
+    # Nothing that libvirt would have to describe again.
+    assert machine.readings() == 1
+
+
+def test_what_is_dear_is_not_asked_again_without_a_new_cpu(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *range(8))
+    machine.cells()
+    machine.daemon.calls.clear()
+    for off in ({7}, {6, 7}, {7}):
+        machine.online = {*range(8)} - off
+        machine.cells()
+    assert not DEAR & {*machine.daemon.calls}
+
+
+def test_idle_dedicated_cpus_that_nova_has_switched_off_count(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 0, 1, 4, 5, **MANAGED)
+    near, far = machine.cells()
+    assert machine.vcpus() == 6
+    assert (near.cpuset, near.pcpuset) == ({0, 1}, set())
+    assert (far.cpuset, far.pcpuset) == (set(), {2, 3, 6, 7})
+
+
+def test_what_is_known_of_dedicated_cpus_outlasts_that_they_are_off(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *range(8), **MANAGED)
+    before = machine.cells()
+    assert before[1].siblings == [{2, 6}, {3, 7}]
+    for on in ({2}, {2, 6}, {7}, set()):
+        machine.online = {0, 1, 4, 5} | on
+        assert machine.cells() == before
+
+
+def test_dedicated_cpus_that_are_off_fail_the_audit_without_that_option(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 0, 1, 4, 5, compute=MANAGED["compute"])
+    with pytest.raises(CpusNotOnline, match=r"cpu_dedicated_set .* not online: 2-3,6-7;"):
+        machine.cells()
