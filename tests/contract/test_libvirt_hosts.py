@@ -108,7 +108,7 @@ def test_guests_in_four_states(load: Load) -> None:
 
 
 def test_a_real_host(load: Load, libvirtd: "Libvirtd") -> None:
-    driver = libvirt_at(load, libvirtd.uri)
+    driver = load(libvirt={"connection_uri": libvirtd.uri}, pci={"device_spec": "{}"})
     (node,) = driver.nodes()
     facts = driver.facts(node)
     assert facts.hypervisor_type == "QEMU"
@@ -117,6 +117,45 @@ def test_a_real_host(load: Load, libvirtd: "Libvirtd") -> None:
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     assert abs(time.time() - uptime - facts.booted) < 10
     assert driver.facts(node).pci_devices is facts.pci_devices
+
+
+HUGE = "<memoryBacking><hugepages>{}</hugepages></memoryBacking>"
+A_GUEST_CELL = "<cpu><numa><cell id='0' cpus='0' memory='64' unit='MiB'/></numa></cpu>"
+
+
+@pytest.mark.parametrize(
+    ("parts", "vcpu"),
+    [
+        (HUGE.format(""), "<vcpu cpuset='{cpu}'>1</vcpu>"),
+        (HUGE.format("<page size='2' unit='MiB'/>"), "<vcpu cpuset='{cpu}'>1</vcpu>"),
+        (HUGE.format("<page size='2' unit='MiB' nodeset='0'/>") + A_GUEST_CELL, "{pinned}"),
+        ("<memoryBacking><hugepages/><source type='memfd'/></memoryBacking>", "{pinned}"),
+        (HUGE.format(""), "<vcpu>1</vcpu><cputune><emulatorpin cpuset='{cpu}'/></cputune>"),
+        ("<numatune><memory mode='preferred' nodeset='{cell}'/></numatune>", "<vcpu>1</vcpu>"),
+        ("", "{pinned}"),
+    ],
+)
+def test_a_guest_is_on_the_cell_that_it_is_bound_to(
+    load: Load, libvirtd: "Libvirtd", parts: str, vcpu: str
+) -> None:
+    driver = libvirt_at(load, libvirtd.uri)
+    (node,) = driver.nodes()
+    numa = driver.facts(node).numa
+    assert numa is not None
+    cell = next(each for each in numa.cells if each.cpuset)
+    pinned = "<vcpu>1</vcpu><cputune><vcpupin vcpu='0' cpuset='{cpu}'/></cputune>"
+    more = (parts + vcpu).format(pinned=pinned, cell=cell.id, cpu="{cpu}")
+    uuid = agent.UUID.format(75)
+    xml = guests.XML.format(name="bound", uuid=uuid, vcpus=1, memory_mib=64)
+    xml = xml.replace("<vcpu>1</vcpu>", more.format(cpu=min(cell.cpuset)))
+    with guests.connected(libvirtd.uri) as connection:
+        connection.defineXML(xml)
+        try:
+            found = seen(driver)["bound"].numa
+        finally:
+            guests.remove(connection, uuid)
+    assert found is not None
+    assert [(each.id, each.memory) for each in found.cells] == [(cell.id, 64)]
 
 
 def test_what_nova_notes_of_a_guest_is_heard(load: Load, libvirtd: "Libvirtd") -> None:

@@ -1,118 +1,162 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory of the host a libvirt domain may take, and on which cells and CPUs it is.
+"""How much memory of the host a libvirt domain may take, and what it says of cells and CPUs there.
 
-Only a domain that names cells of the host, or gives CPUs of the guest one CPU of the host each,
-takes part in them; others may be anywhere. parse() of domain_xml gives a guest its topology by
-read(), as far as the domain tells; once the host's cells are known, placed() completes it.
+Only a domain that names cells of the host, confines the CPUs of the guest to CPUs of the host, or
+takes huge pages is bound to any; others may be anywhere. placed() of guest_numa needs the host as
+well to say where that is.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from compute_agent.virt.libvirt.nova_metadata import NovaMetadata
 from compute_agent.virt.libvirt.units import KIB, MAX_CPUS, mebibytes, members, number, size
 from inventory.numa.cells import LARGE
 from inventory.numa.pinning import ISOLATE, REQUIRE
-from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
 
-# The id of a cell that the domain alone does not place on the host.
-UNPLACED = -1
 THREAD_POLICIES = {"prefer", REQUIRE, ISOLATE}
 # Memory in a file or on a device of the host, though libvirt adds it to the guest's memory.
 PERSISTENT = {"nvdimm", "virtio-pmem"}
 
 
+@dataclass(frozen=True, slots=True)
+class DomainCell:
+    """A cell of a domain, or a memory device with a place of its own; memory is in MiB.
+
+    pins holds the host CPU of each guest CPU that has just one, cpus the other guest CPUs.
+    host_cell is the cell that the domain names; near are sets of host CPUs, each of which tells the
+    cell as well if all of it are there, the best first. pagesize is in KiB, LARGE for the host's
+    default. reserved are host CPUs that the emulator threads have for themselves.
+    """
+
+    memory: int
+    cpus: frozenset[int] = frozenset()
+    pins: Mapping[int, int] = field(default_factory=dict)
+    host_cell: int | None = None
+    near: tuple[frozenset[int], ...] = ()
+    pagesize: int | None = None
+    thread_policy: str | None = None
+    reserved: frozenset[int] = frozenset()
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.pins or self.near or self.pagesize or self.host_cell is not None)
+
+
+class _Device(NamedTuple):
+    """A memory device: its guest cell, bytes, and its own KiB of a page and host cells, if any."""
+
+    model: str
+    cell: int
+    bytes: int
+    pagesize: int
+    nodes: set[int]
+
+
+class _Tuning(NamedTuple):
+    """The host CPUs of guest CPUs that have some, of the others and of the emulator threads."""
+
+    ranges: Mapping[int, set[int]]
+    others: set[int]
+    emulator: set[int]
+
+    def near(self, cpus: set[int]) -> tuple[frozenset[int], ...]:
+        """Return sets of host CPUs whose cell may be that of these guest CPUs."""
+        own = [self.ranges.get(cpu, self.others) for cpu in cpus]
+        together = chain.from_iterable(own if all(own) else ())
+        return tuple(filter(None, (frozenset(together), frozenset(self.emulator))))
+
+
 def memory_mb(domain: Element) -> int:
     """Return the most that a domain may have, in MiB, with the memory that was plugged in."""
-    persistent = sum(amount for model, _, amount in _memory_devices(domain) if model in PERSISTENT)
+    persistent = sum(each.bytes for each in _devices(domain) if each.model in PERSISTENT)
     return mebibytes(max(0, _size(domain.find("memory")) - persistent))
 
 
-def read(
-    domain: Element, vcpus: int, memory_mb: int, nova: NovaMetadata
-) -> InstanceNUMATopology | None:
-    """Return the topology of a domain with so many CPUs and MiB, None where it is bound to nothing.
+def read(domain: Element, vcpus: int, memory_mb: int, nova: NovaMetadata) -> tuple[DomainCell, ...]:
+    """Return the cells of a domain with so many CPUs and MiB, none where it is bound to nothing.
 
-    The id of a cell is that of the host's, or UNPLACED. A guest CPU that may still be plugged in
-    keeps the host CPU that it is pinned to. Host CPUs that the emulator threads have for themselves
-    are with the first cell.
+    A guest CPU that may still be plugged in keeps the host CPU that it is pinned to. Host CPUs that
+    the emulator threads have for themselves are with the first cell.
     """
-    tune = domain.find("cputune")
-    pins = {} if tune is None else _pins(tune, nova)
-    homes = _homes(domain)
-    if not pins and not homes:
-        return None
+    tuning, homes = _tuning(domain), _homes(domain)
+    pins = {} if nova.cpu_policy == "shared" else _pins(tuning)
     online = _online(domain, vcpus)
+    guest_cells = _guest_cells(domain, online | pins.keys(), memory_mb)
     threads = nova.wish("cpu_thread_policy")
-    cells = [
-        InstanceNUMACell(
-            id=homes.get(each.id, homes.get(None, UNPLACED)),
-            memory=each.memory,
-            cpuset=each.cpuset & online - pins.keys(),
-            pcpuset=each.cpuset & pins.keys(),
-            cpu_pinning={cpu: pins[cpu] for cpu in each.cpuset & pins.keys()} or None,
-            cpu_thread_policy=threads if threads in THREAD_POLICIES else None,
-            pagesize=_pagesize(domain, each.id),
+    reserved = _emulator_cpus(domain, nova).difference(pins.values()) if pins else ()
+    found = {
+        number: DomainCell(
+            memory=memory,
+            cpus=frozenset(cpus & online - pins.keys()),
+            pins={cpu: pins[cpu] for cpu in cpus & pins.keys()},
+            host_cell=homes.get(number, homes.get(None)),
+            near=tuning.near(cpus & (online | pins.keys()) or online),
+            pagesize=_pagesize(domain, number),
+            thread_policy=threads if threads in THREAD_POLICIES else None,
+            reserved=frozenset(() if index else reserved),
         )
-        for each in _guest_cells(domain, online | pins.keys(), memory_mb)
-    ]
-    if tune is not None and pins:
-        cells[0].cpuset_reserved = _emulator_cpus(tune, nova) - {*pins.values()} or None
-    return InstanceNUMATopology([_with_policy(cell) for cell in cells])
+        for index, (number, (memory, cpus)) in enumerate(guest_cells.items())
+    }
+    cells = (*found.values(), *_plugged_elsewhere(domain, found))
+    return cells if any(cell.is_bound for cell in cells) else ()
 
 
-def placed(
-    numa: InstanceNUMATopology | None, host: NUMATopology | None
-) -> InstanceNUMATopology | None:
-    """Return the topology that read() returned on the cells of the host, None if on no cell.
+def _tuning(domain: Element) -> _Tuning:
+    """Return to which host CPUs a domain confines its threads.
 
-    Pinned CPUs count on the cells where they are; what floats and the memory on the cell that the
-    domain names, or else where most of its pinned CPUs are. Neither of the arguments is changed.
+    The CPUs of guests that are pinned in no other way are no place of theirs: Nova has all its
+    floating guests on the shared ones. But huge pages are allocated there, by emulator threads.
     """
-    if numa is None or host is None:
-        return None
-    cells = [part for cell in numa.cells for part in _parts(cell, host.cells)]
-    return replace(numa, cells=cells) if cells else None
+    takes_pages = domain.find("memoryBacking/hugepages") is not None
+    vcpu = domain.find("vcpu")
+    return _Tuning(
+        ranges={
+            cpu: on
+            for pin in domain.findall("cputune/vcpupin")
+            if (cpu := number(pin.get("vcpu"), at_most=MAX_CPUS)) is not None
+            and (on := members(pin.get("cpuset")))
+        },
+        others=members(vcpu.get("cpuset")) if takes_pages and vcpu is not None else set(),
+        emulator=_emulator_pin(domain) if takes_pages else set(),
+    )
 
 
-def _pins(tune: Element, nova: NovaMetadata) -> dict[int, int]:
+def _pins(tuning: _Tuning) -> dict[int, int]:
     """Return the host CPU of each guest CPU that has just one.
 
     A floating guest may be confined to a single CPU as well, where a cell has no more for such
-    guests. Only Nova can tell the difference.
+    guests. Only Nova can tell the difference, or the host, where that CPU is not for pinning.
     """
-    if nova.wish("cpu_policy") == "shared":
-        return {}
-    return {
-        cpu: on.pop()
-        for pin in tune.findall("vcpupin")
-        if (cpu := number(pin.get("vcpu"), at_most=MAX_CPUS)) is not None
-        and len(on := members(pin.get("cpuset"))) == 1
-    }
+    return {cpu: min(on) for cpu, on in tuning.ranges.items() if len(on) == 1}
 
 
-def _emulator_cpus(tune: Element, nova: NovaMetadata) -> set[int]:
+def _emulator_pin(domain: Element) -> set[int]:
+    pin = domain.find("cputune/emulatorpin")
+    return members(None if pin is None else pin.get("cpuset"))
+
+
+def _emulator_cpus(domain: Element, nova: NovaMetadata) -> set[int]:
     """Return the host CPUs that the emulator threads may have for themselves.
 
     Without a policy of Nova a single CPU counts as theirs. It may be one that the emulator threads
     of all guests share, but such a CPU is not for pinning, and placed() leaves it out.
     """
-    pin = tune.find("emulatorpin")
-    cpus = members(None if pin is None else pin.get("cpuset"))
+    cpus = _emulator_pin(domain)
     policy = nova.wish("emulator_threads_policy")
     return cpus if policy == ISOLATE or (policy is None and len(cpus) == 1) else set()
 
 
 def _homes(domain: Element) -> dict[int | None, int]:
     """Return the host cell of each guest cell that names just one; None stands for the others."""
-    tune = domain.find("numatune")
     return {
-        number(each.get("cellid")): on.pop()
-        for each in (() if tune is None else tune)
-        if len(on := members(each.get("nodeset"))) == 1
+        number(each.get("cellid")): on
+        for each in domain.findall("numatune/*")
+        if (on := _only(members(each.get("nodeset")))) is not None
     }
 
 
@@ -123,44 +167,62 @@ def _online(domain: Element, vcpus: int) -> set[int]:
     return {cpu for cpu in found if cpu is not None} or {*range(vcpus)}
 
 
-def _guest_cells(domain: Element, cpus: set[int], memory_mb: int) -> list[InstanceNUMACell]:
-    """Return the cells as the guest numbers them, with all its CPUs; one where it has none."""
+def _guest_cells(
+    domain: Element, cpus: set[int], memory_mb: int
+) -> dict[int, tuple[int, set[int]]]:
+    """Return MiB and CPUs of each cell by the guest's number; one cell where it has none."""
     added = plugged_in(domain)
-    found = []
+    found = {}
     for position, cell in enumerate(domain.findall("cpu/numa/cell")):
         named = number(cell.get("id"))
         own = position if named is None else named
-        memory = size(cell.get("memory"), cell.get("unit")) + added[own]
-        found.append(InstanceNUMACell(own, mebibytes(memory), members(cell.get("cpus"))))
+        memory = size(cell.get("memory"), cell.get("unit")) + added.get(own, 0)
+        found[own] = mebibytes(memory), members(cell.get("cpus"))
     if not found:
-        return [InstanceNUMACell(0, memory_mb, cpus)]
+        return {0: (memory_mb, cpus)}
     # As libvirt does with CPUs that are in no cell.
-    found[0].cpuset.update(cpus.difference(*(cell.cpuset for cell in found)))
+    _, first = next(iter(found.values()))
+    first.update(cpus.difference(*(own for _, own in found.values())))
     return found
 
 
-def plugged_in(domain: Element) -> Counter[int]:
-    """Return the bytes that devices add to each cell of the guest."""
-    added: Counter[int] = Counter()
-    for model, cell, amount in _memory_devices(domain):
-        if model not in PERSISTENT:
-            added[cell] += amount
+def plugged_in(domain: Element) -> dict[int, int]:
+    """Return the bytes that devices add to each cell of the guest, where its memory is."""
+    added: dict[int, int] = {}
+    for each in _devices(domain):
+        if each.model not in PERSISTENT and not (each.pagesize or each.nodes):
+            added[each.cell] = added.get(each.cell, 0) + each.bytes
     return added
 
 
-def _memory_devices(domain: Element) -> list[tuple[str, int, int]]:
-    """Return (model, guest cell, bytes) of each memory device."""
-    devices = domain.find("devices")
-    targets = (
-        []
-        if devices is None
-        else [(each.get("model", ""), each.find("target")) for each in devices.findall("memory")]
-    )
-    return [
-        (model, number(target.findtext("node")) or 0, _size(target.find("size")))
-        for model, target in targets
-        if target is not None
-    ]
+def _plugged_elsewhere(domain: Element, cells: Mapping[int, DomainCell]) -> Iterator[DomainCell]:
+    """Yield memory devices with pages or host cells of their own, otherwise as their cell's."""
+    for each in _devices(domain):
+        if each.model not in PERSISTENT and (each.pagesize or each.nodes):
+            cell = cells.get(each.cell, DomainCell(0))
+            yield DomainCell(
+                memory=mebibytes(each.bytes),
+                host_cell=_only(each.nodes) if each.nodes else cell.host_cell,
+                near=() if each.nodes else cell.near,
+                pagesize=each.pagesize or cell.pagesize,
+            )
+
+
+def _devices(domain: Element) -> Iterator[_Device]:
+    for device in domain.findall("devices/memory"):
+        target = device.find("target")
+        if target is not None:
+            yield _Device(
+                model=device.get("model", ""),
+                cell=number(target.findtext("node")) or 0,
+                bytes=_size(target.find("size")),
+                pagesize=_size(device.find("source/pagesize")) // KIB,
+                nodes=members(device.findtext("source/nodemask")),
+            )
+
+
+def _only(numbers: set[int]) -> int | None:
+    return min(numbers) if len(numbers) == 1 else None
 
 
 def _size(element: Element | None) -> int:
@@ -181,44 +243,3 @@ def _pagesize(domain: Element, cell: int) -> int | None:
         if cells is None or cell in members(cells):
             return size(page.get("size"), page.get("unit")) // KIB or None
     return None
-
-
-def _parts(cell: InstanceNUMACell, hosts: list[NUMACell]) -> Iterator[InstanceNUMACell]:
-    """Yield what a guest's cell has on each cell of the host."""
-    home = _home(cell, hosts)
-    pins = cell.cpu_pinning or {}
-    for host in hosts:
-        here = {cpu: on for cpu, on in pins.items() if on in host.cpuset | host.pcpuset}
-        reserved = (cell.cpuset_reserved or set()) & host.pcpuset
-        if host is home or here or reserved:
-            part = replace(
-                cell,
-                id=host.id,
-                memory=cell.memory if host is home else 0,
-                cpuset=set(cell.cpuset) if host is home else set(),
-                pcpuset={*here},
-                cpu_pinning=here or None,
-                cpuset_reserved=reserved or None,
-                pagesize=_default_pagesize(host) if cell.pagesize == LARGE else cell.pagesize,
-            )
-            yield _with_policy(part)
-
-
-def _home(cell: InstanceNUMACell, hosts: list[NUMACell]) -> NUMACell | None:
-    """Return the host cell where a guest's cell has its memory, None if it is unknown."""
-    pinned = {*(cell.cpu_pinning or {}).values()}
-    for host in hosts:
-        if host.id == cell.id or len(hosts) == 1:
-            return host
-    near = max(hosts, key=lambda host: len(pinned & (host.cpuset | host.pcpuset)), default=None)
-    return near if near and pinned & (near.cpuset | near.pcpuset) else None
-
-
-def _default_pagesize(host: NUMACell) -> int | None:
-    """Return the smallest huge pages, which are the default of all but odd hosts."""
-    return next(iter(sorted(pages.size_kb for pages in host.mempages)[1:]), None)
-
-
-def _with_policy(cell: InstanceNUMACell) -> InstanceNUMACell:
-    floats = "mixed" if cell.cpuset else "dedicated"
-    return replace(cell, cpu_policy=floats if cell.pcpuset else "shared")

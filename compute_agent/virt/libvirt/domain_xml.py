@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 
 from compute_agent.virt.driver import DriverAnswerUnusable, Guest
 from compute_agent.virt.libvirt import domain_numa, nova_metadata
+from compute_agent.virt.libvirt.domain_numa import DomainCell
 from compute_agent.virt.libvirt.nova_metadata import MAX_NAME_LENGTH
 from compute_agent.virt.libvirt.units import MAX_CPUS, document, number
 
@@ -36,10 +37,11 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A guest and its disks. Its numa still needs placed() of domain_numa."""
+    """A guest, its disks, and its cells, of which placed() of guest_numa makes its numa."""
 
     guest: Guest
     disks: tuple[Disk, ...]
+    cells: tuple[DomainCell, ...] = ()
 
 
 def vm_state(state: int) -> str:
@@ -74,10 +76,10 @@ def parse(xml: str, state: int) -> Parsed:
             os_type=nova.os_type,
             flavor_name=nova.flavor_name,
             image_properties=nova.image_properties,
-            numa=domain_numa.read(domain, vcpus, memory_mb, nova),
             pci_addresses=tuple(dict.fromkeys(_pci_addresses(devices))),
         ),
         disks=tuple(_disks(devices)),
+        cells=domain_numa.read(domain, vcpus, memory_mb, nova),
     )
 
 

@@ -108,7 +108,7 @@ class LibvirtDriver(Driver):
         )
 
     def guests(self, node: NodeName) -> Sequence[Guest]:
-        return self._guests.look(self._host.numa)
+        return self._guests.look(self._host.cells)
 
     def cpu_counters(self, node: NodeName) -> CpuCounters:
         def read(link: Link) -> tuple[dict[str, int] | None, int]:

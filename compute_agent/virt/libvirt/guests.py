@@ -20,13 +20,14 @@ from oslo_log import log
 
 from compute_agent.host_memory import KIB_PER_MIB
 from compute_agent.virt.driver import DriverAnswerUnusable, DriverHung, DriverUnavailable, Guest
-from compute_agent.virt.libvirt import domain_numa, domain_xml
+from compute_agent.virt.libvirt import domain_xml
 from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0, Disk, Parsed
 from compute_agent.virt.libvirt.events import Events, drain
+from compute_agent.virt.libvirt.guest_numa import placed
+from compute_agent.virt.libvirt.host_cells import HostCells
 from compute_agent.virt.libvirt.session import Link, skipping_gone
 from conf.daemon.state_logger import one_line
-from inventory.objects.numa import NUMATopology
 
 LOG = log.getLogger(__name__)
 # What the bulk call names it.
@@ -134,9 +135,9 @@ class Guests:
         self._problems: dict[bytes, str] = {}
         self._opening: object = None
         self._reread_at = clock()
-        self._host: NUMATopology | None = None
+        self._host: HostCells | None = None
 
-    def look(self, host: NUMATopology | None) -> list[Guest]:
+    def look(self, host: HostCells | None) -> list[Guest]:
         """Return all guests, running or not, placed on the cells of their host.
 
         Guests that have not changed are the same objects as before. Those that vanish meanwhile are
@@ -259,7 +260,7 @@ class Guests:
         # An outline says less than what was known before.
         if parsed is not None and (known is None or not problem):
             if known is None or known.parsed != parsed:
-                known = _Known(state, parsed, _placed(parsed.guest, self._host))
+                known = _Known(state, parsed, _placed(parsed, self._host))
             known.state = state
         if known is not None and (parsed is not None or problem):
             self._known[uuid] = known
@@ -275,18 +276,18 @@ class Guests:
         else:
             self._problems.pop(uuid, None)
 
-    def _place(self, host: NUMATopology | None) -> None:
+    def _place(self, host: HostCells | None) -> None:
         """Place all guests again if the host's cells have changed."""
         if host is self._host:
             return
         self._host = host
         for known in self._known.values():
-            guest = _placed(known.parsed.guest, host)
+            guest = _placed(known.parsed, host)
             if guest != known.guest:
                 known.guest = guest
 
 
-def _placed(guest: Guest, host: NUMATopology | None) -> Guest:
-    if guest.numa is None:
-        return guest
-    return replace(guest, numa=domain_numa.placed(guest.numa, host))
+def _placed(parsed: Parsed, host: HostCells | None) -> Guest:
+    if not parsed.cells:
+        return parsed.guest
+    return replace(parsed.guest, numa=placed(parsed.cells, host))

@@ -17,7 +17,7 @@ from compute_agent.virt.libvirt import capabilities
 from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
-from compute_agent.virt.libvirt.host_cells import host_cells, remembered
+from compute_agent.virt.libvirt.host_cells import HostCells, host_cells, remembered
 from compute_agent.virt.libvirt.session import Link, ask, skipping_gone
 from inventory.objects.canonical_names import ARCHITECTURES, canonical
 from inventory.objects.numa import NUMATopology
@@ -49,12 +49,16 @@ class Hypervisor:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What a host has; numa holds its cells with nothing in use."""
+    """What a host has; cells is None where guests cannot be bound to any."""
 
     hypervisor: Hypervisor
     vcpus: int
     memory: HostMemory
-    numa: NUMATopology | None
+    cells: HostCells | None
+
+    @property
+    def numa(self) -> NUMATopology | None:
+        return self.cells.numa if self.cells else None
 
 
 class Host:
@@ -88,17 +92,17 @@ class Host:
         self._compare(libvirt_mb, memory.total_mb)
         before = self._facts
         if before is not None and before.hypervisor is found and self._cpus == cpus:
-            vcpus, numa = before.vcpus, before.numa
+            vcpus, cells = before.vcpus, before.cells
         else:
-            vcpus, numa = self._cpu_sets.vcpus(cpus), self._numa(found, cpus)
+            vcpus, cells = self._cpu_sets.vcpus(cpus), self._host_cells(found, cpus)
         self._cpus = cpus
-        self._facts = HostFacts(found, vcpus, memory, numa)
+        self._facts = HostFacts(found, vcpus, memory, cells)
         return self._facts
 
     @property
-    def numa(self) -> NUMATopology | None:
+    def cells(self) -> HostCells | None:
         """The cells as they were at the last look; without one, this looks."""
-        return (self._facts or self.look()).numa
+        return (self._facts or self.look()).cells
 
     def _describe(self, cpus: HostCpus) -> Hypervisor:
         """Return the hypervisor, read again where what was read no longer holds."""
@@ -110,7 +114,7 @@ class Host:
             self._described = cpus.online
         return found
 
-    def _numa(self, found: Hypervisor, cpus: HostCpus) -> NUMATopology | None:
+    def _host_cells(self, found: Hypervisor, cpus: HostCpus) -> HostCells | None:
         """Return the cells to which guests can be bound.
 
         Nova's driver reports none elsewhere, on s390x and with LXC among others, so that its
@@ -121,7 +125,14 @@ class Host:
         with_qemu = architecture in _WITH_QEMU and found.kind in {QEMU, TEST}
         if not with_qemu and architecture not in _ALWAYS:
             return None
-        return host_cells(self._cells, cpus, self._cpu_sets, self._reserved_pages)
+        numa = host_cells(self._cells, cpus, self._cpu_sets, self._reserved_pages)
+        if numa is None:
+            return None
+        return HostCells(
+            numa=numa,
+            cpus={cell.id: frozenset(cpu.id for cpu in cell.cpus) for cell in self._cells},
+            default_pages_kib=_default_pages(found.kind, self._is_local),
+        )
 
     def _read(self, link: Link, kind: str) -> tuple[int, HostMemory]:
         """Return libvirt's own total of the memory in MiB, 0 for none, and the memory."""
@@ -192,6 +203,14 @@ def read_memory(
         running = _running(libvirt, link)
         return xen_memory(meminfo, libvirt_mb, running.pop(DOMAIN_0, 0), running.values())
     return host_memory.host_memory(meminfo, libvirt_mb)
+
+
+def _default_pages(kind: str, is_local: bool) -> int | None:
+    """Return the KiB of the huge pages that guests have by default, None where nobody knows."""
+    if is_local and kind != TEST:
+        with suppress(OSError):
+            return parse_meminfo(MEMINFO.read_text()).get("Hugepagesize")
+    return None
 
 
 def _meminfo(libvirt: ModuleType, link: Link, is_local: bool) -> dict[str, int]:

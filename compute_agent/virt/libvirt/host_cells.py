@@ -3,12 +3,25 @@
 """The NUMA cells of a libvirt host: what guests may use of their CPUs, cores and pages."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from compute_agent.cpu_sets import CpuSets, HostCpus
 from compute_agent.virt.libvirt.capabilities import Cell, Cpu
 from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from inventory.objects.pci_and_network import NetworkMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class HostCells:
+    """The cells of a host, with nothing in use, and what guests may do that nobody placed there.
+
+    cpus holds all CPUs of each cell, those that are not for guests included. default_pages_kib is
+    the size of huge pages of guests that name none; None if it is unknown.
+    """
+
+    numa: NUMATopology
+    cpus: Mapping[int, frozenset[int]]
+    default_pages_kib: int | None = None
 
 
 def remembered(

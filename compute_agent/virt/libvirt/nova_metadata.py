@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova noted of an instance in the metadata of its domain."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from compute_agent.virt.libvirt.units import LARGEST, MAX_CPUS, number
@@ -15,6 +16,8 @@ NAMESPACES = (
 )
 # What Nova allows and the database has room for.
 MAX_NAME_LENGTH = 255
+# An extra spec that asks for CPUs of the host, in one of several groups.
+PCPU = re.compile("resources[0-9]*:PCPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class NovaMetadata:
     """The flavor in CPUs, MiB and GiB, and the rest; None, 0 or empty where Nova noted nothing.
 
     The flavor's number is never among it, its extra specs and the image are in newer releases.
-    image_properties is None where no image is named.
+    extra_specs and image_properties are None in older ones, the latter also without an image.
     """
 
     name: str | None = None
@@ -33,7 +36,7 @@ class NovaMetadata:
     root_gb: int = 0
     ephemeral_gb: int = 0
     swap_mb: int = 0
-    extra_specs: Mapping[str, str] = field(default_factory=dict)
+    extra_specs: Mapping[str, str] | None = None
     image_properties: Mapping[str, str] | None = None
 
     @property
@@ -41,10 +44,23 @@ class NovaMetadata:
         """The operating system, as Nova counts them: what its image says."""
         return _name((self.image_properties or {}).get("os_type"))
 
+    @property
+    def cpu_policy(self) -> str | None:
+        """dedicated, mixed or shared, which is Nova's default; None in older releases."""
+        named = self.wish("cpu_policy")
+        if named or self.extra_specs is None or self.image_properties is None:
+            return named
+        asks_for_cpus = any(PCPU.fullmatch(name) for name in self.extra_specs)
+        # Nova accepts these with pinned CPUs only.
+        isolates = self.wish("emulator_threads_policy") == "isolate"
+        if asks_for_cpus or isolates or self.wish("cpu_thread_policy"):
+            return "dedicated"
+        return "shared"
+
     def wish(self, name: str) -> str | None:
         """Return a wish about the virtual hardware, of the flavor or else of the image."""
         of_image = (self.image_properties or {}).get(f"hw_{name}")
-        return self.extra_specs.get(f"hw:{name}", of_image)
+        return (self.extra_specs or {}).get(f"hw:{name}", of_image)
 
 
 def read(metadata: Element | None) -> NovaMetadata:
@@ -69,6 +85,7 @@ def _read(instance: Element, names: dict[str, str]) -> NovaMetadata:
         found = instance.findall(path, names)
         return {key: each.text or "" for each in found if (key := each.get("name"))}
 
+    has_specs = instance.find("flavor/extraSpecs", names) is not None
     has_image = instance.find("image", names) is not None
     return NovaMetadata(
         name=_name(instance.findtext("name", namespaces=names)),
@@ -80,7 +97,7 @@ def _read(instance: Element, names: dict[str, str]) -> NovaMetadata:
         root_gb=amount("flavor/disk") if attribute("root", "type") == "image" else 0,
         ephemeral_gb=amount("flavor/ephemeral"),
         swap_mb=amount("flavor/swap"),
-        extra_specs=named("flavor/extraSpecs/extraSpec"),
+        extra_specs=named("flavor/extraSpecs/extraSpec") if has_specs else None,
         image_properties=named("image/properties/property") if has_image else None,
     )
 

@@ -43,3 +43,36 @@ def noted(flavor: str = "", image: str = "", more: str = "", namespace: str = NO
   <nova:image uuid="i1"><nova:properties>{properties}</nova:properties></nova:image>
   {more}
 </nova:instance>"""
+
+
+def pinned(*pins: str, emulator: str = "") -> str:
+    """Return the pinning of the guest CPUs 0, 1 and so on; "" leaves one out."""
+    lines = [f"<vcpupin vcpu='{cpu}' cpuset='{on}'/>" for cpu, on in enumerate(pins) if on]
+    if emulator:
+        lines.append(f"<emulatorpin cpuset='{emulator}'/>")
+    return f"<cputune><shares>4096</shares>{''.join(lines)}</cputune>"
+
+
+def bound(memory: str, *cells: str) -> str:
+    """Return the host cells of the memory and of the guest's cells 0, 1 and so on."""
+    lines = [
+        f"<memnode cellid='{cell}' mode='strict' nodeset='{on}'/>" for cell, on in enumerate(cells)
+    ]
+    return f"<numatune><memory mode='strict' nodeset='{memory}'/>{''.join(lines)}</numatune>"
+
+
+def guest_cells(*cpus: str, mib: int = 2048) -> str:
+    lines = [
+        f"<cell id='{cell}' cpus='{each}' memory='{mib * 1024}' unit='KiB'/>"
+        for cell, each in enumerate(cpus)
+    ]
+    return f"<cpu mode='host-model'><numa>{''.join(lines)}</numa></cpu>"
+
+
+def huge(*pages: str) -> str:
+    """Return huge pages, without any of the host's default size."""
+    return f"<memoryBacking><hugepages>{''.join(pages)}</hugepages></memoryBacking>"
+
+
+# Nova's form of a guest with two cells, each on one of the host.
+TWO_CELLS = bound("0-1", "0", "1") + guest_cells("0-1", "2-3")

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from compute_agent.virt.driver import DriverAnswerUnusable, Guest
+from compute_agent.virt.libvirt.domain_numa import DomainCell
 from compute_agent.virt.libvirt.domain_xml import STATES, Disk, Parsed, parse
-from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from tests.fixtures.agent import UUID, sample
 from tests.unit.compute_agent.virt.libvirt.domain import NOVA, a_domain, noted
 
@@ -87,7 +87,7 @@ def test_everything_at_once() -> None:
         ),
         5,
     )
-    numa = InstanceNUMACell(id=1, memory=4096, cpuset={0, 1, 2, 3}, cpu_policy="shared")
+    cell = DomainCell(memory=4096, cpus=frozenset({0, 1, 2, 3}), host_cell=1)
     assert found == Parsed(
         Guest(
             uuid=UUID.format(1),
@@ -102,10 +102,10 @@ def test_everything_at_once() -> None:
             os_type="linux",
             flavor_name="m1.large",
             image_properties={"os_type": "linux"},
-            numa=InstanceNUMATopology([numa]),
             pci_addresses=("0000:0a:00.1",),
         ),
         (Disk("/var/lib/disk", "qcow2"),),
+        (cell,),
     )
 
 

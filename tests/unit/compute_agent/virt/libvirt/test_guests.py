@@ -12,6 +12,7 @@ from compute_agent.virt.driver import DriverHung, DriverUnavailable, Guest
 from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.events import LIFECYCLE, Events
 from compute_agent.virt.libvirt.guests import REREAD, Guests
+from compute_agent.virt.libvirt.host_cells import HostCells
 from compute_agent.virt.libvirt.session import Timeouts
 from inventory.objects.numa import NUMACell, NUMATopology
 from tests.fixtures import agent
@@ -51,7 +52,7 @@ class Host:
         lane = SerialWorker("a guest", timeout)
         self.guests = Guests(library, self.connection, events, lane, lambda: self.now)
 
-    def look(self, host: NUMATopology | None = None) -> list[Guest]:
+    def look(self, host: HostCells | None = None) -> list[Guest]:
         return self.guests.look(host)
 
     def names(self) -> list[int]:
@@ -422,10 +423,11 @@ def test_a_daemon_that_hangs_is_told_from_a_guest(never: threading.Event) -> Non
         host.look()
 
 
-def cells(*cpus: set[int]) -> NUMATopology:
-    return NUMATopology(
+def cells(*cpus: set[int]) -> HostCells:
+    numa = NUMATopology(
         [NUMACell(id=n, memory=1024, cpuset=each, pcpuset=each) for n, each in enumerate(cpus)]
     )
+    return HostCells(numa, {cell.id: frozenset(cell.cpuset) for cell in numa.cells})
 
 
 def test_guests_are_placed_on_the_cells_of_their_host() -> None:

@@ -126,12 +126,12 @@ def test_a_set_that_is_not_online_fails_each_look(tmp_path: Path) -> None:
 def test_cells_stay_the_same_object_as_long_as_they_are_the_same(tmp_path: Path) -> None:
     daemon = a_host()
     host = a_look_at(tmp_path, daemon)
-    first = host.numa
+    first = host.cells
     assert first is not None
-    assert host.look().numa is first
-    assert host.numa is first
+    assert host.look().cells is first
+    assert host.cells is first
     daemon.answers["getCPUMap"] = (2, [True, False], 1)
-    assert host.look().numa is not first
+    assert host.look().cells is not first
 
 
 def test_dear_questions_are_asked_once_per_connection(tmp_path: Path) -> None:
