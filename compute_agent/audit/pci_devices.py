@@ -13,18 +13,23 @@ Tags = dict[str, str | None]
 
 
 def free_pools(
-    specs: Iterable[DeviceSpec], devices: Sequence[PciDevice], taken: Collection[str]
+    specs: Iterable[DeviceSpec],
+    devices: Sequence[PciDevice],
+    taken: Collection[str],
+    names: Collection[str] = (),
 ) -> list[PciDevicePool]:
-    """Return the pools of the devices that fit a spec and whose addresses are not taken.
+    """Return the pools of the devices that fit a spec and that no guest has or uses.
 
-    With a physical function all its virtual ones are taken, and with any of those it is
-    itself. A pool with nothing left is not among them.
+    taken are the addresses of those that guests have, names what guests call those that they use.
+    With a physical function all its virtual ones are taken, though not where it is only used, and
+    with any of those it is itself. A pool with nothing left is not among them.
     """
     by_address = {device.address: device for device in devices}
-    split = {device.parent for device in devices if device.address in taken}
+    used = {device.address for device in devices if not set(device.names).isdisjoint(names)}
+    split = {each.parent for each in devices if each.address in taken or each.address in used}
     counts: Counter[tuple[str, str, int | None, tuple[tuple[str, str | None], ...]]] = Counter()
     for device in by_address.values():
-        if device.address in split or not {device.address, device.parent}.isdisjoint(taken):
+        if device.address in used | split or not {device.address, device.parent}.isdisjoint(taken):
             continue
         physical = by_address.get(device.parent) if device.parent else None
         spec = next((each for each in specs if each.fits(device, physical)), None)

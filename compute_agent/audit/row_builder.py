@@ -173,7 +173,8 @@ def _free_pools(found: PollResult, here: list[Guest]) -> list[PciDevicePool]:
     if found.facts.settings is not None:
         return list(found.facts.settings.pci_pools)
     taken = {address for each in here for address in each.pci_addresses}
-    return free_pools(found.settings.device_specs, found.facts.pci_devices, taken)
+    names = {name for each in here for name in each.device_names}
+    return free_pools(found.settings.device_specs, found.facts.pci_devices, taken, names)
 
 
 def _instance(guest: Guest) -> dict[str, Any]:

@@ -128,7 +128,9 @@ def _joined(row: Guest | None, guest: Guest) -> Guest:
     if row is None:
         return guest
     numa = row.numa if guest.numa is None else guest.numa
-    return replace(row, numa=numa, pci_addresses=guest.pci_addresses)
+    return replace(
+        row, numa=numa, pci_addresses=guest.pci_addresses, device_names=guest.device_names
+    )
 
 
 def stats(instances: Collection[Guest]) -> dict[str, str]:

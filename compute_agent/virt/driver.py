@@ -82,6 +82,8 @@ class PciDevice:
     address is domain:bus:slot.function in hexadecimal digits, such as 0000:0a:00.1; vendor_id and
     product_id are four of them each. kind is type-PCI, type-PF, type-VF or vdpa. parent is the
     address of a virtual function's physical one, interface the name of a network card's interface.
+    names is what guests may call it besides: all its interfaces, the files of its vdpa devices and
+    the uuids of its mediated devices.
     """
 
     address: str
@@ -91,6 +93,7 @@ class PciDevice:
     numa_node: int | None = None
     parent: str | None = None
     interface: str | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,8 @@ class Guest:
 
     flavor_id is Nova's number of the flavor, not the flavorid that users see. Properties of the
     image are texts. numa says on which cells and CPUs of the host it is, pci_addresses which
-    devices it has. None stands for what the driver cannot tell.
+    devices it has, device_names which it uses without an address. None stands for what the driver
+    cannot tell.
     """
 
     uuid: str
@@ -192,6 +196,7 @@ class Guest:
     image_properties: Mapping[str, str] | None = None
     numa: InstanceNUMATopology | None = None
     pci_addresses: tuple[str, ...] = ()
+    device_names: tuple[str, ...] = ()
 
     @property
     def size(self) -> Size:

@@ -29,12 +29,21 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Vdpa:
-    """The part of a virtual function that speaks virtio to a guest."""
+    """The part of a virtual function that speaks virtio to a guest, by way of a file."""
 
     owner: str
+    name: str = ""
 
 
-Part = PciDevice | Interface | Vdpa
+@dataclass(frozen=True, slots=True)
+class Mediated:
+    """A part of a device, such as a virtual GPU; its name is a uuid."""
+
+    owner: str
+    name: str
+
+
+Part = PciDevice | Interface | Vdpa | Mediated
 _PARTS = ("domain", "bus", "slot", "function")
 
 
@@ -59,7 +68,8 @@ def _listed(link: Any, libvirt: ModuleType) -> list[Any]:
     kinds = (
         libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
         | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET
-        # Known since 6.9.
+        # Known since 3.4 and 6.9.
+        | getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV", 0)
         | getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_CAP_VDPA", 0)
     )
     try:
@@ -88,11 +98,14 @@ def _description(link: Any, device: Any, libvirt: ModuleType) -> str | None:
 
 
 def joined(parts: Mapping[str, Part | None]) -> tuple[PciDevice, ...]:
-    """Return the devices among the parts, by the names of node devices, with their interfaces."""
+    """Return the devices among the parts, by the names of node devices, with their own names."""
     interfaces: dict[str, list[str]] = {}
+    names: dict[str, set[str]] = {}
     for part in parts.values():
         if isinstance(part, Interface):
             interfaces.setdefault(part.owner, []).append(part.name)
+        if isinstance(part, Interface | Vdpa | Mediated) and part.name:
+            names.setdefault(part.owner, set()).add(part.name)
     vdpa = {part.owner for part in parts.values() if isinstance(part, Vdpa)}
     devices = []
     for name, part in parts.items():
@@ -100,7 +113,9 @@ def joined(parts: Mapping[str, Part | None]) -> tuple[PciDevice, ...]:
             is_vdpa = part.kind == "type-VF" and name in vdpa
             # A card that switches has an interface for each virtual function, with longer names.
             found = min(interfaces.get(name, []), key=lambda each: (len(each), each), default=None)
-            devices.append(replace(part, kind="vdpa" if is_vdpa else part.kind, interface=found))
+            kind = "vdpa" if is_vdpa else part.kind
+            own = tuple(sorted(names.get(name, ())))
+            devices.append(replace(part, kind=kind, interface=found, names=own))
     return tuple(sorted(devices, key=lambda device: device.address))
 
 
@@ -117,7 +132,11 @@ def parse(xml: str) -> Part | None:
     interface = root.findtext("capability[@type='net']/interface")
     if interface:
         return Interface(owner, interface)
-    return None if root.find("capability[@type='vdpa']") is None else Vdpa(owner)
+    uuid = root.findtext("capability[@type='mdev']/uuid")
+    if uuid:
+        return Mediated(owner, uuid)
+    vdpa = root.find("capability[@type='vdpa']")
+    return None if vdpa is None else Vdpa(owner, vdpa.findtext("chardev", ""))
 
 
 def _pci(pci: Element) -> PciDevice | None:

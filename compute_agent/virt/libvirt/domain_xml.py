@@ -77,6 +77,7 @@ def parse(xml: str, state: int) -> Parsed:
             flavor_name=nova.flavor_name,
             image_properties=nova.image_properties,
             pci_addresses=tuple(dict.fromkeys(_pci_addresses(devices))),
+            device_names=tuple(dict.fromkeys(_device_names(devices))),
         ),
         disks=tuple(_disks(devices)),
         cells=domain_numa.read(domain, vcpus, memory_mb, nova),
@@ -117,6 +118,26 @@ def _pci_addresses(devices: Element) -> Iterator[str]:
         found = None if address is None else _pci_address(address)
         if found is not None:
             yield found
+
+
+def _device_names(devices: Element) -> Iterator[str]:
+    """Yield the interface, file or uuid of each device of the host that is used without an address.
+
+    With macvtap a guest has an interface of a card, with vdpa a file that stands for a function.
+    """
+    for device in devices:
+        source = device.find("source")
+        if source is None:
+            continue
+        name: str | None = None
+        match device.tag, device.get("type"):
+            case ("interface", "direct" | "vdpa") | ("disk", "vhostvdpa"):
+                name = source.get("dev")
+            case "hostdev", "mdev":
+                address = source.find("address")
+                name = None if address is None else address.get("uuid")
+        if name:
+            yield name
 
 
 def _passes_pci(device: Element, source: Element) -> bool:

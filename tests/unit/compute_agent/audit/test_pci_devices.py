@@ -136,6 +136,28 @@ def test_functions_of_one_card_take_each_other(taken: list[str], free: dict[str,
     assert counts(free_pools(PHYSNET, a_card(), taken)) == free
 
 
+def a_card_with_names() -> list[PciDevice]:
+    """Return such a card, each function of which has an interface."""
+    return [replace(each, names=(f"net{number}",)) for number, each in enumerate(a_card())]
+
+
+@pytest.mark.parametrize(
+    ("taken", "names", "free"),
+    [
+        ([], ["net3"], {"type-VF": 3}),
+        (["0000:0a:10.0"], ["net3", "elsewhere"], {"type-VF": 2}),
+        # Others may have virtual functions of a card whose own interface is shared by macvtap.
+        ([], ["net0"], {"type-VF": 4}),
+        (["0000:0a:00.0"], ["net0"], {}),
+        ([], ["elsewhere"], {"type-PF": 1, "type-VF": 4}),
+    ],
+)
+def test_a_function_that_is_used_by_its_name_is_not_free(
+    taken: list[str], names: list[str], free: dict[str, int]
+) -> None:
+    assert counts(free_pools(PHYSNET, a_card_with_names(), taken, names)) == free
+
+
 def test_a_virtual_function_that_is_not_offered_takes_its_physical_one_all_the_same() -> None:
     only_physical = specs({"product_id": "10fb"})
     assert counts(free_pools(only_physical, a_card(), [])) == {"type-PF": 1}

@@ -109,10 +109,11 @@ def test_no_guest_is_too_large_for_the_columns() -> None:
 
 def test_rows_and_guests_are_put_together() -> None:
     both = a_guest(1, memory_mb=4096, project_id="p1")
-    seen = a_guest(1, memory_mb=4000, vm_state="stopped", pci_addresses=("0000:0a:00.0",))
+    devices = {"pci_addresses": ("0000:0a:00.0",), "device_names": ("ens1f0v1",)}
+    seen = a_guest(1, memory_mb=4000, vm_state="stopped", **devices)
     guest, row = a_guest(2), a_guest(3)
     assert on_node([guest, seen], [row, both]) == [
-        a_guest(1, memory_mb=4096, project_id="p1", pci_addresses=("0000:0a:00.0",)),
+        a_guest(1, memory_mb=4096, project_id="p1", **devices),
         guest,
         row,
     ]

@@ -17,7 +17,7 @@ from compute_agent.audit.pci_devices import free_pools
 from compute_agent.virt.driver import DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt import devices
 from compute_agent.virt.libvirt.connection import library
-from compute_agent.virt.libvirt.devices import Interface, Known, Vdpa
+from compute_agent.virt.libvirt.devices import Interface, Known, Mediated, Vdpa
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error
@@ -28,10 +28,17 @@ if TYPE_CHECKING:
 NODE = agent.SAMPLES / "nodedev-test-node.xml"
 NO_NODE_DEVICE, INTERNAL_ERROR = 53, 1
 PCI_DEV, NET, VDPA = 2, 16, 1 << 17
-CARD = PciDevice("0000:0a:00.0", "15b3", "101d", "type-PF", 1, interface="ens1f0np0")
+CARD = PciDevice(
+    *("0000:0a:00.0", "15b3", "101d", "type-PF", 1),
+    interface="ens1f0np0",
+    # The second one stands for a virtual function in the card's switch.
+    names=("ens1f0np0", "ens1f0npf0vf0"),
+)
 SECOND = PciDevice("0000:0a:00.1", "15b3", "101d", "type-PF", 1)
 FIRST_OF_CARD = PciDevice("0000:0a:00.2", "15b3", "101e", "type-VF", 1, CARD.address)
-LAST_OF_CARD = PciDevice("0000:0a:10.1", "15b3", "101e", "type-VF", 1, CARD.address, "ens1f0v1")
+LAST_OF_CARD = PciDevice(
+    *("0000:0a:10.1", "15b3", "101e", "type-VF", 1, CARD.address), "ens1f0v1", ("ens1f0v1",)
+)
 GPU = PciDevice("0001:82:1f.7", "10de", "1db6")
 
 VDPA_XML = """
@@ -207,13 +214,16 @@ def test_parts_are_put_together_by_name() -> None:
         "long": Interface("card", "eth10"),
         "short": Interface("card", "eth9"),
         "lo": Interface("computer", "lo"),
-        "vdpa0": Vdpa("virtual"),
+        "vdpa0": Vdpa("virtual", "/dev/vhost-vdpa-0"),
+        "mdev": Mediated("card", "b155f2a1"),
         # One that a card offers as a whole is no virtual function.
         "vdpa1": Vdpa("card"),
     }
     one, two = devices.joined(parts)
     assert (one.kind, one.interface) == ("type-PF", "eth9")
     assert (two.kind, two.interface, two.parent) == ("vdpa", None, CARD.address)
+    assert one.names == ("b155f2a1", "eth10", "eth9")
+    assert two.names == ("/dev/vhost-vdpa-0",)
 
 
 def test_each_device_is_described_once() -> None:
@@ -241,6 +251,7 @@ def test_what_is_plugged_and_unplugged_is_seen_each_time() -> None:
     host.devices.pop("net_ens1f0v1_b8_ce_f6_00_00_03")
     after = {device.address: device for device in host.read()}
     assert after[FIRST_OF_CARD.address].kind == "vdpa"
+    assert after[FIRST_OF_CARD.address].names == ("/dev/vhost-vdpa-0",)
     assert after[LAST_OF_CARD.address].interface is None
     host.devices.pop("vdpa_vdpa0")
     host.devices[gpu.name()] = gpu

@@ -236,6 +236,43 @@ def test_devices_of_the_host(devices: str, expected: list[str]) -> None:
     assert list(guest(devices=devices).pci_addresses) == expected
 
 
+MACVTAP = """
+<interface type='direct'>
+  <mac address='fa:16:3e:00:00:02'/>
+  <source dev='ens1f0v1' mode='passthrough'/>
+  <target dev='macvtap0'/>
+</interface>"""
+UUID_OF_PART = "b155f2a1-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        (MACVTAP, ["ens1f0v1"]),
+        (MACVTAP.replace("passthrough", "bridge") + MACVTAP, ["ens1f0v1"]),
+        # A network of libvirt that gives out interfaces, as it is while the guest runs.
+        (MACVTAP.replace("<source ", "<source network='pool' portid='p' "), ["ens1f0v1"]),
+        (
+            "<interface type='vdpa'><source dev='/dev/vhost-vdpa-0'/></interface>",
+            ["/dev/vhost-vdpa-0"],
+        ),
+        ("<disk type='vhostvdpa'><source dev='/dev/vhost-vdpa-1'/></disk>", ["/dev/vhost-vdpa-1"]),
+        (
+            a_passed_device(f"<address uuid='{UUID_OF_PART}'/>", "mode='subsystem' type='mdev'"),
+            [UUID_OF_PART],
+        ),
+        ("<hostdev type='mdev'><source/></hostdev>", []),
+        ("<interface type='direct'><source/></interface>", []),
+        ("<interface type='direct'/>", []),
+        ("<interface type='network'><source network='default'/></interface>", []),
+        ("<disk type='block'><source dev='/dev/sdb'/></disk>", []),
+        (a_passed_device() + INTERFACE, []),
+    ],
+)
+def test_devices_that_are_used_without_an_address(devices: str, expected: list[str]) -> None:
+    assert list(guest(devices=devices).device_names) == expected
+
+
 def test_a_domain_may_have_no_devices() -> None:
     xml = f"<domain><uuid>{UUID.format(2)}</uuid></domain>"
     assert parse(xml, RUNNING) == Parsed(Guest(UUID.format(2), "", 0, 0), ())
