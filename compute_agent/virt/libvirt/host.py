@@ -18,7 +18,7 @@ from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
 from compute_agent.virt.libvirt.host_cells import HostCells, host_cells, remembered
-from compute_agent.virt.libvirt.session import Link, ask, skipping_gone
+from compute_agent.virt.libvirt.session import Link, ask
 from inventory.objects.canonical_names import ARCHITECTURES, canonical
 from inventory.objects.numa import NUMATopology
 
@@ -223,9 +223,13 @@ def _meminfo(libvirt: ModuleType, link: Link, is_local: bool) -> dict[str, int]:
 
 
 def _running(libvirt: ModuleType, link: Link) -> dict[int, int]:
-    """Return how many KiB each running domain has at the moment, by its number."""
+    """Return how many KiB each running domain has at the moment, by its number.
+
+    They show in the log only, so domains that libvirt has no figures of are left out.
+    """
     found = {}
     for domain in link.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-        with skipping_gone(libvirt):
-            found[domain.ID()] = domain.info()[2]
+        info = ask(libvirt, link, domain.info, None)
+        if info is not None:
+            found[domain.ID()] = info[2]
     return found

@@ -9,7 +9,13 @@ import pytest
 from compute_agent.host_memory import HostMemory
 from compute_agent.virt.libvirt import host
 from tests.fixtures.agent import sample
-from tests.unit.compute_agent.virt.libvirt.library import NO_DOMAIN, NO_SUPPORT, Daemon, Error
+from tests.unit.compute_agent.virt.libvirt.library import (
+    NO_DOMAIN,
+    NO_SUPPORT,
+    OPERATION_TIMEOUT,
+    Daemon,
+    Error,
+)
 
 CAPTURED = sample("nodeinfo-qemu-system.json")["calls"]["getMemoryStats(-1)"]
 LIBVIRT_MB = 6234
@@ -71,7 +77,8 @@ def test_xen_counts_its_domains() -> None:
     assert found == HostMemory(LIBVIRT_MB, 5632)
 
 
-def test_an_error_that_is_no_matter_of_one_domain_is_raised() -> None:
-    odd = Running(1, Error(1, "internal error"))
-    with pytest.raises(Error, match="internal error"):
-        look("Xen", listAllDomains=[odd])
+def test_a_domain_that_hangs_does_not_take_its_host_out() -> None:
+    stuck = Running(1, Error(OPERATION_TIMEOUT, "Timed out during operation"))
+    meminfo = Error(NO_SUPPORT, "not supported")
+    found = look("Xen", listAllDomains=[Running(2, 2097152), stuck], getMemoryStats=meminfo)
+    assert found == HostMemory(LIBVIRT_MB, 2048)
