@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection to the database: transactions that are repeated when the database asks for it."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +27,11 @@ T = TypeVar("T")
 
 # A transaction is repeated a few times while connections are lost, in pauses that double from a
 # tenth of a second. While others write the same rows, which a cluster notices at the commit only,
-# it is repeated in random pauses for _CONFLICT_TIMEOUT seconds.
+# it is repeated in random pauses for _CONFLICT_TIMEOUT seconds. Both are counted here: oslo.db logs
+# a traceback of a hundred lines at the end of its own count.
+_RECONNECTIONS = 5
 _RECONNECTED = api.wrap_db_retry(
-    max_retries=5, retry_interval=0.1, max_retry_interval=2, retry_on_disconnect=True
+    max_retries=10_000, retry_interval=0.1, max_retry_interval=2, retry_on_disconnect=True
 )
 _CONFLICT_TIMEOUT = 30.0
 _REPEATED = api.wrap_db_retry(
@@ -50,6 +54,8 @@ _DENIED = frozenset(
     }
 )
 _GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase)
+# What _run() or its callers handle; the text of any other error has the statement and its values.
+_HANDLED = (*_GONE, exception.DBDuplicateEntry)
 # Errors of the server, not of the statement.
 _OF_THE_SERVER = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.InterfaceError)
 
@@ -72,6 +78,35 @@ class TransactionLost(DatabaseUnavailable):
     brief = "is too busy; try again later"
 
 
+class StatementRefused(DatabaseUnavailable):
+    """The database refused a statement, as with a value that a column cannot hold."""
+
+    prefix = "the database refused a statement: "
+    brief = "refused what the request needs"
+
+
+@dataclass(slots=True)
+class _Failures:
+    """How often a transaction has lost to others, and its connection."""
+
+    began: float = field(default_factory=time.monotonic)
+    conflicts: int = 0
+    losses: int = 0
+
+    def count(self, error: Exception) -> Exception:
+        """Return the error to raise; oslo.db repeats deadlocks and lost connections."""
+        translated = _translated(error)
+        if isinstance(translated, exception.DBDeadlock):
+            self.conflicts, seconds = self.conflicts + 1, time.monotonic() - self.began
+            if seconds > _CONFLICT_TIMEOUT:
+                return _conflict(translated, self.conflicts, seconds)
+        elif isinstance(translated, exception.DBConnectionError):
+            self.losses += 1
+            if self.losses > _RECONNECTIONS:
+                return DatabaseUnavailable(_cause(error))
+        return translated
+
+
 class Database:
     """Runs work in transactions. Open one per process: an engine does not survive a fork.
 
@@ -80,6 +115,8 @@ class Database:
 
     def __init__(self, engine: sa.Engine, sync_wait: int | None = None) -> None:
         self.engine = engine
+        # When a transaction has last succeeded, by the monotonic clock.
+        self.answered_at = -math.inf
         if engine.dialect.name == "sqlite":
             session_setup.share_sqlite(engine)
         else:
@@ -94,7 +131,8 @@ class Database:
         """Return work(connection), committed.
 
         work runs again from its start after a deadlock or a lost connection, so it must not change
-        anything outside of the database. Raises DatabaseUnavailable when no attempt got through.
+        anything outside of the database. Raises DatabaseUnavailable when no attempt got through,
+        and DBDuplicateEntry.
         """
         return self._run(work, writes=True)
 
@@ -132,28 +170,24 @@ class Database:
         self.engine.dispose()
 
     def _run(self, work: Callable[[sa.Connection], T], writes: bool) -> T:
-        began, conflicts = time.monotonic(), 0
+        failures = _Failures()
 
         def attempt() -> T:
-            nonlocal conflicts
             try:
                 with self.engine.connect() as connection:
                     connection.execution_options(berthmaster_writes=writes)
                     with connection.begin():
                         return work(connection)
             # oslo.db lets some of SQLAlchemy's errors through as they are.
-            except (exception.DBError, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
-                translated = _translated(error)
-                if isinstance(translated, exception.DBDeadlock):
-                    conflicts, seconds = conflicts + 1, time.monotonic() - began
-                    if seconds > _CONFLICT_TIMEOUT:
-                        translated = _conflict(translated, conflicts, seconds)
+            except (exception.DBError, sa.exc.StatementError, sa.exc.TimeoutError) as error:
+                translated = failures.count(error)
                 if translated is error:
                     raise
                 raise translated from error
 
         try:
             result: T = _REPEATED(_RECONNECTED(attempt))()
+            self.answered_at = time.monotonic()
             return result
         except _GONE as error:
             raise DatabaseUnavailable(_cause(error)) from error
@@ -276,7 +310,7 @@ def _translated(error: Exception) -> Exception:
     is_named = isinstance(error, exception.DBError) and type(error) is not exception.DBError
     if number in _FULL or (isinstance(cause, _OF_THE_SERVER) and not is_named):
         return DatabaseUnavailable(_cause(error))
-    return error
+    return error if isinstance(error, _HANDLED) else StatementRefused(_cause(error))
 
 
 def _number(error: Exception) -> int | None:

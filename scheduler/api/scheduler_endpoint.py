@@ -101,7 +101,10 @@ def _placed(spec: RequestSpec, destinations: list[list[Selection]]) -> RequestSp
 
 @contextmanager
 def errors_for(caller: RequestContext) -> Iterator[None]:
-    """Turn errors that a caller does not know into those that it knows."""
+    """Turn errors that a caller does not know into those that it knows.
+
+    A caller gets the errors that led to its own as well: those of the database name other requests.
+    """
     try:
         yield
     except InvalidInput as error:
@@ -109,7 +112,7 @@ def errors_for(caller: RequestContext) -> Iterator[None]:
         raise
     except DatabaseUnavailable as error:
         LOG.error("Request failed: %s", error)
-        raise ServiceUnavailable(f"The scheduler's database {error.brief}.") from error
+        raise ServiceUnavailable(f"The scheduler's database {error.brief}.") from None
     except PlacementError as error:
         LOG.error("Request failed: %s", error)
-        raise ServiceUnavailable("The scheduler cannot reach Placement.") from error
+        raise ServiceUnavailable("The scheduler cannot reach Placement.") from None

@@ -18,7 +18,7 @@ from oslo_log import log
 from conf.daemon.state_logger import StateLogger, one_line
 from inventory import decisions
 from inventory.decisions import DecisionRow, SnapshotBatch
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.engine import Database, DatabaseUnavailable, StatementRefused
 from inventory.errors import counted
 from scheduler.history.serialization import (
     Pause,
@@ -155,7 +155,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
 
     def gives_up(self, item: RequestTrace, error: Exception) -> bool:
         """Drop what fails for another reason than an outage of the database."""
-        if isinstance(error, DatabaseUnavailable):
+        if isinstance(error, DatabaseUnavailable) and not isinstance(error, StatementRefused):
             return False
         self._traces, self._rows = [], None
         self._broken_log = max(self._broken_log, item.snapshots[-1].log_id)

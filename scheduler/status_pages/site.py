@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
-import sqlalchemy as sa
-from oslo_db import exception
 from oslo_log import log
 
-from inventory.engine import DatabaseUnavailable
+from inventory.engine import DatabaseUnavailable, StatementRefused
 from inventory.errors import NotFound, OperationRefused, similar
 from inventory.migrations import SchemaError
 from scheduler.history.saved_decision import DecisionIncomplete
@@ -86,11 +84,11 @@ class Site:
             return "400 Bad Request", _problem("This cannot be shown", error)
         except DecisionIncomplete as error:
             return "404 Not Found", _problem("Not kept", error)
-        except (DatabaseUnavailable, SchemaError) as error:
-            return _UNAVAILABLE, _problem("The database does not answer", error)
-        except (exception.DBError, sa.exc.SQLAlchemyError) as error:
+        except StatementRefused as error:
             LOG.warning("The database refused what the page %s needs: %s", path, error)
             return _UNAVAILABLE, _problem("The database refused to answer", "see the log")
+        except (DatabaseUnavailable, SchemaError) as error:
+            return _UNAVAILABLE, _problem("The database does not answer", error)
         except TooLate:
             return _UNAVAILABLE, _problem("Too much to show in time", "ask for less")
         except Exception:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No hosts, no tables, no database, no broker: a clear error within the deadline, and recovery."""
 
+import json
 import time
 from typing import Any
 
@@ -103,6 +104,7 @@ def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
         mariadb.start()
     assert wait_until(lambda: _works(client), PATIENT)
     assert scheduler.status is None
+    assert "Traceback" not in scheduler.log.read_text()
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,26 @@ def test_what_hosts_tell_of_instances_holds_up_no_request_while_the_database_han
         mariadb.resume()
     assert wait_until(lambda: _works(client), PATIENT)
     assert scheduler.status is None
+
+
+def test_what_the_database_refuses_reaches_the_log_and_no_caller(
+    deployment: Deployment, database: Database, rabbitmq: RabbitMQ
+) -> None:
+    a_fleet(database, ["compute1"])
+    scheduler = deployment.scheduler()
+    shorter = sa.text("ALTER TABLE allocations MODIFY digest VARCHAR(8)")
+    database.write(lambda connection: connection.execute(shorter))
+    with AmqpCaller(rabbitmq.transport_url) as caller:
+        sample = wire_samples.sample("call_select_destinations_4.5_objects_no_alternates")
+        failure = caller.call(sample["message"])["failure"]
+    assert failure["class"] == "ServiceUnavailable"
+    assert "The scheduler's database refused what the request needs." in failure["message"]
+    # With the errors that led to it.
+    text = json.dumps(failure)
+    assert not any(each in text for each in ("Data too long", "INSERT", "compute1"))
+    (line,) = [each for each in scheduler.log.read_text().splitlines() if "Data too long" in each]
+    assert 'Request failed: the database refused a statement: (1406, "Data too long' in line
+    assert "Traceback" not in scheduler.log.read_text()
 
 
 @each_backend
