@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory.claims import claims
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
-from inventory.engine import Database
+from inventory.engine import Database, DatabaseUnavailable, StatementRefused
 
 # How many requests are claimed for in one transaction at most.
 MAX_BATCH = 64
@@ -88,12 +88,11 @@ class GroupCommit:
         results: Sequence[ClaimResult | BaseException | None]
         try:
             results = self._database.write(partial(_claim_each, batch=batch))
-        # One of them is in the way of the others.
-        except (ClaimLost, TooLate) as error:
-            results = [None] * len(batch) if len(batch) > 1 else [error]
-        # Whatever it is, it is raised where the result is awaited.
         except BaseException as error:
-            results = [error] * len(batch)
+            # One of them may be in the way of the others, unless all wait for the database.
+            is_down = isinstance(error, DatabaseUnavailable)
+            is_about_one = isinstance(error, StatementRefused) or not is_down
+            results = [None if is_about_one and len(batch) > 1 else error] * len(batch)
         for each, result in zip(batch, results, strict=True):
             if isinstance(result, BaseException):
                 each.result.set_exception(result)

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.claims.group_commit where the database refuses one of the claims."""
+
+import math
+from dataclasses import replace
+from threading import Event
+
+import pytest
+import sqlalchemy as sa
+
+from inventory.claims.types import Claim, ClaimRequest
+from inventory.engine import Database, StatementRefused
+from inventory.tables import allocations
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.group_commit import GroupCommit
+from scheduler.fibers import Fibers
+from tests.databases import a_uuid
+
+LONG = 60.0
+
+
+def a_request(name: str) -> ClaimRequest:
+    """Return a request for one instance on the first host."""
+    claim = Claim(a_uuid(name), 1, "h1", "h1", 1, 512, 0, answer=name)
+    return ClaimRequest(f"req-{name}", "d", [claim], 900)
+
+
+def refused() -> ClaimRequest:
+    """Return a request that no column takes."""
+    found = a_request("refused")
+    return replace(found, claims=[replace(each, host=None) for each in found.claims])
+
+
+def claimed(database: Database) -> set[str]:
+    query = sa.select(allocations.c.request_id)
+    return {*database.read(lambda connection: connection.scalars(query).all())}
+
+
+def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Database) -> None:
+    works = []
+    commit = GroupCommit(cloud, works.append)
+    requests = [a_request("one"), refused(), a_request("two")]
+    futures = [commit.submit(each, lambda: math.inf) for each in requests]
+    works.pop()()
+    assert [each.result(0) for each in futures] == [None] * 3
+    assert claimed(cloud) == set()
+    alone = commit.submit(refused(), lambda: math.inf)
+    works.pop()()
+    assert isinstance(alone.exception(0), StatementRefused)
+
+
+def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> None:
+    fibers, go = Fibers(), Event()
+    claimer = Claimer(cloud, ClaimSettings(), begin_commit=fibers.run_when_idle)
+    requests = [a_request(f"i{number}") for number in range(5)]
+    fibers.run(lambda: go.wait(LONG))
+    futures = [fibers.run(lambda each=each: claimer.claim(each)) for each in [*requests, refused()]]
+    go.set()
+    *others, alone = futures
+    assert [each.result(LONG).answers for each in others] == [[f"i{n}"] for n in range(5)]
+    assert claimed(cloud) == {each.request_id for each in requests}
+    error = alone.exception(LONG)
+    assert isinstance(error, StatementRefused)
+    # Neither the statement nor what others have in it.
+    assert not any(each in str(error) for each in ("INSERT", "sqlalche", a_uuid("i1")))
+
+
+def test_what_a_database_refuses_is_told_without_the_statement(cloud: Database) -> None:
+    with pytest.raises(StatementRefused) as raised:
+        cloud.read(lambda connection: connection.execute(sa.text("SELECT secret FROM nowhere")))
+    assert "nowhere" in str(raised.value)
+    assert not any(each in str(raised.value) for each in ("secret", "sqlalche"))
