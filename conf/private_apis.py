@@ -55,6 +55,7 @@ CALLBACK = _MESSAGING("callback", CONSUMERS.loss)
 CANCEL = _MESSAGING("cancel", DISPATCH.loss)
 REPLY_QUEUE = _MESSAGING("reply_q", "calls are handled although their callers have given up")
 PROPERTIES = _MESSAGING("message._raw_message.properties", REPLY_QUEUE.loss)
+BODY = _MESSAGING("message._raw_message.body", "requests may be of any size")
 CALL_MONITOR_TIMEOUT = _MESSAGING("client_timeout", "callers get no call-monitor heartbeats")
 SEND_NOTIFICATION = _MESSAGING("_send_notification", "no notifications are sent")
 # Of the module, of options, of a group of options, of a parser of argparse, of the class of
@@ -156,6 +157,11 @@ def expiration(incoming: Any) -> float:
         return int(_find(incoming, PROPERTIES)["expiration"]) / 1000
     except (KeyError, TypeError, ValueError, OverflowError):
         return math.inf
+
+
+def size_of(incoming: Any) -> int:
+    """Return how many bytes a message has."""
+    return len(_find(incoming, BODY) or "")
 
 
 def call_monitor_timeout(incoming: Any) -> Any:

@@ -117,7 +117,11 @@ def text_of(most: int, least: int = 0) -> FieldType:
 
 def _is_unicode(value: str) -> bool:
     # JSON may have a lone surrogate, which fails later in a log, a database or a reply.
-    return not any("\ud800" <= char <= "\udfff" for char in value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _ratio(value: Any) -> float:
@@ -141,6 +145,18 @@ def _truth(value: Any) -> bool:
     return word
 
 
+def _instance_uuid(value: Any) -> str:
+    """Read the uuid of an instance as rows have it.
+
+    Databases ignore letter case and blanks at the end, and take some letters for others: what they
+    take for equal has to be equal here.
+    """
+    uuid: str = UUID.read(value)
+    if not uuid.isascii() or not uuid.isprintable() or " " in uuid:
+        raise Malformed(f"{shown(uuid)} is not a uuid")
+    return uuid.lower()
+
+
 COUNT = between(0, INT32)
 INTEGER = between(-INT32 - 1, INT32)
 SIZE = between(0, INT64)
@@ -149,6 +165,7 @@ TRUTH = FieldType(_truth, unchanged)
 TEXT = text_of(65_535)
 NAME = text_of(255)
 UUID = text_of(36, least=1)
+INSTANCE_UUID = FieldType(_instance_uuid, unchanged)
 
 
 def nullable(kind: FieldType) -> FieldType:

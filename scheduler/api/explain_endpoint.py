@@ -20,7 +20,7 @@ from scheduler.client.agent_client import NAMESPACE, VERSION
 from scheduler.client.scheduler_client import MAX_EXPLAINED
 from scheduler.select_destinations import Destinations
 from scheduler.wire.arguments import decode_select_arguments
-from scheduler.wire.context import Deadline, RequestContext
+from scheduler.wire.context import Deadline, RequestContext, check_size
 from scheduler.wire.errors import Forbidden, InvalidInput, NoValidHost, ServiceUnavailable
 from scheduler.wire.to_json import json_value
 
@@ -61,6 +61,7 @@ class ExplainEndpoint:
             raise Forbidden("Only administrators may see why hosts are chosen.")
         deadline = Deadline.of(context)
         with errors_for(caller), self._slot():
+            check_size(context)
             extent = _extent(arguments, deadline)
             request = decode_select_arguments(_for_select(arguments))
             request.spec.user_id = request.spec.user_id or caller.user_id

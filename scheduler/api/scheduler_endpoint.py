@@ -16,7 +16,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.select_destinations import Destinations
 from scheduler.wire.arguments import decode_select_arguments
-from scheduler.wire.context import Deadline, RequestContext
+from scheduler.wire.context import Deadline, RequestContext, check_size
 from scheduler.wire.errors import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.wire.replies import encode_destinations
 
@@ -46,6 +46,7 @@ class SchedulerEndpoint:
         known = ("request_spec", "filter_properties", *SELECT_ARGUMENTS)
         _refuse_unknown(arguments, "SchedulerManager.select_destinations()", known)
         with errors_for(caller):
+            check_size(context)
             request = decode_select_arguments(arguments)
         # Callers before Rocky name the user only in the context.
         request.spec.user_id = request.spec.user_id or caller.user_id

@@ -22,7 +22,7 @@ from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.messaging.broker_check import mismatch, mismatch_not_logged
 from scheduler.messaging.dispatcher import CheckedDispatcher, drop_unreadable
 from scheduler.messaging.transport import UnusableTransport
-from scheduler.wire.context import Deadline, RequestContext
+from scheduler.wire.context import Deadline, RequestContext, stamp_size
 
 LOG = log.getLogger(__name__)
 # Starts work and returns the future of its result.
@@ -135,6 +135,7 @@ class BoundedExecutor:
         if private_apis.awaits_reply(message):
             seconds = min(self._longest_wait(), private_apis.expiration(message))
         deadline = Deadline.stamp(message.ctxt, seconds)
+        stamp_size(message.ctxt, private_apis.size_of(message))
         self._places.acquire()
         try:
             run = self._runs.get(_method(message), self._threads.run)

@@ -11,7 +11,15 @@ from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
 from inventory.errors import counted
-from inventory.objects.field_types import INT32, TRUTH, UUID, Malformed, list_of, read_under, shown
+from inventory.objects.field_types import (
+    INSTANCE_UUID,
+    INT32,
+    TRUTH,
+    Malformed,
+    list_of,
+    read_under,
+    shown,
+)
 from inventory.objects.object_schema import VERSION_KEY, Fields
 from scheduler.objects.flavor_and_image import ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
@@ -36,7 +44,7 @@ def refusing_malformed(decode: Callable[P, T]) -> Callable[P, T]:
     return decode_or_refuse
 
 
-_UUIDS = list_of(UUID, MAX_INSTANCES)
+_UUIDS = list_of(INSTANCE_UUID, MAX_INSTANCES)
 # Most of a resource that one instance may need: columns of nodes count up to INT32, and the other
 # half is for the instances there.
 MAX_OF_ONE = 2**30
@@ -102,8 +110,7 @@ def encode_select_arguments(request: SelectArguments) -> Fields:
 def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str | None]:
     uuids = arguments.get("instance_uuids")
     uuids = [] if uuids is None else read_under("instance_uuids", _UUIDS.read, uuids)
-    # As databases compare them.
-    if len({uuid.strip().lower() for uuid in uuids}) < len(uuids):
+    if len({*uuids}) < len(uuids):
         raise Malformed("names an instance twice").under("instance_uuids")
     # Stored specs keep the number of the first boot: it only counts where there are no uuids.
     return uuids or [spec.instance_uuid] + [None] * (spec.num_instances - 1)

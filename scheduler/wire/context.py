@@ -10,9 +10,14 @@ from typing import Any
 
 from oslo_context import context as oslo
 
+from scheduler.wire.errors import InvalidInput
+
 _LONGEST = 255
 # In the context of a message. What comes over the wire is never a Deadline.
 _DEADLINE = "berthmaster.deadline"
+_SIZE = "berthmaster.size"
+# Of a request: ten thousand uuids are 400 KB. What a request has is written for each instance.
+MAX_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,18 @@ def _text(value: object) -> str | None:
     if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
         return value
     return None
+
+
+def stamp_size(context: MutableMapping[str, Any], size: int) -> None:
+    """Put the number of its bytes into the context of a message."""
+    context[_SIZE] = size
+
+
+def check_size(context: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for a request that is too large to be read beside others."""
+    size = context.get(_SIZE)
+    if isinstance(size, int) and size > MAX_BYTES:
+        raise InvalidInput(f"the message has {size} bytes, at most {MAX_BYTES} are allowed")
 
 
 @dataclass(frozen=True, slots=True)

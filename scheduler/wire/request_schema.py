@@ -6,6 +6,7 @@ from typing import Any
 
 from inventory.objects.field_types import (
     COUNT,
+    INSTANCE_UUID,
     INT32,
     INT64,
     INTEGER,
@@ -52,6 +53,8 @@ from scheduler.wire.image_properties import IMAGE_PROPERTIES
 
 MAX_INSTANCES = 10_000
 MAX_HOSTS = 100_000
+# Claims count the hosts that were tried and ignored on top, in an integer column.
+MAX_ATTEMPTS = INT32 - 2 * MAX_HOSTS
 
 HOSTS = list_of(NAME, MAX_HOSTS)
 # A limit may be a fraction or, with a ratio of inf, no number that JSON has.
@@ -102,7 +105,9 @@ PCI_REQUEST = ObjectSchema(
     },
 )
 PCI_REQUESTS = ObjectSchema(
-    InstancePCIRequests, "1.1", {"instance_uuid": UUID, "requests": list_of(PCI_REQUEST.kind)}
+    InstancePCIRequests,
+    "1.1",
+    {"instance_uuid": INSTANCE_UUID, "requests": list_of(PCI_REQUEST.kind)},
 )
 REQUEST_GROUP = ObjectSchema(
     RequestGroup,
@@ -171,7 +176,7 @@ GROUP = ObjectSchema(
         **typed(nullable(NAME), "user_id project_id policy"),
         "name": nullable(TEXT),
         "policies": list_of(NAME),
-        "members": list_of(UUID, MAX_HOSTS),
+        "members": list_of(INSTANCE_UUID, MAX_HOSTS),
         "hosts": HOSTS,
         "_rules": FieldType(_read_rules, _RULES.write),
     },
@@ -198,7 +203,7 @@ RETRIES = ObjectSchema(
     SchedulerRetries,
     "1.1",
     {
-        "num_attempts": COUNT,
+        "num_attempts": between(0, MAX_ATTEMPTS),
         "hosts": object_list(
             "ComputeNodeList", "1.17", FieldType(_read_tried_host, TRIED_HOST.write), MAX_HOSTS
         ),
@@ -230,7 +235,7 @@ REQUEST_SPEC = ObjectSchema(
     "1.15",
     {
         "id": INTEGER,
-        "instance_uuid": UUID,
+        "instance_uuid": INSTANCE_UUID,
         "num_instances": between(1, MAX_INSTANCES),
         **typed(nullable(NAME), "project_id user_id availability_zone"),
         "flavor": FLAVOR.kind,

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode the tracking casts of Nova's compute and API services."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.field_types import (
+    INSTANCE_UUID,
     INTEGER,
     NAME,
     SIZE,
@@ -30,17 +30,7 @@ from scheduler.wire.image_properties import FORMER_NAMES, KINDS
 from scheduler.wire.request_schema import FLAVOR, HOSTS, MAX_INSTANCES
 
 _IMAGE = "image_"
-_CANONICAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SYSTEM_METADATA = map_of(or_none(TEXT))
-
-
-def _read_instance_uuid(value: Any) -> str:
-    """Read a uuid in the letter case in which rows and claims have it."""
-    uuid: str = UUID.read(value)
-    return uuid.lower() if _CANONICAL.fullmatch(uuid) else uuid
-
-
-_INSTANCE_UUID = FieldType(_read_instance_uuid, UUID.write)
 
 
 def _read_image_properties(system_metadata: Any) -> dict[str, str]:
@@ -96,7 +86,7 @@ INSTANCE = ObjectSchema(
     Instance,
     "2.8",
     {
-        "uuid": _INSTANCE_UUID,
+        "uuid": INSTANCE_UUID,
         **typed(nullable(NAME), "host node project_id user_id vm_state task_state"),
         **typed(nullable(NAME), "image_ref os_type availability_zone"),
         **typed(nullable(INTEGER), "vcpus root_gb ephemeral_gb power_state instance_type_id"),
@@ -124,8 +114,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "aggregate": AGGREGATE.read,
     "host_name": NAME.read,
     "instance_info": object_list("InstanceList", "2.6", INSTANCE.kind, MAX_INSTANCES).read,
-    "instance_uuid": _read_instance_uuid,
-    "instance_uuids": list_of(_INSTANCE_UUID, MAX_INSTANCES).read,
+    "instance_uuid": INSTANCE_UUID.read,
+    "instance_uuids": list_of(INSTANCE_UUID, MAX_INSTANCES).read,
 }
 
 

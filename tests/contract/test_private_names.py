@@ -50,11 +50,12 @@ def owners() -> Any:
     client = oslo_messaging.get_rpc_client(transport, oslo_messaging.Target(topic="private"))
     assert client.prepare(timeout=PATIENCE).call({}, "ask") == "answer"
     consumer = next(iter(server.listener._poll_style_listener.conn._consumers))
+    of_a_message = ("REPLY_QUEUE", "PROPERTIES", "BODY", "CALL_MONITOR_TIMEOUT")
     of_a_server = ("EXECUTOR", "DISPATCH", "LISTEN_THREAD", "RECEIVED", "CONNECTED")
     yield {
         **dict.fromkeys((*of_a_server, "CONSUME", "CONSUMERS"), server),
         **dict.fromkeys(("CALLBACK", "CANCEL"), consumer),
-        **dict.fromkeys(("REPLY_QUEUE", "PROPERTIES", "CALL_MONITOR_TIMEOUT"), received[0]),
+        **dict.fromkeys(of_a_message, received[0]),
         "SEND_NOTIFICATION": transport,
         "WORKER_SERVICE": import_module(private_apis.WORKER_MODULE),
         **dict.fromkeys(("OPTIONS", "GROUPS"), cfg.CONF),
@@ -77,6 +78,7 @@ def test_what_is_replaced_is_what_the_library_uses(owners: dict[str, Any]) -> No
     server = owners["EXECUTOR"]
     assert type(server._work_executor).__name__ == "BoundedExecutor"
     assert private_apis.expiration(owners["PROPERTIES"]) == PATIENCE
+    assert private_apis.size_of(owners["BODY"]) > 100
     assert private_apis.is_connected(server)
     assert callable(owners["WORKER_SERVICE"].ServiceWrapper.reload)
     options = private_apis.registered_options(cfg.CONF)

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Malformed and hostile requests: a clear error for the caller, and the service goes on."""
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -19,6 +21,8 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.unit.scheduler.wire import wire_samples
 
+# What the largest properties of an image were in a storm.
+TEXTS = [*(f"hw_{number}" for number in range(300)), "hw_disk_bus"]
 GOOD = "call_select_destinations_4.5_objects_no_alternates"
 SPEC = wire_samples.arguments(GOOD)["spec_obj"]
 
@@ -56,8 +60,18 @@ MALFORMED = {
     "a billion instances": (_edited("spec_obj", "num_instances", value=10**9), "num_instances"),
     "uuids are lists": (_edited("instance_uuids", value=[[1], [2]]), "instance_uuids"),
     "a uuid twice": (_edited("instance_uuids", value=["a", "a"]), "instance_uuids"),
+    "a uuid with a blank": (_edited("instance_uuids", value=["a "]), "instance_uuids"),
+    "a uuid with an accent": (_edited("instance_uuids", value=["\u00e1"]), "instance_uuids"),
+    "attempts near 2^31": (
+        _edited("spec_obj", "retry", value={"num_attempts": 2**31 - 1, "hosts": []}),
+        "spec_obj.retry.num_attempts",
+    ),
+    "20 MB of image properties": (
+        _edited("spec_obj", "image", "properties", value=dict.fromkeys(TEXTS, "x" * 65_000)),
+        "bytes, at most 1048576 are allowed",
+    ),
     "hints are a list": (_edited("spec_obj", "scheduler_hints", value=["x"]), "scheduler_hints"),
-    "a megabyte of nonsense": (_edited("spec_obj", value="x" * 2**20), "spec_obj"),
+    "half a megabyte of nonsense": (_edited("spec_obj", value="x" * 2**19), "spec_obj"),
     "wrong major version of the object": (
         _edited("spec_obj", value={**SPEC, "nova_object.version": "9.0"}),
         "spec_obj",
@@ -104,9 +118,24 @@ def test_a_malformed_request_is_answered_with_the_name_of_the_field(
     assert (failure["class"], failure["module"]) == ("InvalidInput", "nova.exception")
     assert field in failure["message"]
     assert len(failure["message"]) < 500
+    assert "sql" not in json.dumps(failure).lower()
     assert _still_serves(caller)
     assert process.status is None
     assert "Traceback" not in process.log.read_text()
+
+
+def test_a_uuid_in_capitals_is_that_of_the_same_instance(
+    scheduler: tuple[Process, AmqpCaller],
+) -> None:
+    """Its pending claim is replaced, and a repeated request gets the same answer."""
+    process, caller = scheduler
+    uuid = str(uuid4())
+    for given, request_id in ((uuid, "req-a"), (uuid.upper(), "req-b"), (uuid, "req-b")):
+        message = _edited("instance_uuids", value=[given]) | {"_context_request_id": request_id}
+        assert caller.call(message)["failure"] is None
+    logged = [line for line in process.log.read_text().splitlines() if f"instance {uuid}" in line]
+    assert ["answered before" in line for line in logged] == [False, False, True]
+    assert not any("conflict" in line for line in logged)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_sync_instance_info(name):
 
 
 @pytest.mark.parametrize(
-    ("given", "read"), [(LETTERS.upper(), LETTERS), (LETTERS, LETTERS), ("Any-Name", "Any-Name")]
+    ("given", "read"), [(LETTERS.upper(), LETTERS), (LETTERS, LETTERS), ("Any-Name", "any-name")]
 )
 def test_uuids_of_instances_are_read_in_lower_case(given, read):
     assert (
