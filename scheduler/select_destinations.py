@@ -25,7 +25,7 @@ from scheduler.claims.claim_request import (
     claimable,
     with_answers,
 )
-from scheduler.claims.claimer import Claimer, TimedReads, forever
+from scheduler.claims.claimer import Claimer, TimedReads, forever, refusing_late
 from scheduler.claims.group_commit import Left, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
@@ -42,7 +42,7 @@ from scheduler.select_state import SelectState
 from scheduler.trust import Attestation, levels_for
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import Deadline, RequestContext
-from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
+from scheduler.wire.errors import InvalidInput, NoValidHost
 from scheduler.wire.replies import selections_from_json
 
 # How often a request without a host is decided again because reservations of others may end.
@@ -97,7 +97,7 @@ class Destinations:
         deadline = deadline or Deadline(time.monotonic())
         trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
         trace.seconds["queue"] = deadline.waited()
-        with notifying(trace, self._observers):
+        with notifying(trace, self._observers), refusing_late():
             reads = TimedReads(self._database, self._threads, deadline.left)
             allocates = self.allocator is not None
             request = build_request(arguments, caller, reads, self._max_attempts, allocates)
@@ -183,8 +183,6 @@ class Destinations:
                 state.request = replace(state.request, instance_uuids=rest)
             except Outdated as error:
                 raise InvalidInput(f"instance_uuids: {error}") from None
-            except TooLate:
-                raise ServiceUnavailable("The request took longer than its caller waits.") from None
             state.fresh = True
         state.trace.outcome = request_trace.GIVEN_UP
         raise NoValidHost(NOT_ENOUGH)
@@ -285,7 +283,7 @@ class Destinations:
                 self.allocator.allocate(state.placement, state.earlier, left, repeated=True)
                 answers = dict(zip(uuids, answer, strict=True))
                 self.allocator.allocate(state.placement, answers, left, repeated)
-        except (ClaimLost, PlacementUnavailable) as error:
+        except (ClaimLost, PlacementUnavailable, TooLate) as error:
             if not getattr(error, "may_be_done", False):
                 claimer.release(uuids)
             raise

@@ -25,7 +25,8 @@ from inventory.nova.placement_errors import (
     PlacementUnavailable,
 )
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims.group_commit import Left
+from scheduler.claims.claimer import LEAST_SILENCE
+from scheduler.claims.group_commit import Left, TooLate
 from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.resource_request import (
@@ -242,10 +243,12 @@ class Allocator:
     ) -> list[T]:
         """Return the results of all work, done side by side; raises PlacementUnavailable.
 
+        Raises TooLate where the caller waited too shortly to tell that Placement does not answer.
         It is tried again for some seconds while Placement does not answer; what writes is tried
         until the deadline once it may have been done, for then nobody knows.
         """
-        deadline = time.monotonic() + left()
+        seconds = left()
+        deadline = time.monotonic() + seconds
         futures = [
             self._threads.run(partial(self._persistently, each, deadline, writes)) for each in work
         ]
@@ -254,6 +257,8 @@ class Allocator:
             try:
                 found.append(result_of(each, left()))
             except TimeoutError:
+                if not writes and seconds < LEAST_SILENCE:
+                    raise TooLate() from None
                 raise PlacementUnavailable(
                     "the request",
                     "no answer before the deadline of its caller",

@@ -3,9 +3,11 @@
 """Claim decisions in the database before a deadline, spread over equal hosts after conflicts."""
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.group_commit import Begin, GroupCommit, Left, TooLate
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.wire.errors import ServiceUnavailable
 
 T = TypeVar("T")
 # More choices than schedulers at work at a time would not help.
@@ -29,6 +32,8 @@ MAX_CHOICES = 64
 WINS_TO_NARROW = 16
 # How often the row of a group is made again that others, who saw no claims for it, have deleted.
 MAX_GROUP_ATTEMPTS = 10
+# For how many seconds a database has to be silent before it is said not to answer.
+LEAST_SILENCE = 1.0
 
 
 @dataclass(slots=True)
@@ -56,18 +61,29 @@ def forever() -> float:
     return math.inf
 
 
-def in_time(threads: CachedThreadPool, seconds: float, work: Callable[[], T]) -> T:
-    """Return work(); raise DatabaseUnavailable if it takes longer, and leave it to its thread."""
-    return awaited(threads.run(work), seconds)
+def awaited(future: "Future[T]", seconds: float, database: Database | None = None) -> T:
+    """Return the result of work on the database; raise an error after some seconds.
 
-
-def awaited(future: "Future[T]", seconds: float) -> T:
-    """Return the result of work on the database; raise DatabaseUnavailable after some seconds."""
+    That is TooLate where a database is given, and the seconds were too few to tell that it does not
+    answer, or it has answered others meanwhile. Else it is DatabaseUnavailable.
+    """
+    began = time.monotonic()
     try:
         return fibers.result_of(future, seconds)
     except TimeoutError:
         future.cancel()
+        if database and (seconds < LEAST_SILENCE or database.answered_at > began):
+            raise TooLate() from None
         raise DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s") from None
+
+
+@contextmanager
+def refusing_late() -> Iterator[None]:
+    """Raise the error that a caller knows where its deadline has passed."""
+    try:
+        yield
+    except TooLate:
+        raise ServiceUnavailable("The request took longer than its caller waits.") from None
 
 
 class TimedReads:
@@ -79,8 +95,9 @@ class TimedReads:
         self._left = left
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Return work(connection); raises DatabaseUnavailable, also after the deadline."""
-        return in_time(self._threads, self._left(), lambda: self._database.read(work))
+        """Return work(connection); raises DatabaseUnavailable, and TooLate after the deadline."""
+        future = self._threads.run(lambda: self._database.read(work))
+        return awaited(future, self._left(), self._database)
 
 
 class Claimer:
@@ -128,7 +145,7 @@ class Claimer:
         seconds = left()
         if seconds <= 0:
             raise TooLate()
-        return awaited(self._group_commit.submit(request, left), seconds)
+        return awaited(self._group_commit.submit(request, left), seconds, self._database)
 
     def _claim_for_group(self, request: ClaimRequest, left: Left) -> ClaimResult:
         for _ in range(MAX_GROUP_ATTEMPTS):
@@ -160,7 +177,8 @@ class Claimer:
         seconds = left()
         if seconds <= 0:
             raise TooLate()
-        return in_time(self._threads, seconds, lambda: self._database.write(until_deadline))
+        future = self._threads.run(lambda: self._database.write(until_deadline))
+        return awaited(future, seconds, self._database)
 
     def release(self, uuids: Collection[str], host: str | None = None) -> Collection[int]:
         """Release the claims of instances, on one host only if it is named; return changed nodes.
