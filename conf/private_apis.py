@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -58,8 +59,10 @@ PROPERTIES = _MESSAGING("message._raw_message.properties", REPLY_QUEUE.loss)
 BODY = _MESSAGING("message._raw_message.body", "requests may be of any size")
 CALL_MONITOR_TIMEOUT = _MESSAGING("client_timeout", "callers get no call-monitor heartbeats")
 SEND_NOTIFICATION = _MESSAGING("_send_notification", "no notifications are sent")
-# Of the module, of options, of a group of options, of a parser of argparse, of the class of
+# Of the modules, of options, of a group of options, of a parser of argparse, of the class of
 # connections.
+ANSWERS_MODULE = AMQP_LOGGER
+ANSWER_PAUSE = _MESSAGING("time.sleep", "an answer without a queue holds up all other requests")
 WORKER_MODULE = "oslo_service.backend._threading.service"
 WORKER_SERVICE = PrivateName(
     "oslo.service", "ServiceWrapper", "SIGHUP replaces workers instead of resetting them"
@@ -173,6 +176,17 @@ def disable_heartbeats(incoming: Any) -> None:
     """Keep the dispatcher of oslo.messaging from sending heartbeats during a call."""
     if call_monitor_timeout(incoming) is not None:
         incoming.client_timeout = None
+
+
+def pause_answers(sleep: Callable[[float], None]) -> None:
+    """Have this called between two attempts to send an answer whose queue is gone.
+
+    oslo.messaging repeats it for kombu_missing_consumer_retry_timeout seconds, and sleeps meanwhile
+    in the thread that has handled the request.
+    """
+    module: Any = import_module(ANSWERS_MODULE)
+    if _find(module, ANSWER_PAUSE):
+        module.time = SimpleNamespace(sleep=sleep)
 
 
 def send_notification(transport: Any, *arguments: Any, **options: Any) -> None:

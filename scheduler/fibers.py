@@ -7,10 +7,12 @@ takes more of the processor than the requests. Eventlet's threads are fibers alr
 """
 
 import heapq
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import count
 from math import inf
 from queue import Empty, SimpleQueue
@@ -39,6 +41,15 @@ def result_of(future: "Future[T]", seconds: float = inf) -> T:
         fiber.wait_for(future, seconds)
         seconds = 0.0
     return future.result(None if seconds == inf else max(0.0, seconds))
+
+
+def sleep(seconds: float) -> None:
+    """Sleep while other fibers run; in a thread without fibers all of it sleeps."""
+    if not isinstance(getcurrent(), Fiber):
+        time.sleep(seconds)
+        return
+    with suppress(TimeoutError):
+        result_of(Future(), seconds)
 
 
 class Fibers:

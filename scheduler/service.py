@@ -10,6 +10,7 @@ from oslo_log import log
 from oslo_service import backend
 from oslo_service import service as oslo_service
 
+from conf import private_apis
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
@@ -19,7 +20,7 @@ from inventory.engine import Database, DatabaseUnavailable, open_database
 from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
-from scheduler import plugins, trust
+from scheduler import fibers, plugins, trust
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
@@ -126,6 +127,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         # The threads of eventlet are fibers already.
         is_green = backend.get_backend_type() is backend.BackendType.EVENTLET
         self._fibers = None if is_green else Fibers()
+        if self._fibers:
+            private_apis.pause_answers(fibers.sleep)
         self._begin_commit = None if self._fibers is None else self._fibers.run_when_idle
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
         self._notifications = Notifications(conf)

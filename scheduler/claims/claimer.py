@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -152,7 +153,8 @@ class Claimer:
             try:
                 return self._write(lambda connection: claims.claim(connection, request), left)
             except GroupUnlisted as error:
-                group_locks.ensure(self._database, error.uuid)
+                make_row = partial(group_locks.ensure, self._database, error.uuid)
+            awaited(self._threads.run(make_row), left(), self._database)
         raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
 
     def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
@@ -185,7 +187,11 @@ class Claimer:
 
         Raises ClaimLost and DatabaseUnavailable.
         """
-        changed = self._database.write(lambda connection: claims.release(connection, uuids, host))
+
+        def work(connection: sa.Connection) -> set[int]:
+            return claims.release(connection, uuids, host)
+
+        changed = fibers.result_of(self._threads.run(lambda: self._database.write(work)))
         self._publish(changed)
         return changed
 

@@ -57,6 +57,7 @@ def owners() -> Any:
         **dict.fromkeys(("CALLBACK", "CANCEL"), consumer),
         **dict.fromkeys(of_a_message, received[0]),
         "SEND_NOTIFICATION": transport,
+        "ANSWER_PAUSE": import_module(private_apis.ANSWERS_MODULE),
         "WORKER_SERVICE": import_module(private_apis.WORKER_MODULE),
         **dict.fromkeys(("OPTIONS", "GROUPS"), cfg.CONF),
         "TLS_CONTEXT": Connection,

@@ -240,6 +240,24 @@ def test_an_answer_that_has_no_queue_is_given_up_after_the_set_time(cloud: Cloud
     wait_for_log(scheduler, "failed to send after 1 seconds due to a missing queue (reply_nowhere)")
 
 
+@each_backend
+def test_an_answer_that_has_no_queue_holds_up_one_place_only(unedited: Cloud, backend: str) -> None:
+    """The default is to try for a minute; others are answered meanwhile."""
+    scheduler, client = unedited.scheduler(backend), unedited.caller()
+    a_fleet(unedited.database, [HOST])
+    assert _place(client) == HOST
+    sample = wire_samples.sample("call_select_destinations_4.5_objects_no_alternates")
+    with AmqpCaller(unedited.host.transport_url) as caller:
+        for _ in range(3):
+            caller.replay(sample, _reply_q="reply_nowhere")
+    selected = "Selected"
+    assert wait_until(lambda: scheduler.log.read_text().count(selected) == 4, PATIENCE)
+    for _ in range(5):
+        client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=5)
+    assert "failed to send" not in scheduler.log.read_text()
+    client.close()
+
+
 def test_commands_that_run_at_the_same_time_have_queues_of_their_own(shipped: Cloud) -> None:
     a_fleet(shipped.database, [HOST])
     shipped.scheduler("threading")

@@ -112,6 +112,15 @@ def _run_here(work):
     return future
 
 
+def test_one_that_sleeps_holds_up_no_other(fleet):
+    asleep = fleet.run(lambda: fibers.sleep(LONG))
+    assert fleet.run(lambda: 5).result(LONG) == 5
+    assert not asleep.done()
+    assert (
+        all_of(*(run(lambda: fibers.sleep(0.01)) for run in (fleet.run, _run_here))) == [None] * 2
+    )
+
+
 def test_each_has_the_context_of_its_own_request_in_the_log(fleet):
     gates = [Future(), Future()]
 
