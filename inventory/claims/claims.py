@@ -28,6 +28,7 @@ from inventory.claims.types import (
     ClaimRequest,
     ClaimResult,
     Identity,
+    PendingClaim,
     with_alternates,
 )
 from inventory.claims.usage_update import LockedNodes
@@ -68,8 +69,8 @@ class PartlyAnswered(Exception):
 def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     """Claim for all instances of a request, in place of their pending claims.
 
-    Raises ClaimLost, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction is to
-    be rolled back.
+    Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the
+    transaction is to be rolled back.
     """
     if request.group and not group_locks.lock(connection, request.group.uuid):
         raise GroupUnlisted(request.group.uuid)
@@ -82,6 +83,8 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     if request.group:
         request = group_locks.within_policy(connection, request, request.group)
     old = [row for row in earlier if row.state != CONFIRMED]
+    if not request.replaces:
+        _check_none_pending(earlier)
     left = {row.compute_node_id for row in old}
     nodes = LockedNodes(connection, left | {each.node_id for each in request.claims})
     places = {(row.instance_uuid, row.compute_node_id) for row in earlier}
@@ -207,6 +210,14 @@ def _no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) ->
     for row in these:
         latest[row.instance_uuid] = max(row.created_at, latest.get(row.instance_uuid, datetime.min))
     return [row for row in rows if row.created_at <= latest.get(row.instance_uuid, datetime.min)]
+
+
+def _check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:
+    """Raise PendingClaim for a claim whose instance has not come to a host since."""
+    over = _no_later_than([row for row in earlier if row.state == CONFIRMED], earlier)
+    for row in earlier:
+        if row not in over:
+            raise PendingClaim(row.instance_uuid, row.host)
 
 
 def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> set[int]:

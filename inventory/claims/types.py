@@ -29,6 +29,15 @@ class ClaimLost(Exception):
         self.cause = cause
 
 
+class PendingClaim(Exception):
+    """A claim that was to replace none found one, of an instance on its way to a host."""
+
+    def __init__(self, uuid: str, host: str) -> None:
+        super().__init__(f"instance {uuid} has a pending claim on host {host}")
+        self.uuid = uuid
+        self.host = host
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The claim of one instance on a node; disk in MB, numa and pci as JSON.
@@ -101,7 +110,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """The claims of one request; lease in seconds."""
+    """The claims of one request; lease in seconds.
+
+    Unless it replaces them, a pending claim of one of its instances is in its way.
+    """
 
     request_id: str | None
     digest: str
@@ -110,6 +122,7 @@ class ClaimRequest:
     group: GroupRule | None = None
     documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
     attempt: int = 0
+    replaces: bool = True
 
     @property
     def identity(self) -> Identity:

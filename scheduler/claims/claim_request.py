@@ -44,11 +44,15 @@ _MADE_FROM = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimSettings:
-    """How claims are made: lease in seconds; with alternates these are claimed as well."""
+    """How claims are made: lease in seconds; with alternates these are claimed as well.
+
+    replaces: those of a new request take the place of pending ones for the same instances.
+    """
 
     lease: float = 900.0
     attempts: int = 20
     alternates: bool = True
+    replaces: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ def build_claim_request(
         group=_group_rule(spec, placements),
         documents=documents,
         attempt=context.identity.attempt,
+        replaces=settings.replaces,
     )
 
 

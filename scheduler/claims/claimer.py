@@ -126,8 +126,8 @@ class Claimer:
         """Claim for all instances of a request.
 
         left returns the seconds until its deadline. It is asked again before the commit: a claim
-        must not be made when the caller has given up. Raises ClaimLost, Outdated, PartlyAnswered,
-        TooLate and DatabaseUnavailable.
+        must not be made when the caller has given up. Raises ClaimLost, PendingClaim, Outdated,
+        PartlyAnswered, TooLate and DatabaseUnavailable.
         """
         try:
             result = self._claimed_together(request, left) or self._claim_for_group(request, left)
@@ -159,6 +159,8 @@ class Claimer:
 
     def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
         """Return the earlier answer to a request, None without; release older claims in its way."""
+        if not self.settings.replaces:
+            return None
         lease = self.settings.lease
         found = self._write(
             lambda connection: claims.release_stale(connection, identity, lease), left

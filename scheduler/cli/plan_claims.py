@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from oslo_config import cfg
 
+from inventory.claims.types import PendingClaim
 from inventory.errors import OperationRefused
 from scheduler.cli.live_table import LiveHosts
 from scheduler.destination_builder import build_destinations, load_allocator
@@ -34,7 +35,8 @@ def hold_room(
     destinations = build_destinations(conf, live.database)
     if destinations.claimer is None:
         raise OperationRefused("--claim cannot hold room: [claims] enabled = false")
-    settings = replace(destinations.claimer.settings, alternates=False)
+    # The instance may have been promised a host since it was read.
+    settings = replace(destinations.claimer.settings, alternates=False, replaces=False)
     destinations.claimer.settings = replace(settings, lease=lease or settings.lease)
     first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]
     found = []
@@ -44,7 +46,7 @@ def hold_room(
         caller = RequestContext(request_id=f"req-{uuid4()}", is_admin=True)
         try:
             destinations.select(SelectArguments(spec, [move.uuid]), caller)
-        except NoValidHost as error:
+        except (NoValidHost, PendingClaim) as error:
             found.append(_held(move, str(error)))
         else:
             found.append(_held(move))

@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from inventory import aggregates, instances, server_groups
 from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
 from inventory.tables import allocations
+from scheduler.cli import plan as plan_command
 from scheduler.cli.plan import SearchTime
+from scheduler.cli.plan_claims import hold_room
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -411,6 +413,35 @@ def test_room_is_claimed_for_the_first_step(command, half_empty):
     }
     # What is held is on its way for the next plan.
     assert plan(command, "consolidate")["moves"] == []
+
+
+@pytest.mark.parametrize("state", ["pending", "alternate"])
+def test_a_claim_of_a_plan_replaces_none_of_a_scheduler(command, half_empty, monkeypatch, state):
+    """An instance may be promised a host while the plan is made."""
+
+    def hold_after_a_request(*arguments):
+        made = {"compute_node_id": 2, "created_at": sa.text("CURRENT_TIMESTAMP")}
+        claim(half_empty, "i0", "h1", slot=0, state=state, **made)
+        return hold_room(*arguments)
+
+    monkeypatch.setattr(plan_command, "hold_room", hold_after_a_request)
+    found = plan(command, "consolidate", "--claim", status=1)
+    assert [(each["instance"], each["held"], each["why_not"]) for each in found["claims"]] == [
+        ("i0", False, "instance i0 has a pending claim on host h1"),
+        ("i1", True, None),
+    ]
+    claims = {(each["Instance"], each["Host"]) for each in command.json("claim", "list")}
+    assert claims == {("i0", "h1"), ("i1", "h2")}
+
+
+def test_what_was_held_before_an_instance_came_to_its_host_is_in_the_way_of_no_plan(
+    command, half_empty
+):
+    claim(half_empty, "i0", "h0", created_at=sa.text("'2026-01-01 00:00:01'"))
+    more = {"slot": -2, "state": "alternate", "compute_node_id": 2}
+    claim(half_empty, "i0", "h1", created_at=sa.text("'2026-01-01 00:00:00'"), **more)
+    found = plan(command, "drain", "h0", "--claim")
+    assert [each["held"] for each in found["claims"]] == [True]
 
 
 def test_room_that_is_not_claimed_is_an_error(url, half_empty, tmp_path):
