@@ -229,13 +229,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._notifier.reloading()
         mistake = ""
         try:
-            driver, attestation = build_driver(self._conf), trust.load(self._conf)
-            self.destinations.allocator = load_allocator(self._conf)
-            self.destinations.driver, self.destinations.attestation = driver, attestation
-            publish = self._publisher.publish_nodes
-            self.destinations.claimer = build_claimer(
-                self._conf, self._database, publish, self._begin_commit
-            )
+            self._build_anew()
         except (plugins.PluginError, PlacementMisconfigured, cfg.Error) as error:
             mistake = str(error)
         if mistake:
@@ -243,9 +237,18 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         else:
             LOG.info("Configuration read again")
             plugins.report_bounds(self._conf, self.destinations.driver.plan.filters)
-        configure_cache(self.destinations.host_cache, self._conf)
-        self._monitoring.reset()
-        self._recorder.retention = _retention(self._conf)
-        self._requested_mix.configure(mix_settings(self._conf))
-        self.destinations.snapshot_log = self._snapshot_log()
+            configure_cache(self.destinations.host_cache, self._conf)
+            self._monitoring.reset()
+            self._recorder.retention = _retention(self._conf)
+            self._requested_mix.configure(mix_settings(self._conf))
+            self.destinations.snapshot_log = self._snapshot_log()
         self._notifier.ready("serving select_destinations")
+
+    def _build_anew(self) -> None:
+        """Replace what is built from options: all of it, or nothing if an option is wrong."""
+        publish = self._publisher.publish_nodes
+        driver, attestation = build_driver(self._conf), trust.load(self._conf)
+        allocator = load_allocator(self._conf)
+        claimer = build_claimer(self._conf, self._database, publish, self._begin_commit)
+        self.destinations.driver, self.destinations.attestation = driver, attestation
+        self.destinations.allocator, self.destinations.claimer = allocator, claimer

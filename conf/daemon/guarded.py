@@ -9,6 +9,7 @@ workers have started it goes on to do so: what the new one lacks may come back.
 import mmap
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from oslo_log import log
@@ -30,6 +31,8 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     def __init__(self, service: Any, *refusals: type[Exception]) -> None:
         self._service = service
         self._refusals = refusals
+        # Whether the last reload was rejected.
+        self.keeps_configuration: Callable[[], bool] = lambda: False
         self._parent = os.getpid()
         self._shared = mmap.mmap(-1, 2)
         # One byte for all processes: whoever reads it is the first that could not start.
@@ -78,5 +81,6 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         self._service.wait()
 
     def reset(self) -> None:
-        """Apply the changed configuration."""
-        self._service.reset()
+        """Apply the changed configuration, if there is one."""
+        if not self.keeps_configuration():
+            self._service.reset()

@@ -99,7 +99,7 @@ def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None
     logging.setLogRecordFactory(OneLineRecord)
     opts.set_defaults(conf)
     loading.load(conf, program, argv, metadata.version(PACKAGE))
-    conf.mutate_config_files = _checked(conf.mutate_config_files, program, argv)
+    conf.mutate_config_files = _CheckedReload(conf.mutate_config_files, program, argv)
     version = SimpleNamespace(
         vendor_string=lambda: "The Berthmaster authors",
         product_string=lambda: PACKAGE,
@@ -125,6 +125,7 @@ def serve(
     from conf.daemon.guarded import GuardedService
 
     guarded = GuardedService(service, *refusals)
+    guarded.keeps_configuration = lambda: conf.mutate_config_files.is_rejected
 
     def reload() -> None:
         conf.mutate_config_files()
@@ -173,25 +174,30 @@ def stop_each(*steps: Callable[[], object]) -> None:
             )
 
 
-def _checked(reload: Callable[[], Any], program: str, argv: Sequence[str]) -> Callable[[], Any]:
-    """Return reload with a check of the files before: oslo.config checks values too late."""
-    from oslo_log import log
+class _CheckedReload:
+    """Reloads after a check of the files: oslo.config checks values too late."""
 
-    from conf import loading
+    def __init__(self, reload: Callable[[], Any], program: str, argv: Sequence[str]) -> None:
+        self._reload, self._program, self._argv = reload, program, argv
+        self.is_rejected = False
 
-    def mutate_config_files() -> Any:
+    def __call__(self) -> Any:
+        from oslo_log import log
+
+        from conf import loading
+
+        self.is_rejected = False
         try:
-            loading.rehearse(program, argv)
+            loading.rehearse(self._program, self._argv)
         except loading.ConfigError as error:
             problem = str(error)
         else:
-            return reload()
+            return self._reload()
+        self.is_rejected = True
         log.getLogger(__name__).error(
             "Reload rejected, keeping the current configuration: %s", problem
         )
         return {}
-
-    return mutate_config_files
 
 
 def _wake_on_signals() -> None:

@@ -17,7 +17,7 @@ from scheduler.wire.errors import NoValidHost
 from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import ProcessError
-from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
+from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
 PROGRAMS = ["berthmaster", "berthmaster-agent", "berthmaster-scheduler"]
 
@@ -59,6 +59,29 @@ def test_sighup_with_a_mistake_keeps_the_old_configuration(
     scheduler.send(signal.SIGHUP)
     wait_for_log(scheduler, "Reload rejected, keeping the current configuration")
     assert client.select_destinations(RequestContext(), a_request(vcpus=1), ["a"])
+
+
+@each_backend
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"filter_scheduler": {"enabled_filters": "NoSuchFilter"}},
+        {"scheduler": {"max_requests_in_flight": "many"}},
+    ],
+    ids=["of the scheduler", "of a value"],
+)
+def test_a_reload_that_is_rejected_is_not_said_to_be_made(
+    deployment: Deployment, backend: str, mistake: Options
+) -> None:
+    scheduler = deployment.scheduler(backend, name="mistaken")
+    deployment.write_config("mistaken", mistake)
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "Reload rejected, keeping the current configuration")
+    deployment.write_config("mistaken", {})
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "Configuration read again")
+    reloads = ("Reload rejected", "Configuration read again")
+    assert [scheduler.log.read_text().count(each) for each in reloads] == [1, 1]
 
 
 @each_backend
