@@ -26,7 +26,7 @@ from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
 from scheduler.claim_reconciler import ClaimReconciler
-from scheduler.claims.release_queue import ReleaseQueue
+from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.destination_builder import (
     allocates,
@@ -154,7 +154,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
         self.destinations.allocator = load_allocator(conf)
-        self._releases = ReleaseQueue(lambda: self.destinations.claimer)
+        lease = ReleaseLease(database, conf.host)
+        self._releases = ReleaseQueue(lambda: self.destinations.claimer, lease.hold)
         self._server, self._push_server = self._create_servers()
 
     def _create_servers(self) -> tuple[RpcServer, RpcServer]:

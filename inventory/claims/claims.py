@@ -180,17 +180,27 @@ def _repeated(
     return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
 
 
-def release(connection: sa.Connection, uuids: Collection[str], host: str | None = None) -> set[int]:
+def release(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
     """Release the unconfirmed claims of these instances; return the nodes that have changed.
 
-    With a host: those on it, and those elsewhere that were claimed with them or before, since an
-    instance that the host has lost goes to no alternate. Raises ClaimLost in a race.
+    Raises ClaimLost in a race.
     """
     earlier, _ = existing.of_instances(connection, uuids)
-    if host is not None:
-        here = [row for row in earlier if row.host == host and row.state != CONFIRMED]
-        earlier = _no_later_than(here, earlier)
     return release_rows(connection, earlier)
+
+
+def release_lost(connection: sa.Connection, lost: Collection[tuple[str, str]]) -> list[sa.Row[Any]]:
+    """Release the unconfirmed claims of instances that hosts have lost, by host and uuid.
+
+    That is those on the host, and those elsewhere that were claimed with them or before, since such
+    an instance goes to no alternate. Return the claims; raises ClaimLost in a race.
+    """
+    waiting, _ = existing.of_instances(connection, {uuid for _, uuid in lost})
+    waiting = [row for row in waiting if row.state != CONFIRMED]
+    here = [row for row in waiting if (row.host, row.instance_uuid) in lost]
+    over = _no_later_than(here, waiting)
+    release_rows(connection, over)
+    return over
 
 
 def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> set[int]:

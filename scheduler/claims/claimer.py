@@ -184,18 +184,19 @@ class Claimer:
         future = self._threads.run(lambda: self._database.write(until_deadline))
         return awaited(future, seconds, self._database)
 
-    def release(self, uuids: Collection[str], host: str | None = None) -> Collection[int]:
-        """Release the claims of instances, on one host only if it is named; return changed nodes.
+    def release(self, uuids: Collection[str]) -> None:
+        """Release the claims of instances; raises ClaimLost and DatabaseUnavailable."""
+        release = partial(claims.release, uuids=uuids)
+        self._publish(fibers.result_of(self._threads.run(lambda: self._database.write(release))))
 
-        Raises ClaimLost and DatabaseUnavailable.
+    def release_lost(self, lost: Collection[tuple[str, str]]) -> Collection[sa.Row[Any]]:
+        """Release the claims of instances that hosts have lost, by host and uuid; return them.
+
+        Raises as release() does.
         """
-
-        def work(connection: sa.Connection) -> set[int]:
-            return claims.release(connection, uuids, host)
-
-        changed = fibers.result_of(self._threads.run(lambda: self._database.write(work)))
-        self._publish(changed)
-        return changed
+        over = self._database.write(partial(claims.release_lost, lost={*lost}))
+        self._publish({row.compute_node_id for row in over})
+        return over
 
     def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
         """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""

@@ -1,45 +1,82 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Release the claims of deleted instances in the background."""
+"""Release the claims of deleted instances in the background, many together, by one scheduler."""
 
+import math
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Condition
+from uuid import uuid4
 
 from oslo_log import log
 
+from inventory import leases
 from inventory.claims.types import ClaimLost
-from inventory.engine import DatabaseUnavailable
-from inventory.errors import counted
+from inventory.engine import Database, DatabaseUnavailable, StatementRefused
+from inventory.errors import counted, some
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import Claimer
 
 LOG = log.getLogger(__name__)
 # How many may wait for a slow database; claims beyond that stay until their leases end.
 MAX_WAITING = 10_000
+# How many are released in one transaction, and for how many seconds they are collected.
+MAX_BATCH, COLLECTING = 500, 0.5
 # How often a release is tried while others change the same claims.
 ATTEMPTS = 3
 STOP_TIMEOUT = 5.0
+# All schedulers get the cast. For how many seconds others leave its claim to the one that releases.
+GRACE = 3.0
+LEASE_NAME, LEASE = "claim releases", 10.0
+
+# The host and the uuid of an instance that has been deleted.
+Deleted = tuple[str, str]
+
+
+class ReleaseLease:
+    """The lease of the scheduler that releases; it is asked for when there is something to do."""
+
+    def __init__(self, database: Database, scheduler: str) -> None:
+        self._database = database
+        self._owner = f"{scheduler} {uuid4().hex[:8]}"
+        self._until = -math.inf
+
+    def hold(self) -> bool:
+        """Return whether this process has the lease; raises DatabaseUnavailable."""
+        began = time.monotonic()
+        if began < self._until - LEASE / 2:
+            return True
+        is_ours = leases.hold(self._database, LEASE_NAME, self._owner, LEASE) == self._owner
+        self._until = began + LEASE if is_ours else -math.inf
+        return is_ours
 
 
 class ReleaseQueue:
-    """Release claims one after the other, in a thread that exists only while some wait.
+    """Release claims, in a thread that exists only while some wait.
 
     The casts of Nova's services are handled by the threads of requests, which a database that
-    hangs would block for minutes.
+    hangs would block for minutes. is_ours tells whether this scheduler is the one that releases;
+    what another one has not released after a while is released here.
     """
 
-    def __init__(self, claimer: Callable[[], Claimer | None]) -> None:
+    def __init__(
+        self, claimer: Callable[[], Claimer | None], is_ours: Callable[[], bool] = lambda: True
+    ) -> None:
         self._claimer = claimer
+        self._is_ours = is_ours
         self._condition = Condition()
-        self._waiting: deque[tuple[str, str]] = deque()
-        self._is_working = self._is_full = False
+        self._new: deque[Deleted] = deque()
+        # Those that another scheduler is to release, and until when.
+        self._left: deque[tuple[float, Deleted]] = deque()
+        self._batch: Collection[Deleted] = ()
+        self._is_working = self._is_full = self._is_stopping = False
         self._threads = CachedThreadPool()
 
     def add(self, host: str, uuid: str) -> None:
         """Release the claims for an instance on a host soon; return at once."""
         with self._condition:
-            is_full = len(self._waiting) >= MAX_WAITING
+            is_full = self._number() >= MAX_WAITING
             if is_full and not self._is_full:
                 LOG.warning(
                     "Claims of deleted instances stay until their leases end: too many wait"
@@ -47,7 +84,7 @@ class ReleaseQueue:
             self._is_full = is_full
             if is_full:
                 return
-            self._waiting.append((host, uuid))
+            self._new.append((host, uuid))
             if self._is_working:
                 return
             self._is_working = True
@@ -56,44 +93,82 @@ class ReleaseQueue:
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Wait until all are released, for so many seconds at most."""
         with self._condition:
+            self._is_stopping = True
+            self._condition.notify_all()
             if not self._condition.wait_for(lambda: not self._is_working, timeout):
                 LOG.warning(
                     "Claims of %s were not released before shutdown; they stay until their leases"
                     " end",
-                    counted(len(self._waiting) + 1, "deleted instance"),
+                    counted(self._number(), "deleted instance"),
                 )
 
     def _work(self) -> None:
         while True:
             with self._condition:
-                if not self._waiting:
+                if not self._new and not self._left:
                     self._is_working = False
                     self._condition.notify_all()
                     return
-                host, uuid = self._waiting.popleft()
-            problem = self._release(host, uuid)
-            # Outside of the handler, where oslo.log would add the error a second time.
-            if problem:
-                LOG.warning(
-                    "The claim of instance %s stays until its lease ends: %s", uuid, problem
-                )
+                self._condition.wait_for(lambda: self._is_stopping, COLLECTING)
+                new = [self._new.popleft() for _ in range(min(MAX_BATCH, len(self._new)))]
+                due = self._left_behind()
+                self._batch = [*new, *due]
+            if new and not self._releases():
+                until = time.monotonic() + GRACE
+                with self._condition:
+                    self._left.extend((until, each) for each in new)
+                    self._batch = due
+            if self._batch:
+                self._release(self._batch)
+                self._batch = ()
 
-    def _release(self, host: str, uuid: str) -> str:
-        """Release the claims for an instance on a host; return why it failed, "" if it did not."""
+    def _number(self) -> int:
+        return len(self._new) + len(self._left) + len(self._batch)
+
+    def _left_behind(self) -> list[Deleted]:
+        """Return those that another scheduler should have released by now."""
+        now, found = time.monotonic(), []
+        while self._left and (self._is_stopping or self._left[0][0] <= now):
+            found.append(self._left.popleft()[1])
+        return found
+
+    def _releases(self) -> bool:
+        """Return whether to release now."""
+        try:
+            return self._is_stopping or self._is_ours()
+        # The release tells what is wrong; a thread that ends would release no more.
+        except Exception:
+            return True
+
+    def _release(self, batch: Collection[Deleted]) -> None:
+        """Release claims together, else one by one; warn of those that stay."""
+        is_common, problem = self._released(batch)
+        if problem and len(batch) > 1 and not is_common:
+            for each in batch:
+                self._release([each])
+        elif problem:
+            uuids = some(uuid for _, uuid in batch)
+            LOG.warning("Claims of instances %s stay until their leases end: %s", uuids, problem)
+
+    def _released(self, batch: Collection[Deleted]) -> tuple[bool, str]:
+        """Release claims in one transaction.
+
+        Return whether it failed for all of them, as without a database, and why, "" if it did not.
+        """
         claimer, problem = self._claimer(), ""
+        if claimer is None:
+            return False, ""
         for _ in range(ATTEMPTS):
             try:
-                # All schedulers get the cast: another one may have released them.
-                if claimer is None or not claimer.pending([uuid]):
-                    return ""
-                if claimer.release([uuid], host):
-                    LOG.info("Released the claim of instance %s: host %s deleted it", uuid, host)
-                return ""
+                if found := claimer.release_lost(batch):
+                    released = some(f"{row.instance_uuid} on {row.host}" for row in found)
+                    LOG.info("Released claims of deleted instances: %s", released)
+                return False, ""
             except ClaimLost as error:
                 problem = str(error)
             except DatabaseUnavailable as error:
-                return str(error)
+                return not isinstance(error, StatementRefused), str(error)
             # A thread that ends would release no more.
             except Exception as error:
-                return repr(error)
-        return problem
+                return False, repr(error)
+        return False, problem

@@ -239,7 +239,12 @@ class ClaimsMachine(RuleBasedStateMachine):
         # What a host has lost goes to no alternate either.
         given_back = self.ledger.given_up_with(named) if host else named
         self.ledger.claims = [each for each in self.ledger.claims if each not in given_back]
-        changed = self.database.write(lambda c: claims.release(c, uuids, host))
+        if host:
+            lost = {(host, each) for each in uuids}
+            over = self.database.write(lambda c: claims.release_lost(c, lost))
+            changed = {row.compute_node_id for row in over}
+        else:
+            changed = self.database.write(lambda c: claims.release(c, uuids))
         assert changed == {self.ids[each.host] for each in given_back}
 
     @precondition(lambda self: self.waiting())

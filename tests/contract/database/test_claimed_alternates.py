@@ -53,7 +53,7 @@ def test_an_alternate_answers_nothing(cloud):
     claiming(order)(cloud)
     again = claiming(order)(cloud)
     assert (list(again.answers), again.repeated) == ([f"{U1} on 1"], True)
-    cloud.write(lambda c: claims.release(c, [U1], host="h1"))
+    cloud.write(lambda c: claims.release_lost(c, {("h1", U1)}))
     assert not claiming(order)(cloud).repeated
     assert held(cloud) == {(U1, 1): "pending", (U1, 2): "alternate"}
 
@@ -137,7 +137,8 @@ def test_an_instance_that_is_to_move_holds_where_it_goes(cloud):
 
 def test_what_a_host_has_lost_goes_to_no_alternate(cloud):
     claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2), an_alternate(U1, 3)))(cloud)
-    assert cloud.write(lambda c: claims.release(c, [U1], host="h2")) == {1, 2, 3}
+    over = cloud.write(lambda c: claims.release_lost(c, {("h2", U1)}))
+    assert {row.compute_node_id for row in over} == {1, 2, 3}
     assert states(cloud) == {}
 
 

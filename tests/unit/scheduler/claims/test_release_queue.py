@@ -8,11 +8,12 @@ from threading import Event
 import pytest
 
 from inventory.claims.types import INSTANCE, ClaimLost
-from inventory.engine import DatabaseUnavailable
+from inventory.engine import DatabaseUnavailable, StatementRefused
 from scheduler.claims import release_queue
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.release_queue import ReleaseQueue
+from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
+from tests.fixtures.daemons.process import wait_until
 from tests.unit.scheduler.test_select_destinations_claimed import (
     U,
     a_scheduler,
@@ -33,9 +34,13 @@ class Refusing(Claimer):
         self.error = error
         self.others_are_faster = others_are_faster
 
-    def release(self, uuids, host=None):
+    def release_lost(self, lost):
         if self.others_are_faster:
-            super().release(uuids, host)
+            super().release_lost(lost)
+            self.others_are_faster = False
+            raise self.error
+        if self.error is None or not self.pending([uuid for _, uuid in lost]):
+            return []
         raise self.error
 
 
@@ -45,7 +50,7 @@ class Hanging:
     def __init__(self):
         self.is_asked, self.may_answer = Event(), Event()
 
-    def pending(self, uuids):
+    def release_lost(self, lost):
         self.is_asked.set()
         assert self.may_answer.wait(PATIENCE)
         return []
@@ -88,7 +93,7 @@ def test_a_claim_that_cannot_be_released_is_left_to_its_lease(cloud, caplog, err
         released(queue, ("h1", U[0]))
     (message,) = caplog.messages
     said = repr(error) if isinstance(error, LookupError) else error
-    assert message == f"The claim of instance {U[0]} stays until its lease ends: {said}"
+    assert message == f"Claims of instances {U[0]} stay until their leases end: {said}"
     assert claimed(cloud) == {U[0]: "h1"}
 
 
@@ -110,11 +115,77 @@ def test_adding_does_not_wait_for_a_database_that_hangs(monkeypatch, caplog):
     assert claimer.is_asked.wait(PATIENCE)
     for number in range(1, 10):
         queue.add("h1", str(number))
-    queue.stop(0)
+    with caplog.at_level(logging.WARNING, logger=release_queue.__name__):
+        queue.stop(0)
     claimer.may_answer.set()
     queue.stop(PATIENCE)
     assert caplog.messages == [
         "Claims of deleted instances stay until their leases end: too many wait",
-        "Claims of 6 deleted instances were not released before shutdown; they stay until their"
+        "Claims of 5 deleted instances were not released before shutdown; they stay until their"
         " leases end",
     ]
+
+
+class Counting(Claimer):
+    """A claimer that notes how many instances each transaction is about."""
+
+    def __init__(self, database):
+        super().__init__(database, ClaimSettings())
+        self.batches = []
+
+    def release_lost(self, lost):
+        self.batches.append(len(lost))
+        return super().release_lost(lost)
+
+
+def test_many_are_released_together(cloud):
+    scheduler, claimer = a_scheduler(cloud), Counting(cloud)
+    for number in range(6):
+        ask(scheduler, U[number], request_id=f"req-{number}")
+    hosts = claimed(cloud)
+    released(a_queue(claimer), *((host, uuid) for uuid, host in hosts.items()))
+    assert (claimer.batches, claimed(cloud)) == ([6], {})
+
+
+def test_one_that_cannot_be_released_costs_the_others_nothing(cloud, caplog):
+    scheduler = a_scheduler(cloud)
+    for number in range(3):
+        ask(scheduler, U[number], request_id=f"req-{number}")
+    hosts = claimed(cloud)
+
+    class Picky(Claimer):
+        def release_lost(self, lost):
+            if any(uuid == U[1] for _, uuid in lost):
+                raise StatementRefused("odd")
+            return super().release_lost(lost)
+
+    queue = a_queue(Picky(cloud, ClaimSettings()))
+    with caplog.at_level(logging.WARNING, logger=release_queue.__name__):
+        released(queue, *((host, uuid) for uuid, host in hosts.items()))
+    assert claimed(cloud).keys() == {U[1]}
+    assert [each.count(U[1]) for each in caplog.messages] == [1]
+
+
+def test_one_scheduler_releases_and_another_what_it_leaves(cloud, monkeypatch):
+    monkeypatch.setattr(release_queue, "COLLECTING", 0.0)
+    monkeypatch.setattr(release_queue, "GRACE", 0.2)
+    leases = [ReleaseLease(cloud, host) for host in ("one", "two")]
+    claimers = [Counting(cloud), Counting(cloud)]
+    one, two = (
+        ReleaseQueue(lambda it=claimer: it, lease.hold)
+        for claimer, lease in zip(claimers, leases, strict=True)
+    )
+    scheduler = a_scheduler(cloud)
+    assert [each.hold() for each in (*leases, *leases)] == [True, False, True, False]
+    ask(scheduler, U[0])
+    one.add("h1", U[0])
+    two.add("h1", U[0])
+    assert wait_until(lambda: claimed(cloud) == {}, PATIENCE)
+    # The first one has missed this cast.
+    ask(scheduler, U[1], request_id="req-2")
+    (host,) = claimed(cloud).values()
+    two.add(host, U[1])
+    assert wait_until(lambda: claimed(cloud) == {}, PATIENCE)
+    one.stop(PATIENCE)
+    two.stop(PATIENCE)
+    assert claimers[0].batches == [1]
