@@ -186,7 +186,7 @@ def pause_answers(sleep: Callable[[float], None]) -> None:
     """
     module: Any = import_module(ANSWERS_MODULE)
     if _find(module, ANSWER_PAUSE):
-        module.time = SimpleNamespace(sleep=sleep)
+        module.time = SimpleNamespace(**vars(module.time) | {"sleep": sleep})
 
 
 def send_notification(transport: Any, *arguments: Any, **options: Any) -> None:
