@@ -27,6 +27,8 @@ from scheduler.objects.flavor_and_image import ImageMetaProps
 
 _CLASS = "ImageMetaProps"
 _VERSION = "1.44"
+# Of all properties: each claim has them, and each instance. Nova keeps 255 of each property.
+MAX_CHARACTERS = 65_535
 
 
 # Every property of ImageMetaProps 1.44. Nova drops all others when it loads an image.
@@ -75,7 +77,15 @@ def _read(value: Any) -> ImageMetaProps:
     for name, each in given.items():
         if each is not None and name in KINDS:
             found[name] = read_under(name, KINDS[name].read, each)
-    return ImageMetaProps(found)
+    return ImageMetaProps(bounded(found))
+
+
+def bounded(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties of an image unless they are too long to be kept; raises Malformed."""
+    size = sum(len(str(each)) for each in properties.values())
+    if size > MAX_CHARACTERS:
+        raise Malformed(f"{size} characters are more than {MAX_CHARACTERS}")
+    return properties
 
 
 def _write(properties: ImageMetaProps) -> Fields:

@@ -26,7 +26,7 @@ from inventory.objects.field_types import (
 from inventory.objects.object_schema import NAME_KEY, Fields, ObjectSchema, object_list
 from scheduler.objects.instance import Instance
 from scheduler.wire.arguments import refusing_malformed
-from scheduler.wire.image_properties import FORMER_NAMES, KINDS
+from scheduler.wire.image_properties import FORMER_NAMES, KINDS, bounded
 from scheduler.wire.request_schema import FLAVOR, HOSTS, MAX_INSTANCES
 
 _IMAGE = "image_"
@@ -42,7 +42,7 @@ def _read_image_properties(system_metadata: Any) -> dict[str, str]:
             given = name.removeprefix(_IMAGE)
             current = FORMER_NAMES.get(given, given)
             (found if current == given else former)[current] = _normalized(current, text)
-    return former | found
+    return bounded(former | found)
 
 
 def _normalized(name: str, text: str) -> str:
