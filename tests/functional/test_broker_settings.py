@@ -253,7 +253,7 @@ def test_an_answer_that_has_no_queue_holds_up_one_place_only(unedited: Cloud, ba
     selected = "Selected"
     assert wait_until(lambda: scheduler.log.read_text().count(selected) == 4, PATIENCE)
     for _ in range(5):
-        client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=5)
+        client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=20)
     assert "failed to send" not in scheduler.log.read_text()
     client.close()
 
