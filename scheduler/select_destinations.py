@@ -27,6 +27,7 @@ from scheduler.claims.claim_request import (
 )
 from scheduler.claims.claimer import Claimer, TimedReads, forever, refusing_late
 from scheduler.claims.group_commit import Left, TooLate
+from scheduler.claims.placement_scope import scope_of
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -109,7 +110,8 @@ class Destinations:
             # Of instances that have no names there is nobody to allocate for.
             if self.allocator is not None and None not in arguments.instance_uuids:
                 with trace.stage("placement"):
-                    state.placement = self.allocator.begin(request.spec, deadline.left)
+                    scope = scope_of(request.spec, self.driver, self.host_cache)
+                    state.placement = self.allocator.begin(request.spec, deadline.left, scope)
             return self._select_with_claims(state, self.claimer)
 
     def rehearse(
@@ -135,7 +137,8 @@ class Destinations:
             arguments, caller, self._database, self._max_attempts, allocator is not None
         )
         if allocator is not None:
-            spec = allocator.begin(request.spec, forever).restrict(request.spec)
+            scope = scope_of(request.spec, self.driver, self.host_cache)
+            spec = allocator.begin(request.spec, forever, scope).restrict(request.spec)
             request = replace(request, spec=spec)
         if self.claimer is not None and not request.spec.is_rebuild:
             uuids = [uuid for uuid in request.instance_uuids if uuid]

@@ -4,7 +4,8 @@
 
 A request is decided on the host cache, then Placement is asked about the chosen trees alone: not at
 all if that is plain, since it says whether there is room when something is allocated. It is asked
-first where a request may go only if that depends on what no host cache has, as traits do.
+first where a request may go only if that depends on what no host cache has, as traits do, and for
+forced hosts, which no filter judges.
 """
 
 import time
@@ -29,6 +30,7 @@ from scheduler.claims.claimer import LEAST_SILENCE
 from scheduler.claims.group_commit import Left, TooLate
 from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
+from scheduler.claims.placement_scope import PlacementScope
 from scheduler.claims.resource_request import (
     TraitOptions,
     is_plain,
@@ -52,6 +54,7 @@ ATTEMPTS = 5
 PATIENCE, OPTIONAL_PATIENCE = 20.0, 5.0
 # Seconds between two attempts, at first and at most.
 _PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+_ANY_NODE = PlacementScope()
 # A tenant may read it.
 UNKNOWN_TO_PLACEMENT = "Placement does not know what the flavor or the image requests."
 
@@ -60,7 +63,8 @@ class Allocator:
     """Ask Placement about hosts, and allocate there. Many threads may use it.
 
     Unless it is required, requests go on without allocations while Placement does not answer.
-    max_candidates is how many candidates it may name when it is asked about all hosts.
+    max_candidates is how many candidates it may name when it is asked about all hosts. Of requests
+    that name hosts, or others to be near or far from, it names all.
     """
 
     def __init__(
@@ -78,7 +82,9 @@ class Allocator:
         self._threads = CachedThreadPool()
         self._state = StateLogger(LOG, "Telling Placement of claims")
 
-    def begin(self, spec: RequestSpec, left: Left) -> PlacementRequest:
+    def begin(
+        self, spec: RequestSpec, left: Left, scope: PlacementScope = _ANY_NODE
+    ) -> PlacementRequest:
         """Return what a request asks of Placement, and where it may go if only Placement knows.
 
         Raises PlacementUnavailable, and NoValidHost for what Placement has never heard of.
@@ -88,14 +94,23 @@ class Allocator:
             groups = resource_request(spec, traits)
         except ValueError as error:
             raise NoValidHost(f"{error}.") from None
-        asked = PlacementRequest(groups, spec.project_id, spec.user_id, is_plain=is_plain(groups))
+        asked = PlacementRequest(
+            groups,
+            spec.project_id,
+            spec.user_id,
+            in_tree=scope.in_tree,
+            limit=None if scope.is_unlimited else self._max_candidates,
+            is_plain=scope.refuses_disabled and is_plain(groups),
+        )
         pins_all = pins_all_cpus(spec)
-        if pins_all or needs_placement_first(groups):
-            self._ask_about_all(asked, left)
+        # No filter judges a forced host, so that Placement alone can refuse it.
+        is_forced = bool(scope.nodes) and spec.has_forced_target
+        if pins_all or is_forced or needs_placement_first(groups):
+            self._ask_first(asked, left)
         if pins_all and not asked.offered:
             # No host counts pinned CPUs by themselves, as none did before Train.
             asked.groups = resource_request(spec, traits, pins_cpus=False)
-            self._ask_about_all(asked, left)
+            self._ask_first(asked, left)
         return asked
 
     def offer(self, asked: PlacementRequest, answer: Answer, left: Left) -> Answer:
@@ -125,7 +140,7 @@ class Allocator:
             ", ".join(sorted(asked.refused)),
         )
         if asked.offered is None and len(asked.refused) >= MAX_REFUSED:
-            self._ask_about_all(asked, left)
+            self._ask_first(asked, left)
         raise ClaimLost(
             (), "Placement has no room on a host where the host cache has some", PLACEMENT
         )
@@ -181,11 +196,13 @@ class Allocator:
     def _about(self, asked: PlacementRequest, node: str) -> Callable[[], Candidates]:
         return lambda: self._client.allocation_candidates(asked.groups, in_tree=node)
 
-    def _ask_about_all(self, asked: PlacementRequest, left: Left) -> None:
+    def _ask_first(self, asked: PlacementRequest, left: Left) -> None:
         """Ask Placement which nodes may be chosen at all; the request fails without its answer."""
 
         def work() -> Candidates:
-            return self._client.allocation_candidates(asked.groups, limit=self._max_candidates)
+            return self._client.allocation_candidates(
+                asked.groups, in_tree=asked.in_tree, limit=asked.limit
+            )
 
         (candidates,) = self._ask([work], left)
         asked.only(candidates)

@@ -53,6 +53,7 @@ class TreeOffer:
 class PlacementRequest:
     """What a request asks of Placement, and what it has heard between its attempts to claim.
 
+    With in_tree it goes to this node if anywhere; limit is how many candidates Placement may name.
     offers are by the uuid of the compute node. offered are the only nodes that may be chosen, None
     for any; refused are those that may not. With is_away Placement did not answer, and the request
     goes on without it. Where it is_plain there is no need to ask before something is allocated.
@@ -61,6 +62,8 @@ class PlacementRequest:
     groups: RequestGroups
     project_id: str | None = None
     user_id: str | None = None
+    in_tree: str | None = None
+    limit: int | None = None
     offers: dict[str, TreeOffer] = field(default_factory=dict)
     offered: set[str] | None = None
     refused: set[str] = field(default_factory=set)

@@ -15,15 +15,19 @@ import sqlalchemy as sa
 from inventory.engine import Database
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementUnavailable
+from inventory.objects.instance_group import InstanceGroup
 from inventory.tables import allocations as claims_table
 from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers.filter_scheduler import FilterScheduler
+from scheduler.filters import BaseHostFilter
+from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.host_cache.cache import HostCache
+from scheduler.objects.request_spec import Destination
 from scheduler.objects.selection import Selection
 from scheduler.request_filters import REQUEST_FILTERS
 from scheduler.select_destinations import Destinations
@@ -39,11 +43,8 @@ HOSTS = ("h1", "h2", "h3")
 # MB; the first host has most free memory by our table, so it is chosen first.
 MEMORY = {"h1": 8192, "h2": 6144, "h3": 4096}
 FLAVOR = {"vcpus": 1, "memory_mb": 2048, "root_gb": 0}
-PLAN = Plan(
-    (RamFilter(), CoreFilter()),
-    [RAMWeigher()],
-    request_filters=[each() for each in REQUEST_FILTERS],
-)
+FILTERS = (ComputeFilter(), RamFilter(), CoreFilter())
+DISABLED, AVX2 = "COMPUTE_STATUS_DISABLED", "HW_CPU_X86_AVX2"
 
 
 class Cloud:
@@ -91,16 +92,21 @@ class Cloud:
         self.ask("PUT", f"/resource_providers/{uuid}/traits", document)
 
     def scheduler(
-        self, client: PlacementClient | None = None, required: bool = True
+        self,
+        client: PlacementClient | None = None,
+        required: bool = True,
+        filters: Sequence[BaseHostFilter] = FILTERS,
+        max_candidates: int = 1000,
     ) -> Destinations:
         """Return a scheduler with a host cache of its own."""
         settings = ClaimSettings(attempts=10, alternates=False)
+        request_filters = [each() for each in REQUEST_FILTERS]
         return Destinations(
             self.database,
             HostCache(self.database),
-            FilterScheduler(PLAN),
+            FilterScheduler(Plan(filters, [RAMWeigher()], request_filters=request_filters)),
             claimer=Claimer(self.database, settings),
-            allocator=Allocator(client or self.client, required),
+            allocator=Allocator(client or self.client, required, max_candidates),
         )
 
     def claimed(self) -> dict[str, str]:
@@ -171,9 +177,9 @@ def test_placement_is_asked_no_more_than_needed(cloud: Cloud) -> None:
     client: Any = Counting(cloud.client)
     ask(cloud.scheduler(client), *uuids(2))
     assert client.asked == ["post_allocations"]
-    cloud.mark("h3", "HW_CPU_X86_AVX2")
+    cloud.mark("h3", AVX2)
     client.asked.clear()
-    wanted = {"extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    wanted = {"extra_specs": {f"trait:{AVX2}": "required"}}
     ask(cloud.scheduler(client), *uuids(1), request="req-2", **wanted)
     assert client.asked == ["allocation_candidates", "post_allocations"]
 
@@ -264,8 +270,8 @@ def test_an_evacuated_instance_keeps_what_it_has(cloud: Cloud) -> None:
 
 
 def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:
-    cloud.mark("h3", "HW_CPU_X86_AVX2")
-    wanted = {"extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    cloud.mark("h3", AVX2)
+    wanted = {"extra_specs": {f"trait:{AVX2}": "required"}}
     (instance,) = uuids(1)
     assert hosts_of(ask(cloud.scheduler(), instance, **wanted)) == ["h3"]
     assert cloud.allocated() == {instance: "h3"}
@@ -281,8 +287,8 @@ def test_a_trait_that_placement_does_not_know_is_told_so(cloud: Cloud) -> None:
 
 
 def test_a_dry_run_says_where_placement_has_it_and_allocates_nothing(cloud: Cloud) -> None:
-    cloud.mark("h3", "HW_CPU_X86_AVX2")
-    wanted = {**FLAVOR, "extra_specs": {"trait:HW_CPU_X86_AVX2": "required"}}
+    cloud.mark("h3", AVX2)
+    wanted = {**FLAVOR, "extra_specs": {f"trait:{AVX2}": "required"}}
     arguments = SelectArguments(a_request(**wanted), uuids(1), True, False)
     decision, _ = cloud.scheduler().rehearse(arguments, RequestContext())
     assert decision.placements[0].chosen.host == "h3"
@@ -362,3 +368,88 @@ def test_who_takes_the_room_between_question_and_claim_wins(cloud: Cloud) -> Non
     assert hosts_of(ask(cloud.scheduler(late), instance)) == ["h2"]
     assert cloud.claimed() == {instance: "h2"}
     assert cloud.allocated() == {instance: "h2", stranger: "h1"}
+
+
+# Ways to name one host that no filter judges.
+FORCED = {
+    "host": {"force_hosts": ["H1"]},
+    "node": {"force_nodes": ["h1"]},
+    "both": {"force_hosts": ["h1"], "force_nodes": ["h1"]},
+}
+
+
+@pytest.mark.parametrize("forced", FORCED.values(), ids=FORCED)
+def test_what_placement_forbids_is_not_forced(cloud: Cloud, forced: Mapping[str, Any]) -> None:
+    (instance,) = uuids(1)
+    cloud.mark("h1", DISABLED)
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), instance, **forced)
+    assert cloud.allocated() == cloud.claimed() == {}
+    cloud.mark("h1")
+    assert hosts_of(ask(cloud.scheduler(), instance, request="req-2", **forced)) == ["h1"]
+    assert cloud.allocated() == cloud.claimed() == {instance: "h1"}
+
+
+def test_a_forced_host_that_is_full_in_placement_is_refused(cloud: Cloud) -> None:
+    cloud.give("h1", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1), force_hosts=["h1"])
+    assert cloud.allocated() == cloud.claimed() == {}
+
+
+def test_a_dry_run_says_that_placement_forbids_a_forced_host(cloud: Cloud) -> None:
+    cloud.mark("h1", DISABLED)
+    request = a_request(**FLAVOR, force_hosts=["h1"])
+    arguments = SelectArguments(request, uuids(1), True, False)
+    decision, _ = cloud.scheduler().rehearse(arguments, RequestContext())
+    assert decision.shortage is not None
+    assert [each.name for each in decision.shortage.steps] == ["force_hosts", "placement"]
+
+
+def test_of_several_forced_hosts_the_allowed_one_is_chosen(cloud: Cloud) -> None:
+    cloud.mark("h1", DISABLED)
+    (instance,) = uuids(1)
+    assert hosts_of(ask(cloud.scheduler(), instance, force_hosts=["h1", "h2"])) == ["h2"]
+
+
+def test_without_a_filter_for_it_disabled_hosts_are_left_to_placement(cloud: Cloud) -> None:
+    cloud.mark("h1", DISABLED)
+    (instance,) = uuids(1)
+    scheduler = cloud.scheduler(filters=[RamFilter()])
+    assert hosts_of(ask(scheduler, instance)) == ["h2"]
+
+
+# Requests for a trait about which Placement is asked first, and the hosts that they may get.
+NAMED = {
+    "forced host": ({"force_hosts": ["h3"]}, "h3"),
+    "forced hosts": ({"force_hosts": ["h2", "h3"]}, "h2"),
+    "forced node": ({"force_nodes": ["h3"]}, "h3"),
+    "destination": ({"requested_destination": Destination(host="h3")}, "h3"),
+    "node of it": ({"requested_destination": Destination(node="h3")}, "h3"),
+    "group": (
+        {
+            "scheduler_hints": {"group": ["g"]},
+            "instance_group": InstanceGroup("g", policy="affinity"),
+        },
+        "h1",
+    ),
+    "same host": ({"scheduler_hints": {"same_host": ["i"]}}, "h1"),
+    "different host": ({"scheduler_hints": {"different_host": ["i"]}}, "h1"),
+}
+
+
+@pytest.mark.parametrize(("named", "host"), NAMED.values(), ids=NAMED)
+def test_the_limit_of_candidates_hides_no_host_that_a_request_names(
+    cloud: Cloud, named: Mapping[str, Any], host: str
+) -> None:
+    """Placement gives some candidates up to the limit, without regard to names."""
+    for each in HOSTS:
+        cloud.mark(each, AVX2)
+    wanted = {"extra_specs": {f"trait:{AVX2}": "required"}, **named}
+    for number in range(3):
+        scheduler = cloud.scheduler(max_candidates=1)
+        (instance,) = uuids(1)
+        assert hosts_of(ask(scheduler, instance, request=f"req-{number}", **wanted)) == [host]
+        cloud.client.delete_allocations(instance)
+        assert scheduler.claimer is not None
+        scheduler.claimer.release([instance])

@@ -21,6 +21,7 @@ from inventory.nova.placement_errors import (
 from scheduler.claims import allocator
 from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
 from scheduler.claims.implied_traits import TPM_SECRETS
+from scheduler.claims.placement_scope import PlacementScope
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.selection import Selection
 from scheduler.wire.errors import NoValidHost
@@ -136,6 +137,24 @@ def test_a_trait_is_asked_for_before_anything_is_decided():
     spec = a_spec(**{"trait:CUSTOM_FAST": "required"})
     assert tested.begin(spec, left()).restrict(spec).offered_nodes == {"n2"}
     assert placement.asked == [None]
+
+
+def test_of_a_forced_host_it_is_asked_first_and_of_no_other():
+    placement = ScriptedPlacement("n1", "n2")
+    spec = a_request(flavor=a_spec().flavor, force_hosts=["h1"])
+    scope = PlacementScope(["n1"], is_unlimited=True, refuses_disabled=False)
+    asked = Allocator(placement).begin(spec, left(), scope)
+    assert asked.restrict(spec).offered_nodes == {"n1"}
+    assert placement.asked == ["n1"]
+
+
+def test_without_a_filter_for_disabled_hosts_it_is_asked_about_the_chosen_ones():
+    placement = ScriptedPlacement("n2")
+    tested = Allocator(placement)
+    asked = tested.begin(a_spec(), left(), PlacementScope(refuses_disabled=False))
+    with pytest.raises(ClaimLost):
+        tested.offer(asked, on("n1"), left())
+    assert placement.asked == ["n1"]
 
 
 @pytest.mark.parametrize("reported", [(), (f"{TPM_SECRETS}HOST",)])
