@@ -4,8 +4,9 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from inventory.errors import counted
 
@@ -59,7 +60,7 @@ class AuditedMigration:
 
 @dataclass(frozen=True, slots=True)
 class NovaRecords:
-    """What all cells say; nodes are names by the uuids of compute nodes.
+    """What all cells say; nodes are names by the uuids of compute nodes, rows the rows of these.
 
     Without is_complete a cell is missing: what only it could know is not called left over.
     """
@@ -68,6 +69,7 @@ class NovaRecords:
     instances: Sequence[AuditedInstance]
     migrations: Sequence[AuditedMigration] = ()
     is_complete: bool = True
+    rows: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@
 Each method raises PlacementUnavailable, or PlacementRefused for what is not there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -18,6 +18,7 @@ from inventory.nova.placement_errors import PlacementRefused
 from inventory.nova.placement_session import MICROVERSION, PlacementSession
 
 Resources = Mapping[str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +117,14 @@ class PlacementClient:
         """Return who has what of all providers, with one request for each, some at a time."""
         providers = self.providers()
         uuids = [each.uuid for each in providers]
-        with ThreadPoolExecutor(workers) as pool:
-            found = pool.map(self._allocations_of_any, uuids)
-            allocations = dict(zip(uuids, found, strict=True))
+        allocations = _of_each(uuids, self.allocations_of, workers)
         return PlacementRecords(allocations, {each.uuid: each.root_uuid for each in providers})
 
-    def _allocations_of_any(self, provider_uuid: str) -> Mapping[str, Resources]:
-        """Return the allocations of a provider, which may be gone by now."""
-        try:
-            return self.allocations_of(provider_uuid)
-        except PlacementRefused as error:
-            if error.status == 404:
-                return {}
-            raise
+    def inventories_of(
+        self, uuids: Sequence[str], workers: int = 8
+    ) -> Mapping[str, Mapping[str, Inventory]]:
+        """Return what providers have, with one request for each, some at a time."""
+        return _of_each(uuids, self.inventories, workers)
 
     def inventories(self, provider_uuid: str) -> Mapping[str, Inventory]:
         """Return what a provider has, by resource class."""
@@ -194,6 +190,23 @@ class PlacementClient:
     def close(self) -> None:
         """Close the connections that are kept open."""
         self.session.close()
+
+
+def _of_each(
+    uuids: Sequence[str], ask: Callable[[str], Mapping[str, T]], workers: int
+) -> dict[str, Mapping[str, T]]:
+    """Return the answers about providers, some asked at a time; nothing of one that is gone."""
+
+    def answer(uuid: str) -> Mapping[str, T]:
+        try:
+            return ask(uuid)
+        except PlacementRefused as error:
+            if error.status == 404:
+                return {}
+            raise
+
+    with ThreadPoolExecutor(workers) as pool:
+        return dict(zip(uuids, pool.map(answer, uuids), strict=True))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

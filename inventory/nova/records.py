@@ -32,6 +32,7 @@ def read_records(
     is_complete says that these are all cells that have hosts.
     """
     nodes: dict[str, str] = {}
+    rows: dict[str, Any] = {}
     # In no cell yet, and so without a size: being placed right now.
     instances = [
         AuditedInstance(row.instance_uuid, None, None, None, is_busy=True)
@@ -41,9 +42,10 @@ def read_records(
     for cell in cells:
         found = cell.read(lambda connection, cell=cell: _read_cell(connection, cell))  # type: ignore[misc]
         nodes |= found.nodes
+        rows |= found.rows
         instances += found.instances
         migrations += found.migrations
-    return NovaRecords(nodes, instances, migrations, is_complete)
+    return NovaRecords(nodes, instances, migrations, is_complete, rows)
 
 
 def _read_cell(connection: sa.Connection, cell: NovaDatabase) -> NovaRecords:
@@ -61,6 +63,7 @@ def _read_cell(connection: sa.Connection, cell: NovaDatabase) -> NovaRecords:
     unplaced = table.live("uuid", "vm_state", "task_state").where(table.c.host.is_(None))
     return NovaRecords(
         nodes={row.uuid: row.hypervisor_hostname for row in rows},
+        rows={row.uuid: row for row in rows},
         instances=[
             *(_placed(row, flavors.get(row.uuid), places) for row in placed),
             *(

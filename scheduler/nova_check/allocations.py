@@ -12,7 +12,8 @@ from inventory.errors import counted, some
 from inventory.nova.allocation_audit import Disagreement, Kind, NovaRecords, PlacementRecords, audit
 from inventory.nova.cells import CellTemplateError, read_mappings
 from inventory.nova.database import NovaDatabase, NovaDatabaseUnavailable
-from inventory.nova.placement import PlacementClient
+from inventory.nova.inventory_audit import inventory_differences
+from inventory.nova.placement import Inventory, PlacementClient
 from inventory.nova.placement_errors import PlacementError
 from inventory.nova.placement_session import MICROVERSION, is_configured
 from inventory.nova.records import read_records
@@ -22,6 +23,10 @@ SUBJECT = "Placement"
 NOT_SET = (
     "section [placement] is not configured: Placement is not looked at, and nothing that is placed"
     " will be allocated there"
+)
+_INVENTORY_CURE = (
+    "nothing if Placement is right: the agents follow it where they have section [placement]; else"
+    " openstack resource provider inventory set --amend"
 )
 # In a warning one example stands for all of a kind.
 _KINDS = {
@@ -45,12 +50,15 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
                 yield Finding(ERROR, SUBJECT, text, "upgrade Placement")
                 return
             placement = client.records()
+            inventories = client.inventories_of([*placement.roots])
     except PlacementError as error:
         yield Finding(ERROR, SUBJECT, error.text, error.cure)
         return
     yield Finding(OK, SUBJECT, f"answers, with {counted(len(placement.allocations), 'provider')}")
     if conf.api_database.connection:
-        yield from _compare(_nova_records(conf), placement)
+        nova = _nova_records(conf)
+        yield from _compare(nova, placement)
+        yield _inventories(nova, inventories)
 
 
 def _nova_records(conf: cfg.ConfigOpts) -> NovaRecords:
@@ -90,6 +98,17 @@ def _compare(nova: NovaRecords, placement: PlacementRecords) -> Iterator[Finding
         instances, nodes = len(nova.instances), len(nova.nodes)
         text = f"agree with {counted(instances, 'instance')} on {counted(nodes, 'node')}"
         yield Finding(OK, "allocations", text)
+
+
+def _inventories(nova: NovaRecords, inventories: Mapping[str, Mapping[str, Inventory]]) -> Finding:
+    found = sorted(inventory_differences(nova, inventories))
+    if not found:
+        return Finding(OK, "inventories", f"agree with {counted(len(nova.nodes), 'compute node')}")
+    text = (
+        f"those of Placement bound what is placed, and compute_nodes says something else of"
+        f" {counted(len(found), 'node')}: {some(found)}"
+    )
+    return Finding(WARNING, "inventories", text, _INVENTORY_CURE)
 
 
 def _disagreement(kind: Kind, under_way: bool, found: Sequence[Disagreement]) -> Finding:

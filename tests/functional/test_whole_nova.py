@@ -173,6 +173,7 @@ def test_a_cloud_in_order_is_ready_for_the_switch(
     assert (done.status, done.stderr) == (0, ""), done.stdout
     assert "ok       cell cell1: 3 compute services, 3 nodes\n" in done.stdout
     assert "ok       allocations: agree with 0 instances on 3 nodes\n" in done.stdout
+    assert "ok       inventories: agree with 3 compute nodes\n" in done.stdout
     assert done.stdout.endswith("Ready for the switch: 0 errors, 0 warnings.\n")
     done = checked(cloud, tmp_path / "conf")
     assert "warning  API database: its account may write" in done.stdout

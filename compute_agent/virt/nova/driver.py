@@ -20,6 +20,7 @@ from compute_agent.virt.driver import (
     NodeName,
 )
 from compute_agent.virt.nova.cell import CellMirror
+from compute_agent.virt.nova.inventories import PlacementInventories, placement_client
 from compute_agent.virt.nova.poller import Poller
 from conf.service import liveness_limit
 from inventory.aggregates import AggregateRecord
@@ -84,6 +85,8 @@ class NovaDriver(Driver):
         self._aggregates: Sequence[AggregateRecord] | None = None
         self._aggregates_version: object = None
         self._poller = self._a_poller("API", self._poll_api)
+        client = placement_client(conf)
+        self._inventories = PlacementInventories(client, own.poll_interval, self.changes.note)
         self._started = self._is_read = self._closed = False
 
     def hosts(self) -> Sequence[str]:
@@ -95,7 +98,7 @@ class NovaDriver(Driver):
     def facts(self, node: NodeName) -> NodeFacts:
         mirror = self._mirror(node)
         try:
-            return mirror.facts(node)
+            return self._inventories.applied(node, mirror.facts(node))
         except KeyError:
             raise _gone(node) from None
 
@@ -142,6 +145,7 @@ class NovaDriver(Driver):
     def close(self) -> None:
         self._closed = True
         self._poller.stop()
+        self._inventories.close()
         self.changes.close()
         for each in list(self._cells.values()):
             each.stop()
@@ -170,6 +174,7 @@ class NovaDriver(Driver):
         if not self._started:
             self._started = True
             self._poller.start()
+            self._inventories.start()
         # Not for cells that are added later, whose hosts are not here yet.
         if not self._is_read:
             self._poller.tried.wait()
@@ -255,7 +260,7 @@ class NovaDriver(Driver):
         return polled
 
     def _a_poller(self, name: str, poll: Any, switched: Any = lambda: None) -> Poller:
-        return Poller(name, poll, switched, self._limit, self._intervals)
+        return Poller(f"Nova's database {name}", poll, switched, self._limit, self._intervals)
 
     def _note(self, names: Any) -> None:
         for name in names:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Polls of one of Nova's databases, in a thread of its own."""
+"""Polls of one of Nova's databases, or of Placement, in a thread of its own."""
 
 import time
 from collections.abc import Callable
@@ -38,8 +38,8 @@ class Poller:
         self._limit = limit
         self._interval, self._full_interval = intervals
         self._stopped = Event()
-        self._state = StateLogger(LOG, f"Reading Nova's database {name}")
-        self._thread = Thread(target=self._run, name=f"nova {name}", daemon=True)
+        self._state = StateLogger(LOG, f"Reading {name}")
+        self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

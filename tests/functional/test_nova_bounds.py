@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What Placement forbids and allows holds for our scheduler as for Nova's, in a whole cloud."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.served_nova import Backends
+from tests.fixtures.switched_nova import AGREE, PATIENCE, SwitchedNova, open_switched_nova
+from tests.fixtures.whole_nova import HOSTS
+
+# Seven programs of Nova begin for it.
+pytestmark = pytest.mark.matrix
+
+SCHEDULERS = ("novas", "ours")
+
+
+@pytest.fixture(scope="module")
+def switched(backends: Backends) -> Iterator[SwitchedNova]:
+    with open_switched_nova(backends) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def emptied(switched: SwitchedNova) -> Iterator[None]:
+    """No server is there when a test is over, and all agree."""
+    yield
+    switched.delete_all()
+    switched.assert_agreement()
+
+
+@contextmanager
+def service_with(switched: SwitchedNova, host: str, set_: Any, unset: Any) -> Iterator[None]:
+    """The compute service of a host with a setting that our scheduler knows of."""
+    nova = switched.nova
+    found = nova.call("GET", f"/os-services?binary=nova-compute&host={host}")["services"]
+    path = f"/os-services/{found[0]['id']}"
+    nova.call("PUT", path, set_)
+    try:
+        assert wait_until(lambda: switched.dead() == [host], AGREE), switched.dead()
+        yield
+    finally:
+        nova.call("PUT", path, unset)
+    assert wait_until(lambda: not switched.dead(), AGREE), switched.dead()
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_nobody_is_forced_onto_a_disabled_host(switched: SwitchedNova, name: str) -> None:
+    switched.serve_by(name)
+    first, second, _ = HOSTS
+    with service_with(switched, first, {"status": "disabled"}, {"status": "enabled"}):
+        forced = switched.boot(1, availability_zone=f"nova:{first}")
+        assert switched.statuses(*forced) == ["ERROR"]
+        forced = switched.boot(1, availability_zone=f"nova:{second}")
+        assert switched.hosts(*forced) == [second]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_host_that_is_down_may_be_forced(switched: SwitchedNova, name: str) -> None:
+    """Its service runs here, whatever Nova has been told of it."""
+    switched.serve_by(name)
+    with service_with(switched, HOSTS[0], {"forced_down": True}, {"forced_down": False}):
+        forced = switched.boot(1, availability_zone=f"nova:{HOSTS[0]}")
+        assert switched.hosts(*forced) == [HOSTS[0]]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_the_ratio_of_placement_bounds_how_many_vcpus_fit(
+    switched: SwitchedNova, name: str
+) -> None:
+    """With the ratio of Nova's databases 12 fit."""
+    switched.serve_by(name)
+    deployment = switched.cloud.deployment
+    sections = {"placement": switched.nova.placement, "api_database": switched.cloud.api_database}
+    deployment.config = deployment.write_config("operator", sections)
+    nova, ask = switched.nova, switched.placement.session.request
+
+    def set_ratio(ratio: float) -> None:
+        for each in switched.placement.providers():
+            path = f"/resource_providers/{each.uuid}/inventories/VCPU"
+            found = switched.placement.inventories(each.uuid)["VCPU"]
+            fields = {key: getattr(found, key) for key in found.__slots__}
+            generation = {"resource_provider_generation": each.generation}
+            ask("PUT", path, {**fields, **generation, "allocation_ratio": ratio})
+
+    set_ratio(5.0)
+    flavor = nova.flavor(512, vcpus=64)
+    if name == "ours":
+        assert wait_until(lambda: switched.cloud.ratios() == {5.0}, PATIENCE)
+    with ThreadPoolExecutor(15) as pool:
+        servers = list(pool.map(lambda _: nova.boot(flavor), range(15)))
+    switched.wait(*servers)
+    assert switched.statuses(*servers) == ["ACTIVE"] * 15
+    if name == "ours":
+        checked = deployment.cli("nova", "check").stdout
+        assert (
+            f"something else of 3 nodes: {HOSTS[0]} (VCPU allocation_ratio 5, not 4), " in checked
+        )
+    switched.delete_all()
+    set_ratio(4.0)
