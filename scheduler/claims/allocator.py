@@ -103,10 +103,11 @@ class Allocator:
             is_plain=scope.refuses_disabled and is_plain(groups),
         )
         pins_all = pins_all_cpus(spec)
-        # No filter judges a forced host, so that Placement alone can refuse it.
-        is_forced = bool(scope.nodes) and spec.has_forced_target
-        if pins_all or is_forced or needs_placement_first(groups):
+        if pins_all or needs_placement_first(groups):
             self._ask_first(asked, left)
+        elif spec.has_forced_target and scope.nodes:
+            # No filter judges a forced host, so that Placement alone can refuse it.
+            self._unless_away(asked, partial(self._ask_first, asked, left))
         if pins_all and not asked.offered:
             # No host counts pinned CPUs by themselves, as none did before Train.
             asked.groups = resource_request(spec, traits, pins_cpus=False)
@@ -196,16 +197,17 @@ class Allocator:
     def _about(self, asked: PlacementRequest, node: str) -> Callable[[], Candidates]:
         return lambda: self._client.allocation_candidates(asked.groups, in_tree=node)
 
-    def _ask_first(self, asked: PlacementRequest, left: Left) -> None:
-        """Ask Placement which nodes may be chosen at all; the request fails without its answer."""
+    def _ask_first(self, asked: PlacementRequest, left: Left) -> list[Candidates]:
+        """Ask Placement which nodes may be chosen at all; return its answer."""
 
         def work() -> Candidates:
             return self._client.allocation_candidates(
                 asked.groups, in_tree=asked.in_tree, limit=asked.limit
             )
 
-        (candidates,) = self._ask([work], left)
+        (candidates,) = found = self._ask([work], left)
         asked.only(candidates)
+        return found
 
     def _unless_away(self, asked: PlacementRequest, work: Callable[[], list[T]]) -> list[T]:
         """Return the results of work; none while Placement is away, unless it is required."""

@@ -139,13 +139,25 @@ def test_a_trait_is_asked_for_before_anything_is_decided():
     assert placement.asked == [None]
 
 
+FORCED = a_request(flavor=a_spec().flavor, force_hosts=["h1"])
+ON_ONE = PlacementScope(["n1"], is_unlimited=True, refuses_disabled=False)
+
+
 def test_of_a_forced_host_it_is_asked_first_and_of_no_other():
     placement = ScriptedPlacement("n1", "n2")
-    spec = a_request(flavor=a_spec().flavor, force_hosts=["h1"])
-    scope = PlacementScope(["n1"], is_unlimited=True, refuses_disabled=False)
-    asked = Allocator(placement).begin(spec, left(), scope)
-    assert asked.restrict(spec).offered_nodes == {"n1"}
+    asked = Allocator(placement).begin(FORCED, left(), ON_ONE)
+    assert asked.restrict(FORCED).offered_nodes == {"n1"}
     assert placement.asked == ["n1"]
+
+
+def test_without_placement_a_host_is_forced_only_where_allocations_are_optional():
+    placement = ScriptedPlacement("n1")
+    placement.errors = [away()] * 1000
+    with pytest.raises(PlacementUnavailable):
+        Allocator(placement).begin(FORCED, left(), ON_ONE)
+    asked = Allocator(placement, is_required=False).begin(FORCED, left(), ON_ONE)
+    assert asked.is_away
+    assert asked.restrict(FORCED).offered_nodes is None
 
 
 def test_without_a_filter_for_disabled_hosts_it_is_asked_about_the_chosen_ones():
