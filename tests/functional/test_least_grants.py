@@ -3,8 +3,10 @@
 """Daemons and commands do their work with what the guide grants in database and broker."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates, decisions, instances, migrations, server_groups
 from inventory.engine import Database, DatabaseUnavailable
-from inventory.operations import service_operations
+from inventory.operations import aggregate_mirror, service_operations
 from tests import claimed, guides
 from tests.databases import a_uuid, an_instance, open_at
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -268,3 +270,16 @@ def test_nobody_may_do_more(urls: dict[str, str], who: str, statement: str) -> N
     with pytest.raises(DatabaseUnavailable, match=r"lacks a right.* command denied"):
         _execute(database, statement)
     database.close()
+
+
+def test_the_agent_of_a_nova_cloud_mirrors_aggregates_with_what_its_page_grants(
+    mariadb: MariaDB, urls: dict[str, str]
+) -> None:
+    page = (guides.SOURCE / "admin" / "nova.rst").read_text()
+    for statement in re.findall(r"GRANT .* ON berthmaster\..*(?=;)", page):
+        mariadb.execute_as_root(_elsewhere(statement))
+    wanted = aggregates.AggregateRecord(1, a_uuid("rack"), "rack", ["h1"], {"ssd": "true"})
+    with closing(open_at(urls["agent"])) as database:
+        assert aggregate_mirror.mirror(database, [wanted]).written == ["rack"]
+        assert database.read(aggregates.everything) == [wanted]
+        assert aggregate_mirror.mirror(database, []).deleted == ["rack"]
