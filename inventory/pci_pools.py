@@ -8,7 +8,10 @@ compute host uses this one and would refuse them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from inventory.objects.numa import NUMACell
 from inventory.objects.pci_and_network import InstancePCIRequest, PciDevicePool
@@ -58,7 +61,7 @@ class PciPools:
         host_cells are all cells of the host, for the policy socket.
         """
         left = self._counts()
-        if self._serve(left, requests, _Cells.of(cells, host_cells)):
+        if self._unserved(left, requests, _Near.to(cells, host_cells)):
             return None
         return PciPools(
             pool if count == pool.count else replace(pool, count=count)
@@ -69,7 +72,28 @@ class PciPools:
         self, requests: Sequence[InstancePCIRequest], numa_cells: Sequence[NUMACell] | None = None
     ) -> bool:
         """Return whether all requests can be served together."""
-        return self._serve(self._counts(), requests, _Cells.of(numa_cells or (), ())) is None
+        return self._unserved(self._counts(), requests, _Near.to(numa_cells or (), ())) is None
+
+    def which_support(
+        self,
+        requests: Sequence[InstancePCIRequest],
+        chosen: Mapping[int, Any],
+        host_cells: Sequence[NUMACell],
+    ) -> Any:
+        """Return for many combinations of host cells whether all requests can be served.
+
+        chosen has for the ids of host cells in which of the combinations they are.
+        """
+        wanted = sum(max(0, request.count) for request in requests)
+        if wanted > self.free():
+            return False
+        # More than all requests want makes no difference, and small numbers are fast.
+        counts = [min(pool.count, wanted) for pool in self.pools]
+        left = list(np.array(counts, np.min_scalar_type(sum(counts))))
+        served: Any = True
+        for request, found in self._serve(left, requests, _Near(chosen, host_cells)):
+            served = served & (found >= request.count)
+        return served
 
     def refusal(
         self,
@@ -78,7 +102,7 @@ class PciPools:
         host_cells: Sequence[NUMACell] = (),
     ) -> str | None:
         """Return in one line which request cannot be served and why, else None."""
-        unserved = self._serve(self._counts(), requests, _Cells.of(cells, host_cells))
+        unserved = self._unserved(self._counts(), requests, _Near.to(cells, host_cells))
         if unserved is None:
             return None
         position, found = unserved
@@ -93,6 +117,11 @@ class PciPools:
         rest += f" besides {besides}" if besides else ""
         return " ".join(f"{wanted}, {found} {rest}".split())
 
+    def cells_with(self, requests: Sequence[InstancePCIRequest]) -> set[int | None]:
+        """Return the ids of the host cells with devices that some request accepts."""
+        specs = [request.spec for request in requests]
+        return {pool.numa_node for pool in self if any(_matches(pool, spec) for spec in specs)}
+
     def free(self) -> int:
         """Return the number of free devices."""
         return sum(self._counts())
@@ -104,72 +133,101 @@ class PciPools:
     def _counts(self) -> list[int]:
         return [pool.count for pool in self.pools]
 
-    def _serve(
-        self, left: list[int], requests: Sequence[InstancePCIRequest], near: "_Cells"
+    def _unserved(
+        self, left: list[Any], requests: Sequence[InstancePCIRequest], near: "_Near | None"
     ) -> tuple[int, int] | None:
-        """Remove devices from left, the counts of the pools, for one request after another.
+        """Remove the devices from left, the counts of the pools.
 
         Return the position of the first request that cannot be served and its free devices.
         """
-        for position, request in enumerate(requests):
-            usable = self._usable(left, request, near)
-            found = sum(left[index] for index in usable)
+        for position, (request, found) in enumerate(self._serve(left, requests, near)):
             if found < request.count:
                 return position, found
-            wanted = max(0, request.count)
-            for index in usable:
-                taken = min(left[index], wanted)
-                left[index] -= taken
-                wanted -= taken
         return None
 
-    def _usable(self, left: list[int], request: InstancePCIRequest, near: "_Cells") -> list[int]:
-        """Return the indexes of the pools for a request, in the order of use."""
-        matching = [index for index, pool in enumerate(self.pools) if _matches(pool, request.spec)]
-        if near.cells:
-            matching = self._near(matching, left, request, near)
-        return [index for index in matching if _unasked(self.pools[index], request.spec) is None]
+    def _serve(
+        self, left: list[Any], requests: Sequence[InstancePCIRequest], near: "_Near | None"
+    ) -> Iterator[tuple[InstancePCIRequest, Any]]:
+        """Yield each request and its free devices, then remove as many as it requests from left."""
+        for request in requests:
+            usable = [
+                (index, free)
+                for index, free in self._allowed(left, request, near)
+                if _unasked(self.pools[index], request.spec) is None
+            ]
+            yield request, sum(free for _, free in usable)
+            wanted: Any = max(0, request.count)
+            for index, free in usable:
+                taken = _least(free, wanted)
+                left[index] = left[index] - taken
+                wanted = wanted - taken
 
-    def _near(
-        self, matching: list[int], left: list[int], request: InstancePCIRequest, near: "_Cells"
-    ) -> list[int]:
-        """Return those of the matching pools that the NUMA policy of the request allows."""
-
-        def on(cells: frozenset[int | None]) -> list[int]:
-            return [index for index in matching if self.pools[index].numa_node in cells]
-
-        def enough(pools: list[int]) -> bool:
-            return sum(left[index] for index in pools) >= request.count
-
+    def _allowed(
+        self, left: list[Any], request: InstancePCIRequest, near: "_Near | None"
+    ) -> list[tuple[int, Any]]:
+        """Return the matching pools in the order of use, and what the policy allows of each."""
+        nodes = {
+            index: pool.numa_node
+            for index, pool in enumerate(self.pools)
+            if _matches(pool, request.spec)
+        }
+        if near is None:
+            return [(index, left[index]) for index in nodes]
+        # Nearer devices come first, others only if these are too few. Unknown policies are strict.
         policy = request.numa_policy or "legacy"
-        nearest = on(near.cells)
-        # Nearer devices come first. Unknown policies are strict.
-        if policy not in {"socket", "legacy", "preferred"} or enough(nearest):
-            return nearest
+        allowed = {index: left[index] * near.on(node) for index, node in nodes.items()}
+        far = {}
         if policy == "socket":
-            return on(near.same_socket)
-        # Many hosts do not report the cells of their devices.
-        perhaps_near = near.cells | {None}
-        if policy == "legacy" or enough(on(perhaps_near)):
-            return on(perhaps_near)
-        return sorted(matching, key=lambda index: self.pools[index].numa_node not in perhaps_near)
+            few = sum(allowed.values()) < request.count
+            for index, node in nodes.items():
+                allowed[index] = left[index] * (near.on(node) | few & near.on_socket(node))
+        if policy in {"legacy", "preferred"}:
+            # Many hosts do not report the cells of their devices.
+            few = sum(allowed.values()) < request.count
+            allowed |= {index: left[index] * few for index, node in nodes.items() if node is None}
+        if policy == "preferred":
+            few = sum(allowed.values()) < request.count
+            far = {
+                index: (left[index] - allowed[index]) * few
+                for index, node in nodes.items()
+                if node is not None
+            }
+        return [*allowed.items(), *far.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The ids of the host cells that a guest is on, and of all cells on the same sockets."""
+class _Near:
+    """Which host cells a guest is on: True or False for each, or an array of many possibilities."""
 
-    cells: frozenset[int | None]
-    same_socket: frozenset[int | None]
+    __slots__ = ("_chosen", "_on_socket")
+
+    def __init__(self, chosen: Mapping[int, Any], host_cells: Sequence[NUMACell]) -> None:
+        self._chosen = chosen
+        sockets: dict[int | None, Any] = {}
+        for cell in host_cells:
+            sockets[cell.socket] = sockets.get(cell.socket, False) | chosen.get(cell.id, False)
+        # Not comparable unless the sockets of all cells are known.
+        known = () if None in sockets else host_cells
+        self._on_socket: Mapping[int | None, Any] = {
+            cell.id: sockets[cell.socket] for cell in known
+        }
 
     @classmethod
-    def of(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Cells":
-        ids = frozenset(cell.id for cell in cells)
-        sockets = {cell.socket for cell in host_cells if cell.id in ids}
-        # Not comparable unless the sockets of all cells are known.
-        if any(cell.socket is None for cell in host_cells):
-            sockets = set()
-        return cls(ids, frozenset(cell.id for cell in host_cells if cell.socket in sockets))
+    def to(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Near | None":
+        """Return what is near to these cells, None for everything if there are none."""
+        return cls({cell.id: True for cell in cells}, host_cells) if cells else None
+
+    def on(self, node: int | None) -> Any:
+        """Return whether the guest is on a cell."""
+        return False if node is None else self._chosen.get(node, False)
+
+    def on_socket(self, node: int | None) -> Any:
+        """Return whether the guest is on a cell of the same socket."""
+        return self._on_socket.get(node, False)
+
+
+def _least(one: Any, other: Any) -> Any:
+    single = isinstance(one, int) and isinstance(other, int)
+    return min(one, other) if single else np.minimum(one, other)
 
 
 def described(alternatives: Alternatives) -> str:

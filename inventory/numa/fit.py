@@ -6,12 +6,14 @@ Source: behaviour reference 1.11. Each guest cell gets a host cell of its own. D
 enough to the cells, and a network that is attached to certain host cells needs one of them.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from inventory.errors import counted
 from inventory.numa.cells import Ratios, placed, shortage
-from inventory.numa.search import first_way
+from inventory.numa.search import Which, first_way
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
 from inventory.objects.pci_and_network import InstancePCIRequest, NetworkMetadata
 from inventory.pci_pools import PciPools
@@ -57,25 +59,27 @@ class GuestRequest:
             self.emulator_threads,
             frozenset(networks.physnets),
             networks.tunneled,
-            *(
-                (
-                    cell.memory,
-                    len(cell.cpuset),
-                    len(cell.pcpuset),
-                    cell.pagesize,
-                    cell.cpu_policy,
-                    cell.cpu_thread_policy,
-                )
-                for cell in self.cells
-            ),
+            *map(_shape, self.cells),
         )
+
+
+def _shape(guest: InstanceNUMACell) -> Hashable:
+    """Return a key that is equal for guest cells that fit the same host cells."""
+    return (
+        guest.memory,
+        len(guest.cpuset),
+        len(guest.pcpuset),
+        guest.pagesize,
+        guest.cpu_policy,
+        guest.cpu_thread_policy,
+    )
 
 
 def fits(host: HostResources, needs: GuestRequest) -> bool:
     """Return whether a guest fits; one without cells always does."""
     if _lacks_threads(host, needs):
         return False
-    return not needs.cells or _chosen(host, needs, host.cells) is not None
+    return not needs.cells or _chosen(host, needs) is not None
 
 
 def fitted(
@@ -88,7 +92,7 @@ def fitted(
     guest = needs.topology
     if not guest or _lacks_threads(host, needs):
         return None
-    cells = _chosen(host, needs, _in_order(host, needs, packing))
+    cells = _chosen(host, needs, packing)
     if cells is None:
         return None
     return InstanceNUMATopology(
@@ -118,17 +122,20 @@ def refusal(host: HostResources, needs: GuestRequest) -> str | None:
             each = zip(cells, lacks, strict=True)
             found = "; ".join(f"host cell {cell.id}: {lack}" for cell, lack in each)
             return f"NUMA cell {guest.id} fits nowhere: {found}"
-    way = first_way(_allowed(host, needs, cells), len(cells), lambda chosen: True)
+    way = first_way(_allowed(host, needs, cells), [None] * len(cells), lambda inside: ())
     if way is None:
         return f"the host's {len(cells)} NUMA cells have room for some cells, but not for all"
-    chosen = [cells[position] for position in way]
-    return f"{_lack_together(host, needs, chosen)}, nor is there a better choice of NUMA cells"
+    lack = _lack_together(host, needs, [cells[position] for position in way])
+    if lack is None:
+        return f"finds no place on those of the host's {len(cells)} NUMA cells that were tried"
+    return f"{lack}, nor is there a better choice of NUMA cells"
 
 
-def _chosen(host: HostResources, needs: GuestRequest, cells: Cells) -> Cells | None:
-    """Return the host cell of each guest cell, of these in their order."""
-    if len(needs.cells) > len(cells):
+def _chosen(host: HostResources, needs: GuestRequest, packing: bool = False) -> Cells | None:
+    """Return the host cell of each guest cell, the preferred ones of those that will do."""
+    if len(needs.cells) > len(host.cells):
         return None
+    cells = _in_order(host, needs, packing)
     # Most of the time the first cells fit.
     first = cells[: len(needs.cells)]
     if not any(_lack(host, needs, index, cell) for index, cell in enumerate(first)) and (
@@ -139,11 +146,40 @@ def _chosen(host: HostResources, needs: GuestRequest, cells: Cells) -> Cells | N
     if not all(allowed):
         return None
 
-    def accepts(chosen: Sequence[int]) -> bool:
-        return _lack_together(host, needs, [cells[position] for position in chosen]) is None
+    def conditions(inside: Mapping[int, Which]) -> Iterator[Which | bool]:
+        return _conditions(host, needs, {cells[each].id: which for each, which in inside.items()})
 
-    way = first_way(allowed, len(cells), accepts)
+    way = first_way(allowed, _kinds(host, needs, cells), conditions)
     return None if way is None else [cells[position] for position in way]
+
+
+def _conditions(
+    host: HostResources, needs: GuestRequest, chosen: Mapping[int, Which]
+) -> Iterator[Which | bool]:
+    """Yield which combinations of cells are near the networks and devices of the guest.
+
+    chosen has for each cell which combinations it is in.
+    """
+    for _, attached in _attached(host, needs):
+        yield reduce(or_, (chosen[each] for each in attached if each in chosen), False)
+    if needs.devices:
+        pools = host.pools
+        yield pools is not None and pools.which_support(needs.devices, chosen, host.cells)
+
+
+def _kinds(host: HostResources, needs: GuestRequest, cells: Cells) -> list[Hashable]:
+    """Return a key for each cell, equal where it makes no difference to _conditions()."""
+    attached = [ids for _, ids in _attached(host, needs)]
+    devices = host.pools.cells_with(needs.devices) if host.pools is not None else ()
+    sockets = any(request.numa_policy == "socket" for request in needs.devices)
+    return [
+        (
+            cell.id if cell.id in devices else None,
+            cell.socket if sockets else None,
+            *(cell.id in ids for ids in attached),
+        )
+        for cell in cells
+    ]
 
 
 def _in_order(host: HostResources, needs: GuestRequest, packing: bool) -> Cells:
@@ -178,14 +214,17 @@ def _lack(host: HostResources, needs: GuestRequest, index: int, cell: NUMACell) 
 
 def _allowed(host: HostResources, needs: GuestRequest, cells: Cells) -> list[int]:
     """Return for each guest cell the bits of the host cells that it fits."""
-    return [
-        sum(
+    shapes = [(_shape(guest), _reserved(needs, n)) for n, guest in enumerate(needs.cells)]
+    first = {shape: shapes.index(shape) for shape in shapes}
+    bits = {
+        shape: sum(
             1 << position
             for position, cell in enumerate(cells)
             if _lack(host, needs, index, cell) is None
         )
-        for index in range(len(needs.cells))
-    ]
+        for shape, index in first.items()
+    }
+    return [bits[shape] for shape in shapes]
 
 
 def _lack_together(host: HostResources, needs: GuestRequest, chosen: Cells) -> str | None:

@@ -3,7 +3,9 @@
 """Which requests for PCI devices a host can serve, and what it has left then."""
 
 import dataclasses
+from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -347,6 +349,27 @@ def test_pools_are_as_good_as_single_devices(pools, requests, cells, sockets):
         assert list(after) == expected
         assert before.free() - after.free() == sum(request.count for request in requests)
     assert list(before) == [pool for pool in by_tags(pools) if pool.count]
+
+
+@given(_POOLS, _REQUESTS, _SOCKETS)
+def test_many_combinations_of_cells_are_judged_as_each_by_itself(pools, requests, sockets):
+    on_host = host_cells(*sockets)
+    every = [some for size in range(1, 5) for some in combinations(range(4), size)]
+    chosen = {cell: np.array([cell in some for some in every], np.uint8) for cell in range(4)}
+    found = np.broadcast_to(devices(*pools).which_support(requests, chosen, on_host), len(every))
+    alone = [
+        devices(*pools).consume(requests, [on_host[cell] for cell in some], on_host) is not None
+        for some in every
+    ]
+    assert found.tolist() == alone
+
+
+def test_large_numbers_of_devices_are_judged():
+    pools, chosen = devices(a_pool(10**15, 0)), {0: np.array([1, 0], np.uint8)}
+    for count, served in ((10**15, [True, False]), (1, [True, False]), (-1, [True, True])):
+        which = pools.which_support([wanted(count)], chosen, host_cells(0, 0))
+        assert np.broadcast_to(which, 2).tolist() == served
+    assert not pools.which_support([wanted(10**30)], chosen, host_cells(0, 0))
 
 
 def can_be_shared_out(left, requests):

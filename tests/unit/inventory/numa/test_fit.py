@@ -13,6 +13,7 @@ from inventory.numa.cells import Ratios, with_usage
 from inventory.numa.fit import GuestRequest, HostResources, fits, fitted, refusal
 from inventory.objects.numa import InstanceNUMATopology
 from inventory.objects.pci_and_network import NetworkMetadata
+from inventory.pci_pools import PciPools
 from tests.devices import a_pool, devices, wanted
 from tests.numa import (
     a_cell,
@@ -249,6 +250,93 @@ def test_eight_cells_on_eight_with_one_place_for_the_first():
     assert ids(a_room(*cells), needs(*guest)) is None
 
 
+class CountingPools(PciPools):
+    """Pools that count how often they are asked about many combinations of cells, and about one."""
+
+    __slots__ = ("many", "single")
+
+    def __init__(self, pools):
+        super().__init__(pools)
+        self.many = self.single = 0
+
+    def which_support(self, *arguments):
+        self.many += 1
+        return super().which_support(*arguments)
+
+    def refusal(self, *arguments):
+        self.single += 1
+        return super().refusal(*arguments)
+
+
+class TestLargeHosts:
+    """Of 16 cells, for guests of 8, which have 12,870 choices."""
+
+    def a_room(self, *pools, **changes):
+        cells = [a_cell(number, socket=number // 2) for number in range(16)]
+        return a_room(*cells, pools=CountingPools(pools), **changes)
+
+    def asking(self, *requests):
+        return needs(*(a_guest_cell(number) for number in range(8)), devices=requests)
+
+    def places(self, room, guest):
+        """Return the host cells of a guest, which are found without trying one after the other."""
+        found = ids(room, guest)
+        assert room.pools.many <= 3
+        # Of those that are asked about alone only the first ones are tried, or are the reason.
+        assert room.pools.single <= 4
+        return found
+
+    def test_devices_on_every_other_cell(self):
+        room = self.a_room(*(a_pool(1, number) for number in range(1, 16, 2)))
+        assert self.places(room, self.asking(wanted(8))) == [*range(1, 16, 2)]
+        room = self.a_room(*(a_pool(1, number) for number in range(1, 16, 2)))
+        assert self.places(room, self.asking(*[wanted(1, policy="required")] * 8)) is not None
+        for policy in ("legacy", "required", "socket"):
+            room = self.a_room(*(a_pool(1, number) for number in range(1, 16, 2)))
+            assert self.places(room, self.asking(wanted(9, policy=policy))) is None
+
+    def test_most_devices_on_cells_without_the_ones_that_are_asked_for(self):
+        cards = [a_pool(4, number, vendor_id="10de") for number in range(8)]
+        room = self.a_room(*cards, *(a_pool(1, number) for number in range(8, 16)))
+        assert self.places(room, self.asking(wanted(8))) == [*range(8, 16)]
+        room = self.a_room(*cards, *(a_pool(1, number) for number in range(8, 15)))
+        assert self.places(room, self.asking(wanted(8))) is None
+
+    def test_two_kinds_of_devices_on_cells_of_their_own(self):
+        gpu, port = {"product_id": "20b0"}, {"product_id": "1017"}
+        pools = [
+            *(a_pool(2, number, **gpu) for number in range(0, 16, 4)),
+            *(a_pool(1, number, **port) for number in range(3, 16, 4)),
+            *(a_pool(3, number, vendor_id="10de") for number in (1, 2, 5, 6)),
+        ]
+        both = self.asking(wanted(8, gpu), wanted(4, port, policy="required"))
+        found = self.places(self.a_room(*pools), both)
+        assert sorted(found) == [0, 3, 4, 7, 8, 11, 12, 15]
+        more = self.asking(wanted(8, gpu), wanted(4, port, policy="required"), wanted(1, gpu))
+        assert self.places(self.a_room(*pools), more) is None
+
+    def test_devices_on_the_sockets_of_cells(self):
+        room = self.a_room(*(a_pool(1, number) for number in range(1, 16, 2)))
+        asking = self.asking(wanted(8, policy="socket"))
+        for cell in room.cells[1::2]:
+            cell.cpu_usage = 32
+        assert self.places(room, asking) == [*range(0, 16, 2)]
+
+
+def test_of_more_than_16_cells_with_devices_those_with_most_are_looked_at():
+    cells = [a_cell(number) for number in range(20)]
+    others = [a_pool(9, number, vendor_id="10de") for number in range(1, 20)]
+    pools = devices(a_pool(4, 0), *(a_pool(1, number) for number in range(1, 20)), *others)
+    two = a_guest_cell(0), a_guest_cell(1)
+    assert ids(a_room(*cells, pools=pools), needs(*two, devices=[wanted(2)])) == [1, 2]
+    asking = needs(*two, devices=[wanted(5)])
+    assert ids(a_room(*cells, pools=pools), asking) is None
+    assert refusal(a_room(*cells, pools=pools), asking) == (
+        "finds no place on those of the host's 20 NUMA cells that were tried"
+    )
+    assert ids(a_room(*cells[:16], pools=pools), asking) == [1, 0]
+
+
 def test_guests_of_one_shape_fit_alike():
     one = needs(a_guest_cell(0), networks=NetworkMetadata({"p1"}))
     other = needs(a_guest_cell(3), networks=NetworkMetadata({"p1"}), devices=[wanted()])
@@ -266,8 +354,11 @@ def test_guests_of_one_shape_fit_alike():
         assert different.shape() != one.shape()
 
 
-def model_finds(room, guest):
-    """Return whether any permutation does, by the rules as they are written; no thread policies."""
+def model_finds(room, guest, cells):
+    """Return the first of all permutations of cells that does, by the rules as they are written.
+
+    Thread policies are left out.
+    """
 
     def pair(cell, each, index):
         memory = each.memory * 1024
@@ -319,16 +410,30 @@ def model_finds(room, guest):
         pools = room.pools
         return pools is not None and pools.consume(guest.devices, cells, room.cells) is not None
 
-    return any(
-        all(pair(*both, index) for index, both in enumerate(zip(cells, guest.cells, strict=True)))
-        and together(cells)
-        for cells in permutations(room.cells, len(guest.cells))
-    )
+    for chosen in permutations(cells, len(guest.cells)):
+        pairs = enumerate(zip(chosen, guest.cells, strict=True))
+        if all(pair(*both, index) for index, both in pairs) and together(chosen):
+            return [cell.id for cell in chosen]
+    return None
 
 
-@given(rooms(), guests(plain=True))
-def test_there_is_a_place_exactly_where_trying_everything_finds_one(room, guest):
-    assert fits(room, guest) == model_finds(room, guest)
+def by_preference(room, guest):
+    """Return the cells of a host, the emptiest first, those with many or few devices above all."""
+    if len(room.cells) == len(guest.cells):
+        return room.cells
+    pinned = all(cell.cpu_policy == "dedicated" for cell in guest.cells)
+
+    def key(cell):
+        count = sum(pool.count for pool in room.pools or () if pool.numa_node == cell.id)
+        used = -cell.avail_pcpus if pinned else cell.cpu_usage
+        return -count if guest.devices else count, used, -cell.avail_memory
+
+    return sorted(room.cells, key=key)
+
+
+@given(rooms(5), guests(4, plain=True))
+def test_the_place_is_the_first_that_trying_everything_finds(room, guest):
+    assert ids(room, guest) == model_finds(room, guest, by_preference(room, guest))
 
 
 @given(rooms(), guests(), st.booleans())
