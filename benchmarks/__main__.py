@@ -27,6 +27,7 @@ PARTS = {
     "decisions": True,
     "wire": True,
     "plugins": True,
+    "numa": True,
     "packing": True,
     "planning": True,
     "view": True,
