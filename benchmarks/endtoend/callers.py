@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callers: one at a time as conductors call, and many at once whose own cost is small."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -90,13 +91,17 @@ class Crowd:
         self._calls = calls
         self._sent: dict[str, float] = {}
         self._load = Load(1.0)
-        self._began = self._ends = 0.0
+        self._callers, self._warm_up = 0, 0.0
+        self._began = self._ends = math.inf
 
     def run(self, callers: int, warm_up: float, slices: int, slice_seconds: float) -> Load:
-        """Return what came of the callers in so many slices of time after a warm-up."""
+        """Return what came of the callers in so many slices of time after a warm-up.
+
+        Where the machine is slow the warm-up lasts until there are as many answers as callers.
+        """
         self._load = Load(slice_seconds, answered=[0] * slices, placed=[0] * slices)
-        self._began = time.perf_counter() + warm_up
-        self._ends = self._began + slices * slice_seconds
+        self._callers, self._warm_up = callers, time.perf_counter() + warm_up
+        self._began = self._ends = math.inf
         self._wire.connect()
         try:
             for _ in range(callers):
@@ -119,6 +124,9 @@ class Crowd:
         now = time.perf_counter()
         began = self._sent.pop(reply["_msg_id"])
         self._load.calls += 1
+        if self._began == math.inf and now >= self._warm_up and self._load.calls >= self._callers:
+            self._began = now
+            self._ends = now + len(self._load.answered) * self._load.slice_seconds
         if now < self._ends:
             self._send()
             if now >= self._began:

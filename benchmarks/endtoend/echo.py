@@ -54,9 +54,12 @@ class EchoService:
         import oslo_messaging
         from oslo_log import log
 
+        from scheduler.messaging.transport import rpc_transport
+
         target = oslo_messaging.Target(topic=TOPIC, server=self._conf.host, version="4.5")
         self._endpoint.target = oslo_messaging.Target(version="4.5")
-        transport = oslo_messaging.get_rpc_transport(self._conf)
+        # As schedulers make it: the exchange is a default of ours.
+        transport = rpc_transport(self._conf)
         self._server = oslo_messaging.get_rpc_server(transport, target, [self._endpoint])
         self._server.start()
         log.getLogger(__name__).info("Echo %s serves select_destinations", self._conf.host)

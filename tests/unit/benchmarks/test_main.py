@@ -4,13 +4,11 @@
 
 import importlib
 import json
-import subprocess
 
 import pytest
 
 from benchmarks import tables
 from benchmarks.document import Document
-from benchmarks.nova import ROOT
 from tests.unit.benchmarks.made_up import a_document, decided
 
 benchmarks = importlib.import_module("benchmarks.__main__")
@@ -142,14 +140,6 @@ def test_a_part_that_finds_nothing(code, reason, parts, run, written, tmp_path, 
     part = written()["parts"]["one"]
     assert part["failed"].startswith(reason)
     assert part["figures"] == []
-
-
-# The others are run by tests of their own.
-@pytest.mark.parametrize("name", ["storm", "agent", "pushes"])
-def test_parts_can_be_asked_for_a_quick_look_and_for_their_figures(name):
-    command = [*benchmarks.PYTHON, f"benchmarks.{name}", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {"--quick", "--json"} <= set(done.stdout.split())
 
 
 def test_parts_are_named(run, capsys):
