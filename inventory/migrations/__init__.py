@@ -7,16 +7,18 @@ revision that this code needs. db sync writes the newest of these into the datab
 which does not know the later steps can tell whether it may start there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_config import cfg
+from sqlalchemy.schema import CreateTable
 
 from inventory.engine import Database, open_database
-from inventory.tables import metadata
+from inventory.migrations import sync_lock
+from inventory.tables import leases, metadata
 
 # The newest of versions/, said here since alembic takes a sixth of a daemon's start to import.
 HEAD = "0009"
@@ -25,8 +27,6 @@ VERSION_TABLE = "berthmaster_version"
 # Beside alembic's revision in its table, so that one row says all. Earlier releases have not
 # written it.
 OLDEST_CODE = "oldest_code"
-LOCK = "berthmaster db sync"
-LOCK_WAIT = 60
 
 
 class SchemaError(Exception):
@@ -69,7 +69,7 @@ def sync(database: Database) -> tuple[str | None, str]:
     with _exclusive(database) as connection:
         before = read_schema(connection)
         if before.revision is None:
-            _refuse_foreign_tables(connection)
+            _refuse_foreign(sa.inspect(connection).get_table_names())
         elif before.revision > HEAD:
             # A later release was here. Its steps stay, also where all daemons go back.
             _check(before)
@@ -110,21 +110,34 @@ def checked_database(conf: cfg.ConfigOpts) -> Iterator[Database]:
 
 @contextmanager
 def _exclusive(database: Database) -> Iterator[sa.Connection]:
-    """Yield a connection with a lock against other syncs."""
-    with database.engine.connect() as connection:
-        connection.execution_options(berthmaster_writes=True)
-        if connection.dialect.name == "sqlite":
+    """Yield a connection while other syncs wait; raises SchemaError if they do so for too long."""
+    if database.engine.dialect.name == "sqlite":
+        with database.engine.connect() as connection:
+            connection.execution_options(berthmaster_writes=True)
             with connection.begin():
                 yield connection
-            return
-        # MySQL commits at every change of the schema: a lock by name is held around all of them.
-        if not connection.scalar(sa.select(sa.func.get_lock(LOCK, LOCK_WAIT))):
-            raise SchemaError(f"another db sync has been at work for {LOCK_WAIT} s; try again")
-        try:
+        return
+    database.write(_make_leases)
+    try:
+        with sync_lock.held(database), database.engine.connect() as connection:
+            connection.execution_options(berthmaster_writes=True)
             yield connection
             connection.commit()
-        finally:
-            connection.scalar(sa.select(sa.func.release_lock(LOCK)))
+    except sync_lock.SyncUnderWay as error:
+        raise SchemaError(str(error)) from error
+
+
+def _make_leases(connection: sa.Connection) -> None:
+    """Make the table that syncs exclude each other by, before all others.
+
+    So it tells tables that another sync is making from those of another program.
+    """
+    there = sa.inspect(connection).get_table_names()
+    if leases.name in there:
+        return
+    if VERSION_TABLE not in there:
+        _refuse_foreign(there)
+    connection.execute(CreateTable(leases, if_not_exists=True))
 
 
 def _config() -> Any:
@@ -173,8 +186,8 @@ def read_schema(connection: sa.Connection) -> Schema:
     return Schema(None) if row is None else Schema(*row)
 
 
-def _refuse_foreign_tables(connection: sa.Connection) -> None:
-    taken = sorted(set(sa.inspect(connection).get_table_names()) & metadata.tables.keys())
+def _refuse_foreign(names: Iterable[str]) -> None:
+    taken = sorted(set(names) & metadata.tables.keys() - {leases.name})
     if taken:
         raise SchemaError(
             f"the database has tables of another program ({', '.join(taken)}), perhaps Nova's: "

@@ -302,3 +302,16 @@ def test_no_order_of_many_operators_is_lost(databases: list[Database], here: Dat
 
     with ThreadPoolExecutor(len(databases)) as pool:
         list(pool.map(operate, databases, hosts))
+
+
+def test_syncs_at_two_members_exclude_each_other(galera: Galera) -> None:
+    first, second, _ = galera.members
+    name = f"galera_{uuid4().hex}"
+    with ExitStack() as opened:
+        found = [open_at(url) for url in (first.create_database(name), second.url(name))]
+        for each in found:
+            opened.callback(each.close)
+        with ThreadPoolExecutor(2) as pool:
+            results = [*pool.map(migrations.sync, found)]
+    head = migrations.HEAD
+    assert sorted(results, key=str) == [(head, head), (None, head)]
