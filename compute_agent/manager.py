@@ -26,7 +26,7 @@ from conf.daemon.state_logger import StateLogger, one_line
 from conf.service import liveness_limit
 from inventory import services
 from inventory.aggregates import AggregateRecord
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.engine import Database, DatabaseUnavailable, DataRefused
 from inventory.errors import some
 from inventory.heartbeat import Heartbeat
 from inventory.operations import aggregate_mirror
@@ -35,7 +35,7 @@ from inventory.services import ServiceState
 
 LOG = log.getLogger(__name__)
 # Their text says everything; other errors are logged with their traceback.
-EXPLAINED = (DriverError, DatabaseUnavailable, IdentityError)
+EXPLAINED = (DriverError, DatabaseUnavailable, DataRefused, IdentityError)
 MAX_PAUSE = 60.0
 # Seconds that a stop waits for an audit that is writing.
 STOP_TIMEOUT = 10.0

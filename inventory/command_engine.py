@@ -31,8 +31,7 @@ def single_engine(
         engine = sa.create_engine(url, poolclass=sa.NullPool)
         _begin_explicitly(engine)
     else:
-        charset = {} if "charset" in url.query else {"charset": "utf8"}
-        engine = sa.create_engine(url, pool_size=1, connect_args=charset)
+        engine = sa.create_engine(url, pool_size=1)
         _set_up_sessions(engine, mysql_sql_mode, mysql_wsrep_sync_wait)
     exc_filters.register_engine(engine)
     engine.connect().close()

@@ -5,12 +5,12 @@
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -53,11 +53,23 @@ _DENIED = frozenset(
         ER.SPECIFIC_ACCESS_DENIED_ERROR,
     }
 )
+# Errors of a value that a column does not take.
+_REFUSED = frozenset(
+    {
+        ER.WARN_DATA_OUT_OF_RANGE,
+        ER.WARN_DATA_TRUNCATED,
+        ER.TRUNCATED_WRONG_VALUE,
+        ER.TRUNCATED_WRONG_VALUE_FOR_FIELD,
+        ER.INVALID_CHARACTER_STRING,
+        ER.DATA_TOO_LONG,
+    }
+)
 _GONE = (exception.DBConnectionError, exception.DBNonExistentDatabase)
 # What _run() or its callers handle; the text of any other error has the statement and its values.
 _HANDLED = (*_GONE, exception.DBDuplicateEntry)
 # Errors of the server, not of the statement.
 _OF_THE_SERVER = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.InterfaceError)
+_OF_A_STATEMENT = (exception.DBError, exception.DBInvalidUnicodeParameter, sa.exc.DBAPIError)
 
 
 class DatabaseUnavailable(Exception):
@@ -85,6 +97,12 @@ class StatementRefused(DatabaseUnavailable):
     brief = "refused what the request needs"
 
 
+class DataRefused(StatementRefused):
+    """The database does not take a value; the text names the column, not the rest of the row."""
+
+    prefix = "the database refuses a value: "
+
+
 @dataclass(slots=True)
 class _Failures:
     """How often a transaction has lost to others, and its connection."""
@@ -103,7 +121,7 @@ class _Failures:
         elif isinstance(translated, exception.DBConnectionError):
             self.losses += 1
             if self.losses > _RECONNECTIONS:
-                return DatabaseUnavailable(_cause(error))
+                return DatabaseUnavailable(message_of(error))
         return translated
 
 
@@ -179,7 +197,7 @@ class Database:
                     with connection.begin():
                         return work(connection)
             # oslo.db lets some of SQLAlchemy's errors through as they are.
-            except (exception.DBError, sa.exc.StatementError, sa.exc.TimeoutError) as error:
+            except (*_OF_A_STATEMENT, sa.exc.StatementError, sa.exc.TimeoutError) as error:
                 translated = failures.count(error)
                 if translated is error:
                     raise
@@ -190,7 +208,7 @@ class Database:
             self.answered_at = time.monotonic()
             return result
         except _GONE as error:
-            raise DatabaseUnavailable(_cause(error)) from error
+            raise DatabaseUnavailable(message_of(error)) from error
 
 
 def pooled_engine(**options: object) -> sa.Engine:
@@ -221,7 +239,7 @@ def open_database(
         return Database(make_engine(**options), conf.database.mysql_wsrep_sync_wait)
     # oslo.db lets some of SQLAlchemy's errors through as they are.
     except (exception.DBError, sa.exc.SQLAlchemyError) as error:
-        raise DatabaseUnavailable(_cause(error)) from error
+        raise DatabaseUnavailable(message_of(error)) from error
 
 
 # Claims write with JSON_TABLE. By whether it is MariaDB.
@@ -287,7 +305,7 @@ def _check_version(dialect: sa.Dialect) -> None:
 def _conflict(error: Exception, attempts: int, seconds: float) -> TransactionLost:
     return TransactionLost(
         f"others wrote the same rows at each of {counted(attempts, 'attempt')} in {seconds:.0f} s;"
-        f" try again later ({_cause(error)})"
+        f" try again later ({message_of(error)})"
     )
 
 
@@ -296,7 +314,7 @@ def _translated(error: Exception) -> Exception:
     if isinstance(error, sa.exc.TimeoutError):
         return DatabaseUnavailable(
             "all connections of this process are in use: raise [database] max_pool_size, or send"
-            f" fewer requests at a time ({_cause(error)})"
+            f" fewer requests at a time ({message_of(error)})"
         )
     number, cause = _number(error), getattr(error, "inner_exception", None) or error
     if number in _LOST or isinstance(error, exception.DBDeadlock):
@@ -304,13 +322,42 @@ def _translated(error: Exception) -> Exception:
         return lost
     if number in _DENIED:
         return DatabaseUnavailable(
-            f"the account of [database] connection lacks a right: {_cause(error)}"
+            f"the account of [database] connection lacks a right: {message_of(error)}"
         )
+    if isinstance(error, exception.DBInvalidUnicodeParameter):
+        return DataRefused("a text has a lone half of a character (a surrogate of UTF-16)")
+    if is_refusal(error):
+        return DataRefused(message_of(error))
     # Errors that oslo.db has a class for are raised as they are.
     is_named = isinstance(error, exception.DBError) and type(error) is not exception.DBError
     if number in _FULL or (isinstance(cause, _OF_THE_SERVER) and not is_named):
-        return DatabaseUnavailable(_cause(error))
-    return error if isinstance(error, _HANDLED) else StatementRefused(_cause(error))
+        return DatabaseUnavailable(message_of(error))
+    return error if isinstance(error, _HANDLED) else StatementRefused(message_of(error))
+
+
+def execute_each(
+    connection: sa.Connection, statement: sa.Insert | sa.Update, rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], str]]:
+    """Execute a statement for many rows; return those that the database refuses, with the reason.
+
+    A refused row costs no other one anything.
+    """
+    try:
+        with connection.begin_nested():
+            connection.execute(statement, rows)
+    except _OF_A_STATEMENT as error:
+        if not is_refusal(error):
+            raise
+        if len(rows) == 1:
+            return [(rows[0], message_of(error))]
+        return [refused for row in rows for refused in execute_each(connection, statement, [row])]
+    return []
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error of a statement is about its values, so that others may go through."""
+    of_values = (exception.DBDataError, exception.DBInvalidUnicodeParameter)
+    return isinstance(error, of_values) or _number(error) in _REFUSED
 
 
 def _number(error: Exception) -> int | None:
@@ -320,7 +367,8 @@ def _number(error: Exception) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _cause(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """Return what the database said, without the statement and its values."""
     cause = getattr(error, "inner_exception", None) or error
     original = getattr(cause, "orig", None) or cause
     return " ".join(str(original).split())

@@ -11,13 +11,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_log import log
 
+from inventory.engine import execute_each
 from inventory.instance_states import released
 from inventory.rows import columns, named, named_in
 from inventory.rows import written_since as query_since
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 
+LOG = log.getLogger(__name__)
 # Deleted rows are kept for readers that ask what changed; they reload everything more often.
 KEPT = timedelta(days=1)
 _FACTS = (
@@ -131,7 +134,7 @@ def _differs(row: sa.Row[Any], instance: Mapping[str, Any]) -> bool:
 def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         stamps = {"created_at": utc_now(), "updated_at": utc_now()}
-        connection.execute(sa.insert(table).values(**stamps), rows)
+        _execute(connection, sa.insert(table).values(**stamps), rows)
 
 
 def _update(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -140,7 +143,21 @@ def _update(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> Non
         values: dict[str, Any] = {name: sa.bindparam(name) for name in _FACTS}
         values |= {"deleted": 0, "deleted_at": None, "managed": False, "updated_at": utc_now()}
         where = table.c.id == sa.bindparam("row_id")
-        connection.execute(sa.update(table).where(where).values(**values), rows)
+        _execute(connection, sa.update(table).where(where).values(**values), rows)
+
+
+def _execute(
+    connection: sa.Connection, statement: sa.Insert | sa.Update, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write rows; one that the database refuses is written in ASCII, or left out."""
+    for row, _ in execute_each(connection, statement, rows):
+        in_ascii = {
+            name: each.encode("ascii", "replace").decode() if isinstance(each, str) else each
+            for name, each in row.items()
+        }
+        for _, reason in execute_each(connection, statement, [in_ascii]):
+            which = row.get("uuid") or f"with the name {row['display_name']!r}"
+            LOG.warning("Cannot store the row of instance %s, going on without: %s", which, reason)
 
 
 def _delete(connection: sa.Connection, ids: Sequence[int], here: sa.ColumnElement[bool]) -> None:

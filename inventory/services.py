@@ -12,6 +12,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import aggregates, revisions
+from inventory.objects.field_types import without_surrogates
 from inventory.rows import columns, named
 from inventory.tables import services as table
 from inventory.tables import utc_now
@@ -120,7 +121,7 @@ def beats(connection: sa.Connection, ids: Iterable[int]) -> int:
 def disable_automatically(connection: sa.Connection, ids: Sequence[int], reason: str) -> None:
     """Disable services that report a problem, unless an operator has disabled them."""
     # Longer texts are an error in strict mode.
-    reason = (AUTOMATIC + reason)[:255]
+    reason = without_surrogates(AUTOMATIC + reason)[:255]
     # Only rows that change: every write makes all schedulers read the table.
     differs = sa.or_(~table.c.disabled, sa.and_(_AUTOMATIC, table.c.disabled_reason != reason))
     where = sa.and_(table.c.id.in_(ids), differs)

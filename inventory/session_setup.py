@@ -50,6 +50,8 @@ def isolate_mysql(engine: sa.Engine, waits: bool) -> None:
     @sa.event.listens_for(engine, "connect")
     def _connect(connection, _record):  # type: ignore[no-untyped-def]
         with connection.cursor() as cursor:
+            # Again, since an init_command of the URL may have set another one.
+            cursor.execute("SET NAMES utf8mb4")
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT}")
             # Longer lists of JSON would be cut.

@@ -13,6 +13,7 @@ from compute_agent.device_spec import DeviceSpec
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
 from inventory.claims.numa_pci_usage import cells_taken, devices_taken
 from inventory.objects import node_json
+from inventory.objects.field_types import without_surrogates
 from inventory.objects.pci_and_network import PciDevicePool
 
 
@@ -199,4 +200,4 @@ def _instance(guest: Guest) -> dict[str, Any]:
 
 
 def _shortened(name: str | None) -> str | None:
-    return name and name[:MAX_LENGTH]
+    return name and without_surrogates(name[:MAX_LENGTH])

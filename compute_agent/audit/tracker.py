@@ -28,7 +28,7 @@ from inventory import compute_nodes
 from inventory.claims import claims
 from inventory.claims.types import ClaimLost
 from inventory.compute_nodes import RATIOS, RowVersion
-from inventory.engine import Database
+from inventory.engine import Database, DataRefused
 from inventory.errors import counted
 
 LOG = log.getLogger(__name__)
@@ -44,7 +44,7 @@ class _Audit:
     settings: Settings
     refresh_after: timedelta
     began: float = field(default_factory=time.monotonic)
-    problems: dict[NodeName, DriverError | IdentityError] = field(default_factory=dict)
+    problems: dict[NodeName, Exception] = field(default_factory=dict)
     changed: int = 0
     # When the hypervisor was polled about the present batch of nodes.
     polled_at: float = field(default_factory=time.monotonic)
@@ -84,9 +84,10 @@ class ResourceTracker:
         """Update the database from what the driver reports; the keys of service_ids are hosts.
 
         only restricts it to some nodes. The driver is polled outside of any transaction; a node's
-        row and its instances are written in one. A node that cannot be polled, or has changed its
-        identity, keeps its row; the others are written. Raises DriverError or IdentityError when
-        no node can be audited, and DatabaseUnavailable; rows not yet written stay as they are.
+        row and its instances are written in one. A node that cannot be polled or stored, or has
+        changed its identity, keeps its row; the others are written. Raises DriverError,
+        IdentityError or DataRefused when no node can be audited, and DatabaseUnavailable; rows not
+        yet written stay as they are.
         """
         refresh_after = timedelta(seconds=self._conf.compute_agent.refresh_interval)
         this = _Audit(service_ids, self._settings(), refresh_after)
@@ -172,7 +173,16 @@ class ResourceTracker:
         batch = Batch(
             changed, this.marks, this.polled_at, this.refresh_after, self._driver.overhead
         )
-        stored = self._database.write(lambda connection: store.store(connection, batch))
+        try:
+            stored = self._database.write(lambda connection: store.store(connection, batch))
+        except DataRefused as error:
+            # Its node alone keeps its row.
+            if len(changed) == 1:
+                this.problems[changed[0].name] = error
+            else:
+                for each in changed:
+                    self._store(this, [each])
+            return
         for each in changed:
             if each.name in stored.generations:
                 self._last[each.name] = (each, stored.generations[each.name])

@@ -86,12 +86,21 @@ def sync(database: Database) -> tuple[str | None, str]:
             raise SchemaError("alembic left no revision behind")
         if before.revision is None:
             _write_oldest_code(connection, oldest_code)
+        for table in _narrow_tables(connection):
+            connection.execute(sa.text(f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4"))
         return before.revision, after
 
 
 def check(database: Database) -> None:
     """Raise SchemaError unless this release works with the schema."""
-    _check(database.read(read_schema))
+    schema, narrow = database.read(lambda each: (read_schema(each), _narrow_tables(each)))
+    _check(schema)
+    if narrow:
+        raise SchemaError(
+            f"no emoji or other character of four bytes can be stored in {', '.join(narrow)}, and a"
+            " guest may have one in its name: run 'berthmaster db sync', which converts"
+            f" {'this table' if len(narrow) == 1 else 'these tables'} to utf8mb4"
+        )
 
 
 def _check(schema: Schema) -> None:
@@ -184,6 +193,17 @@ def read_schema(connection: sa.Connection) -> Schema:
     row = connection.execute(sa.text(f"SELECT {', '.join(names)} FROM {VERSION_TABLE}")).first()
     # alembic makes its table before the first step.
     return Schema(None) if row is None else Schema(*row)
+
+
+def _narrow_tables(connection: sa.Connection) -> list[str]:
+    """Return our tables with another character set than utf8mb4, as a restored dump may have."""
+    if connection.dialect.name == "sqlite":
+        return []
+    query = (
+        "SELECT table_name FROM information_schema.columns"
+        " WHERE table_schema = DATABASE() AND character_set_name <> 'utf8mb4'"
+    )
+    return sorted(set(connection.scalars(sa.text(query))) & metadata.tables.keys())
 
 
 def _refuse_foreign(names: Iterable[str]) -> None:

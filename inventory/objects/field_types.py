@@ -115,6 +115,11 @@ def text_of(most: int, least: int = 0) -> FieldType:
     return FieldType(read, unchanged)
 
 
+def without_surrogates(text: str) -> str:
+    """Return a text from outside with ? in place of what no database stores and no log shows."""
+    return text.encode(errors="replace").decode()
+
+
 def _is_unicode(value: str) -> bool:
     # JSON may have a lone surrogate, which fails later in a log, a database or a reply.
     try:

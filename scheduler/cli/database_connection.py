@@ -13,11 +13,11 @@ from time import monotonic, sleep
 import sqlalchemy as sa
 from cliff.app import App
 from oslo_config import cfg
-from oslo_db.exception import DBConnectionError
+from oslo_db.exception import DBConnectionError, DBError
 
 from inventory import migrations
 from inventory.command_engine import single_engine
-from inventory.engine import Database, DatabaseUnavailable, open_database
+from inventory.engine import Database, DatabaseUnavailable, message_of, open_database
 from inventory.migrations import SchemaError
 from scheduler.cli.arguments import DATABASE_TIMEOUT
 from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background, notice
@@ -55,6 +55,9 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
         raise DatabaseUnavailable(f"{error.reason}{_setting(url)}") from error
     except SchemaError as error:
         raise SchemaError(f"{error}{_setting(url)}") from error
+    # Their own text is the statement with its values, and a link.
+    except (DBError, sa.exc.SQLAlchemyError) as error:
+        raise DatabaseUnavailable(f"{message_of(error)}{_setting(url)}") from error
 
 
 def _url(conf: cfg.ConfigOpts) -> sa.URL | None:

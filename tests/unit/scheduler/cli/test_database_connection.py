@@ -6,6 +6,8 @@ import socket
 
 import pytest
 
+from tests.databases import execute
+
 ADVICE = "check that it runs and can be reached from here, or wait longer with berthmaster"
 
 
@@ -82,3 +84,13 @@ def test_only_db_sync_makes_a_file(command, tmp_path, arguments):
     assert not path.parent.exists()
     assert command.run("db", "sync").status == 0
     assert path.exists()
+
+
+def test_an_error_of_the_database_is_told_without_its_statement(command, database):
+    execute(database, "DROP TABLE aggregate_metadata")
+    columns = "aggregate_id INTEGER, key TEXT, value TEXT CHECK (value <> 'b')"
+    execute(database, f"CREATE TABLE aggregate_metadata ({columns})")
+    output = command.refused("aggregate", "create", "secret rack", "--property", "a=b")
+    assert output.startswith("the database is not available: CHECK constraint failed")
+    for each in ("INSERT", "secret rack", "sqlalche.me"):
+        assert each not in output
