@@ -7,7 +7,7 @@ revision that this code needs. db sync writes the newest of these into the datab
 which does not know the later steps can tell whether it may start there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,9 +68,7 @@ def sync(database: Database) -> tuple[str | None, str]:
 
     with _exclusive(database) as connection:
         before = read_schema(connection)
-        if before.revision is None:
-            _refuse_foreign(sa.inspect(connection).get_table_names())
-        elif before.revision > HEAD:
+        if before.revision is not None and before.revision > HEAD:
             # A later release was here. Its steps stay, also where all daemons go back.
             _check(before)
             return before.revision, before.revision
@@ -124,6 +122,7 @@ def _exclusive(database: Database) -> Iterator[sa.Connection]:
         with database.engine.connect() as connection:
             connection.execution_options(berthmaster_writes=True)
             with connection.begin():
+                _refuse_foreign_tables(connection)
                 yield connection
         return
     database.write(_make_leases)
@@ -137,15 +136,8 @@ def _exclusive(database: Database) -> Iterator[sa.Connection]:
 
 
 def _make_leases(connection: sa.Connection) -> None:
-    """Make the table that syncs exclude each other by, before all others.
-
-    So it tells tables that another sync is making from those of another program.
-    """
-    there = sa.inspect(connection).get_table_names()
-    if leases.name in there:
-        return
-    if VERSION_TABLE not in there:
-        _refuse_foreign(there)
+    """Make the table that syncs exclude each other by; being the first one, it marks ours."""
+    _refuse_foreign_tables(connection)
     connection.execute(CreateTable(leases, if_not_exists=True))
 
 
@@ -206,9 +198,10 @@ def _narrow_tables(connection: sa.Connection) -> list[str]:
     return sorted(set(connection.scalars(sa.text(query))) & metadata.tables.keys())
 
 
-def _refuse_foreign(names: Iterable[str]) -> None:
-    taken = sorted(set(names) & metadata.tables.keys() - {leases.name})
-    if taken:
+def _refuse_foreign_tables(connection: sa.Connection) -> None:
+    there = set(sa.inspect(connection).get_table_names())
+    taken = sorted(there & metadata.tables.keys())
+    if taken and not there & {VERSION_TABLE, leases.name}:
         raise SchemaError(
             f"the database has tables of another program ({', '.join(taken)}), perhaps Nova's: "
             "give Berthmaster a database of its own in [database] connection"

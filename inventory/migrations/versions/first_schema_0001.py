@@ -5,9 +5,8 @@
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
 
-from inventory.migrations.steps import NAME, OPTIONS, TEXT
+from inventory.migrations.steps import NAME, TEXT, add_index, create_table
 
 revision = "0001"
 down_revision = None
@@ -15,19 +14,18 @@ oldest_code = "0001"
 
 
 def upgrade() -> None:
-    op.create_table("aggregates", *_identity(), _name("name", unique=True), *_times(), **OPTIONS)
-    op.create_table("compute_nodes", *_compute_nodes(), **OPTIONS)
-    op.create_index("ix_compute_nodes_updated_at", "compute_nodes", ["updated_at"])
-    op.create_table("instances", *_instances(), **OPTIONS)
-    op.create_index("ix_instances_updated_at", "instances", ["updated_at"])
-    op.create_index("ix_instances_host_node", "instances", ["host", "node"])
-    op.create_table(
+    create_table("aggregates", *_identity(), _name("name", unique=True), *_times())
+    create_table("compute_nodes", *_compute_nodes())
+    add_index("compute_nodes", "updated_at")
+    create_table("instances", *_instances())
+    add_index("instances", "updated_at")
+    add_index("instances", "host", "node")
+    create_table(
         "revisions",
         sa.Column("name", sa.String(length=64), primary_key=True),
         sa.Column("revision", sa.Integer(), nullable=False),
-        **OPTIONS,
     )
-    op.create_table(
+    create_table(
         "server_groups",
         *_identity(),
         _name("name"),
@@ -35,10 +33,9 @@ def upgrade() -> None:
         _name("policy"),
         *_texts("rules"),
         *_times(),
-        **OPTIONS,
     )
-    op.create_table("services", *_services(), **OPTIONS)
-    op.create_index("ix_services_updated_at", "services", ["updated_at"])
+    create_table("services", *_services())
+    add_index("services", "updated_at")
     _create_of("aggregates", "aggregate_hosts", "aggregate_id", _key("host"))
     _create_of("aggregates", "aggregate_metadata", "aggregate_id", _key("key"), _name("value"))
     uuid = _key("instance_uuid", 36)
@@ -49,7 +46,7 @@ def _create_of(owner: str, name: str, column: str, *columns: sa.Column[Any]) -> 
     """Create a table whose rows are deleted with those of another."""
     key = sa.ForeignKey(f"{owner}.id", ondelete="CASCADE")
     owner_id = sa.Column(column, sa.Integer(), key, primary_key=True)
-    op.create_table(name, owner_id, *columns, **OPTIONS)
+    create_table(name, owner_id, *columns)
 
 
 def _compute_nodes() -> list[Any]:

@@ -83,3 +83,9 @@ def test_every_table_has_a_primary_key_as_clusters_ask(fresh: Database) -> None:
         ]
 
     assert fresh.read(without_key) == []
+
+
+def test_a_first_sync_that_was_killed_between_two_tables_goes_on(fresh: Database) -> None:
+    for table in (tables.aggregates, tables.compute_nodes):
+        fresh.write(table.create)
+    assert migrations.sync(fresh) == (None, migrations.HEAD)
