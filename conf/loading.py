@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 from oslo_log import log
 
-from conf import opts
+from conf import log_setup, opts
 
 # Section and name, either as oslo.config calls it or as it did in former releases.
 Name = tuple[str, str]
@@ -103,17 +103,9 @@ def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
     """Read the configuration, start logging, check all values; raises ConfigError."""
     read(conf, program, argv, version)
     try:
-        log.setup(conf, program, version)
-    except (cfg.Error, log.LogConfigError) as error:
+        log_setup.start(conf, program, version)
+    except log_setup.LogSetupError as error:
         raise ConfigError(explain(error, conf)) from error
-    except OSError as error:
-        raise ConfigError(
-            f"options log_dir and log_file: cannot write {error.filename}: {error.strerror}"
-        ) from error
-    except ValueError as error:
-        # The only option that oslo.log does not check.
-        levels = ",".join(conf.default_log_levels)
-        raise ConfigError(f"option [DEFAULT] default_log_levels = {levels!r}: {error}") from error
     # Operators cannot act on deprecations inside libraries.
     standard_logging.captureWarnings(False)
     check(conf)

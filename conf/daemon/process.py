@@ -5,6 +5,7 @@
 Only the standard library is imported at the top, see conf/daemon/concurrency.py.
 """
 
+import _thread
 import os
 import signal
 import socket
@@ -61,6 +62,7 @@ def begin(program: str, patch: Callable[[], None]) -> str:
     patch makes the standard library green; as an argument it keeps eventlet out of this module.
     """
     limit_numpy_threads()
+    stop_on_interrupt()
     with refusing(program, ValueError):
         backend = concurrency.chosen_backend(program, sys.argv[1:], os.environ)
     if backend == "eventlet":
@@ -72,6 +74,23 @@ def begin(program: str, patch: Callable[[], None]) -> str:
         refuse_import("eventlet")
     start_backend(backend)
     return backend
+
+
+def stop_on_interrupt() -> None:
+    """Let SIGINT, as of Ctrl-C, stop the daemon as SIGTERM does; its workers do not see it.
+
+    oslo.service would end the process at once, with status 1. No handler is used, since that one
+    replaces it. The thread is a native one, since nothing is green yet.
+    """
+    main = _thread.get_ident()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def wait() -> None:
+        while True:
+            signal.sigwait({signal.SIGINT})
+            signal.pthread_kill(main, signal.SIGTERM)
+
+    _thread.start_new_thread(wait, ())
 
 
 @contextmanager
@@ -99,7 +118,7 @@ def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None
     logging.setLogRecordFactory(OneLineRecord)
     opts.set_defaults(conf)
     loading.load(conf, program, argv, metadata.version(PACKAGE))
-    conf.mutate_config_files = _CheckedReload(conf.mutate_config_files, program, argv)
+    conf.mutate_config_files = _CheckedReload(conf, program, argv)
     version = SimpleNamespace(
         vendor_string=lambda: "The Berthmaster authors",
         product_string=lambda: PACKAGE,
@@ -177,14 +196,15 @@ def stop_each(*steps: Callable[[], object]) -> None:
 class _CheckedReload:
     """Reloads after a check of the files: oslo.config checks values too late."""
 
-    def __init__(self, reload: Callable[[], Any], program: str, argv: Sequence[str]) -> None:
-        self._reload, self._program, self._argv = reload, program, argv
+    def __init__(self, conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None:
+        self._conf, self._reload = conf, conf.mutate_config_files
+        self._program, self._argv = program, argv
         self.is_rejected = False
 
     def __call__(self) -> Any:
         from oslo_log import log
 
-        from conf import loading
+        from conf import loading, log_setup
 
         self.is_rejected = False
         try:
@@ -192,7 +212,9 @@ class _CheckedReload:
         except loading.ConfigError as error:
             problem = str(error)
         else:
-            return self._reload()
+            changed = self._reload()
+            log_setup.follow_nova(self._conf)
+            return changed
         self.is_rejected = True
         log.getLogger(__name__).error(
             "Reload rejected, keeping the current configuration: %s", problem

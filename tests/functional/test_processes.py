@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs as an operator meets them: signals, systemd, bad options, reports."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -99,6 +100,28 @@ def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
         assert scheduler.stop(timeout=20) == 0
         while "STOPPING=1" not in told:
             told.append(manager.recv(4096).decode())
+
+
+@each_backend
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.matrix)])
+def test_sigint_stops_a_scheduler_as_sigterm_does(
+    deployment: Deployment, backend: str, workers: int
+) -> None:
+    scheduler = deployment.scheduler(backend, {"scheduler": {"workers": workers}})
+    # Ctrl-C is for all processes of a terminal.
+    for pid in scheduler.workers():
+        os.kill(pid, signal.SIGINT)
+    scheduler.send(signal.SIGINT)
+    assert scheduler.wait(timeout=25) == 0
+    assert "Traceback" not in scheduler.log.read_text()
+
+
+@each_backend
+def test_sigint_stops_an_agent_as_sigterm_does(deployment: Deployment, backend: str) -> None:
+    agent = deployment.agent(backend, {"DEFAULT": {"compute_driver": "fake"}})
+    wait_for_log(agent, "Listening as compute")
+    agent.send(signal.SIGINT)
+    assert agent.wait(timeout=25) == 0
 
 
 @each_backend
