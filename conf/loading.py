@@ -6,14 +6,13 @@ import logging as standard_logging
 import math
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_db import options as database_options
 from oslo_log import log
 
-from conf import log_setup, opts
+from conf import config_files, log_setup, opts
 
 # Section and name, either as oslo.config calls it or as it did in former releases.
 Name = tuple[str, str]
@@ -35,17 +34,8 @@ def option_names(group: str, option: cfg.Opt) -> list[Name]:
 
 def setting(conf: cfg.ConfigOpts, candidates: Sequence[Name]) -> Setting | None:
     """Return the setting of the last file with one of these names, if any."""
-    found = (find(path, candidates) for path in reversed(paths(conf)))
+    found = (find(path, candidates) for path in reversed(config_files.paths(conf)))
     return next((each for each in found if each), None)
-
-
-def paths(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the files that conf has read, in their order; directories count as the last ones."""
-    files: list[str] = list(conf.config_file)
-    if conf.config_dirs:
-        return files + _inside(conf.config_dirs)
-    usual = _inside(conf.default_config_dirs)
-    return files + usual if files == conf.default_config_files else usual + files
 
 
 def find(path: str, candidates: Iterable[Name]) -> Setting | None:
@@ -65,14 +55,6 @@ def find(path: str, candidates: Iterable[Name]) -> Setting | None:
 def _folded(section: str) -> str:
     """Return a section for comparison: only DEFAULT depends on letter case."""
     return section if section == "DEFAULT" else section.lower()
-
-
-def _inside(directories: Iterable[str]) -> list[str]:
-    return [
-        str(path)
-        for directory in directories
-        for path in sorted(Path(directory).expanduser().glob("*.conf"))
-    ]
 
 
 _LOCATION = re.compile(
@@ -119,8 +101,13 @@ def read(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
 
 def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
     """Parse argv and the files it names, again if need be."""
+    if refused := config_files.unreadable(program, argv):
+        raise ConfigError(
+            f"this user may not read {', '.join(map(str, refused))}: let one do it who may, or name"
+            " files of your own with --config-file and --config-dir"
+        )
     try:
-        conf(list(argv), project="berthmaster", prog=program, version=version)
+        conf(list(argv), project=config_files.PROJECT, prog=program, version=version)
     except cfg.Error as error:
         raise ConfigError(explain(error)) from error
 

@@ -69,6 +69,9 @@ WORKER_SERVICE = PrivateName(
 )
 OPTIONS = PrivateName("oslo.config", "_opts", "decisions are saved without the options of plug-ins")
 GROUPS = PrivateName("oslo.config", "_groups", OPTIONS.loss)
+COMMAND_LINE = PrivateName(
+    "oslo.config", "_args", "errors may name another file than the one that has the option"
+)
 ARGUMENTS = PrivateName("Python", "_actions", "shells complete no arguments of commands")
 TLS_CONTEXT = PrivateName(
     "PyMySQL", "_create_ssl_ctx", "each connection reads the system's certificates"
@@ -216,6 +219,11 @@ def registered_options(conf: cfg.ConfigOpts) -> dict[tuple[str, str], cfg.Opt]:
         for group, options in groups.items()
         for name, each in (_find(options, OPTIONS) or {}).items()
     }
+
+
+def command_line(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the arguments that conf has parsed: it does not keep the order of the files there."""
+    return [*(_find(conf, COMMAND_LINE) or ())]
 
 
 def arguments_of(parser: Any) -> list[Any]:

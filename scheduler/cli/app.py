@@ -18,7 +18,7 @@ from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
 from inventory.errors import NotFound
-from scheduler.cli.arguments import DATABASE_TIMEOUT, add_repeatable, seconds
+from scheduler.cli.arguments import DATABASE_TIMEOUT, add_configuration, seconds
 from scheduler.cli.command_list import Commands, Help, print_help
 
 PROGRAM = "berthmaster"
@@ -70,7 +70,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             ("--config-dir", "DIR", "Directory of configuration files"),
         ):
             what = f"{what} to read, by default that of the daemons"
-            add_repeatable(parser, option, metavar=metavar, what=what)
+            add_configuration(parser, option, metavar=metavar, what=what)
         parser.add_argument(
             "--database-timeout",
             type=seconds,
@@ -111,26 +111,25 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             raise SystemExit(0)
 
     def initialize_app(self, argv: list[str]) -> None:
-        """Read the configuration that the command will use; help needs none."""
+        """Read the configuration that the command will use."""
         self.print_help_if_requested()
-        if argv[:1] in (["help"], ["complete"]):
+        # The demonstration has a configuration of its own.
+        if argv[:1] in (["help"], ["complete"], ["demo"]):
             return
         from conf import loading
 
         try:
-            read_configuration(self.conf, self.options.config_file, self.options.config_dir)
+            read_configuration(self.conf, self.options.configuration)
         except loading.ConfigError as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
 
 
-def read_configuration(conf: cfg.ConfigOpts, files: list[str], directories: list[str]) -> None:
+def read_configuration(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> None:
     """Read and check a configuration, by default that of the daemons; raise ConfigError."""
     # Here, with all options, since help needs none.
     from conf import loading
 
-    arguments = [f"--config-file={path}" for path in files]
-    arguments += [f"--config-dir={path}" for path in directories]
     loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))
     loading.check(conf)
 

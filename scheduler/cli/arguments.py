@@ -120,6 +120,12 @@ def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> Any:
     return parser.add_argument(*names, action="append", default=[], help=text, **settings)
 
 
+def add_configuration(parser: Any, option: str, *others: str, **settings: Any) -> Any:
+    """Add --config-file or --config-dir; their arguments are kept in one list, in their order."""
+    defaults: dict[str, Any] = {"dest": "configuration", "type": f"{option}={{}}".format}
+    return add_repeatable(parser, option, *others, **defaults | settings)
+
+
 def add_host(parser: Any, nargs: str | None = None, shown_by: str = "host list") -> None:
     """Add the argument that names a host."""
     help_text = f"Name of the host, as '{shown_by}' shows it."

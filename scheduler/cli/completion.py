@@ -67,7 +67,7 @@ class CompleteWords(BaseCommand):
         from scheduler.cli import database_connection  # noqa: F401  # read() needs it
 
         given, _ = self.app.parser.parse_known_args(words)
-        read_configuration(self.conf, given.config_file, given.config_dir)
+        read_configuration(self.conf, given.configuration)
         self.app.options.database_timeout = NAMES_TIMEOUT
         wanted = "server groups" if kind == "hints" else kind
         answer = in_background(lambda: self.read(name_queries.names, wanted))

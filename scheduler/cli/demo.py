@@ -133,7 +133,9 @@ def _configure(conf: cfg.ConfigOpts, directory: Path, settings: list[str]) -> No
     ]
     path = directory / "berthmaster.conf"
     path.write_text("\n".join(lines) + "\n")
-    loading.parse(conf, "berthmaster", [f"--config-file={path}"], metadata.version("berthmaster"))
+    # The directory as well, in place of those of the user and of the system.
+    arguments = [f"--config-file={path}", f"--config-dir={directory}"]
+    loading.read(conf, "berthmaster", arguments, metadata.version("berthmaster"))
 
 
 @contextmanager

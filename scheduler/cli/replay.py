@@ -12,7 +12,7 @@ from inventory.errors import OperationRefused, counted
 from scheduler.analysis.diagnosis import host_name
 from scheduler.analysis.explain import Explanation, Extent, Verdict, explain
 from scheduler.cli.app import read_configuration
-from scheduler.cli.arguments import add_repeatable
+from scheduler.cli.arguments import add_configuration
 from scheduler.cli.base import ReportCommand, Table
 from scheduler.cli.decision import original_driver
 from scheduler.cli.format_decision import format_weight
@@ -100,9 +100,9 @@ class DecisionReplay(ReportCommand):
             ("file", "PATH", "Configuration file"),
             ("dir", "DIR", "Directory of configuration files"),
         ):
-            names, dest = (f"--config-{option}", f"--settings-{option}"), f"settings_{option}"
+            names = (f"--config-{option}", f"--settings-{option}")
             what = f"{what} to decide with, as for the daemons"
-            add_repeatable(parser, *names, dest=dest, metavar=metavar, what=what)
+            add_configuration(parser, *names, dest="settings", metavar=metavar, what=what)
 
     def take_action(self, args: Any) -> int:
         documents = []
@@ -117,8 +117,7 @@ class DecisionReplay(ReportCommand):
 
 def _documents(args: Any) -> Iterator[dict[str, Any]]:
     """Yield the comparison of each file with the decision that is made now."""
-    files, directories = args.settings_file, args.settings_dir
-    if not files and not directories:
+    if not args.settings:
         for path in args.file:
             saved = _read(path)
             try:
@@ -128,7 +127,7 @@ def _documents(args: Any) -> Iterator[dict[str, Any]]:
                 raise OperationRefused(f"{path}: {error}") from None
         return
     conf = cfg.ConfigOpts()
-    read_configuration(conf, files, directories)
+    read_configuration(conf, args.settings)
     with deciding_by(conf) as driver:
         for path in args.file:
             saved = _read(path)

@@ -91,7 +91,7 @@ class Simulate(ReportCommand):
         found = []
         for name, path in zip(names, args.config, strict=True):
             conf = cfg.ConfigOpts()
-            read_configuration(conf, [str(path)], [])
+            read_configuration(conf, [f"--config-file={path}"])
             found.append(Configuration(name, conf))
         return found
 

@@ -19,7 +19,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from oslo_config import cfg
 from oslo_log import log
 
-from conf import loading, status
+from conf import config_files, loading, status
 from conf.daemon.process import end_child
 from scheduler.status_pages.messages import (
     HEADERS,
@@ -80,9 +80,7 @@ class PageProcess:
             return None
         command = [sys.executable, "-m", "scheduler.status_pages"]
         # Those that are found by themselves are found again.
-        if conf.config_file != conf.default_config_files:
-            command += [f"--config-file={each}" for each in conf.config_file]
-        command += [f"--config-dir={each}" for each in conf.config_dirs or ()]
+        command += config_files.given(conf)
         return cls(command, _is_loopback(status.parsed(conf.status.bind)[0]))
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -59,7 +59,7 @@ def owners() -> Any:
         "SEND_NOTIFICATION": transport,
         "ANSWER_PAUSE": import_module(private_apis.ANSWERS_MODULE),
         "WORKER_SERVICE": import_module(private_apis.WORKER_MODULE),
-        **dict.fromkeys(("OPTIONS", "GROUPS"), cfg.CONF),
+        **dict.fromkeys(("OPTIONS", "GROUPS", "COMMAND_LINE"), cfg.CONF),
         "TLS_CONTEXT": Connection,
         "ARGUMENTS": argparse.ArgumentParser(),
     }

@@ -102,6 +102,7 @@ CASES = [
     Case(private_apis.GROUPS, lambda: private_apis.registered_options(Part(_opts={})), {}),
     Case(private_apis.TLS_CONTEXT, lambda: private_apis.sharing_tls_context(Part), Part),
     Case(private_apis.ARGUMENTS, lambda: private_apis.arguments_of(Part()), []),
+    Case(private_apis.COMMAND_LINE, lambda: private_apis.command_line(Part()), []),
 ]
 
 

@@ -5,7 +5,8 @@
 import pytest
 from oslo_config import cfg
 
-from conf.daemon.concurrency import VARIABLE, chosen_backend, config_files
+from conf.config_files import default_and_named
+from conf.daemon.concurrency import VARIABLE, chosen_backend
 
 PROGRAM = "berthmaster-test"
 
@@ -101,7 +102,7 @@ def test_the_usual_places_are_those_of_oslo_config(home):
     ):
         (home / name).touch()
     theirs = cfg.find_config_files(project="berthmaster", prog=PROGRAM)
-    assert [str(path) for path in config_files(PROGRAM, [])] == theirs
+    assert [str(path) for path in default_and_named(PROGRAM, [])] == theirs
 
 
 def test_a_home_that_cannot_be_looked_into_has_no_files(monkeypatch):
