@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from conf.daemon.health import THREADS
 from conf.private_apis import RABBIT_LOGGER
-from scheduler.messaging.transport import UnusableTransport, rpc_transport
+from scheduler.messaging.transport import UnusableTransport, option_in_use, rpc_transport
 
 _REFUSAL = re.compile(
     r"PRECONDITION_FAILED - (?:inequivalent arg|invalid property) '(?P<property>[^']+)'"
@@ -22,6 +22,8 @@ _REFUSAL = re.compile(
 # Property that the broker compares: the options for it, of durable and of transient queues.
 _TYPE = ("rabbit_quorum_queue", "rabbit_transient_quorum_queue and rabbit_stream_fanout")
 _DURABLE = ("rabbit_quorum_queue and amqp_durable_queues", "rabbit_transient_quorum_queue")
+# RabbitMQ says by whom and to what it refuses access, amqp of which method; never the password.
+_ACCESS = re.compile(r"\((?:403|530)\) (?:ACCESS_REFUSED|NOT_ALLOWED) - (?P<why>[^\n]*)")
 _OPTIONS = {
     "x-queue-type": _TYPE,
     "durable": _DURABLE,
@@ -61,6 +63,42 @@ def mismatch(error: Exception, control_exchange: str) -> QueueMismatch | None:
     )
 
 
+class AccessRefused(UnusableTransport):
+    """The broker refuses an account, a virtual host or a right; the text names account and host."""
+
+
+def access_refusal(error: Exception, conf: cfg.ConfigOpts) -> AccessRefused | None:
+    """Return the refusal that an error of oslo.messaging or below is about, None for others."""
+    found = _ACCESS.search(str(error))
+    if found is None:
+        return None
+    hosts = oslo_messaging.TransportURL.parse(conf).hosts
+    accounts = [f"account {each.username!r} at {each.hostname}:{each.port}" for each in hosts]
+    return AccessRefused(
+        f"the broker refuses the {' or the '.join(accounts)}: {found['why'].rstrip(' .')}; check"
+        f" user name, password and virtual host in {option_in_use(conf)}"
+    )
+
+
+@contextmanager
+def refusals_explained(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """Raise errors about queues and accounts as UnusableTransport, which oslo.messaging does not.
+
+    They are not logged besides, unlike there.
+    """
+    try:
+        with mismatch_not_logged():
+            yield
+    # Of oslo.messaging, kombu or amqp.
+    except Exception as error:
+        # A transport registers it, unless it is one of a test.
+        exchange = conf.control_exchange if "control_exchange" in conf else ""
+        found = mismatch(error, exchange) or access_refusal(error, conf)
+        if found is None:
+            raise
+        raise found from error
+
+
 @contextmanager
 def mismatch_not_logged() -> Iterator[None]:
     """Keep oslo.messaging from logging a mismatch, which is raised as well."""
@@ -85,11 +123,8 @@ def probe_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.Transport) -> N
     # No server has this name; the broker drops what is sent to it.
     unused = oslo_messaging.Target(topic="compute", server="berthmaster-nobody", version="1.0")
     client = oslo_messaging.get_rpc_client(transport, unused, retry=max(len(brokers) - 1, 0))
-    try:
-        with mismatch_not_logged():
-            client.cast({}, "ping")
-    except oslo_messaging.MessagingException as error:
-        raise (mismatch(error, conf.control_exchange) or error) from error
+    with refusals_explained(conf):
+        client.cast({}, "ping")
 
 
 class BrokerCheck:

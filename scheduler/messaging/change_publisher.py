@@ -18,6 +18,7 @@ import oslo_messaging
 from oslo_log import log
 
 from scheduler.messaging.background_publisher import BackgroundPublisher
+from scheduler.messaging.broker_check import refusals_explained
 from scheduler.messaging.transport import RECONNECTIONS
 from scheduler.wire import push_messages
 
@@ -164,4 +165,5 @@ class ChangePublisher(BackgroundPublisher[_Change]):
             [*chain.from_iterable(each.claims for each in batch)],
         )
         arguments = push_messages.encode(rows)
-        self._client.cast({}, "nodes_changed", agent=self._sender, **arguments)
+        with refusals_explained(self._client.conf):
+            self._client.cast({}, "nodes_changed", agent=self._sender, **arguments)

@@ -19,7 +19,7 @@ from conf import private_apis
 from conf.daemon.process import stop_each
 from inventory.objects.field_types import shown
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.messaging.broker_check import mismatch, mismatch_not_logged
+from scheduler.messaging.broker_check import refusals_explained
 from scheduler.messaging.dispatcher import CheckedDispatcher, drop_unreadable
 from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import Deadline, RequestContext, stamp_size
@@ -71,15 +71,12 @@ class RpcServer:
 
     def start(self) -> None:
         """Begin to receive; raise UnusableTransport where options or queues do not allow it."""
-        exchange = self._server.conf.control_exchange
         try:
-            with mismatch_not_logged():
+            with refusals_explained(self._server.conf):
                 self._server.start()
         # The driver finds out only now that options contradict each other.
         except RuntimeError as error:
             raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
-        except oslo_messaging.MessageDeliveryFailure as error:
-            raise (mismatch(error, exchange) or error) from None
         drop_unreadable(self._server)
         private_apis.poll_every(self._server, POLL)
 

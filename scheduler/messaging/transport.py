@@ -13,6 +13,7 @@ from oslo_messaging import opts as messaging_options
 from stevedore.exception import NoMatches
 
 from conf import loading, opts
+from scheduler.messaging import newton_rabbit
 
 NOTIFICATIONS = "oslo_messaging_notifications"
 UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
@@ -21,6 +22,8 @@ UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %2
 RECONNECTIONS = 1
 # Seconds.
 STOP_TIMEOUT = 2.0
+# Of oslo.messaging: a broker on this machine.
+_DEFAULT = "rabbit://"
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]+)://")
 _NO_SCHEME = "it does not begin with a scheme, as in rabbit://user:password@host:5672/"
 _BAD_QUERY = "what follows its ? are no options of its driver; write a ? of the password as %3F"
@@ -70,6 +73,10 @@ def _transport(
 
 def option_in_use(conf: cfg.ConfigOpts, group: str = "DEFAULT") -> str:
     """Return the name of an option transport_url, and where its value comes from."""
+    former, file = newton_rabbit.transport_url(conf)
+    with suppress(cfg.NoSuchOptError):
+        if group == "DEFAULT" and former and conf.transport_url == former:
+            return f"options rabbit_... of [{newton_rabbit.GROUP}] in {file}"
     return f"option [{group}] transport_url in {loading.source(conf, group, 'transport_url')}"
 
 
@@ -80,6 +87,8 @@ def _url(conf: cfg.ConfigOpts, group: str) -> tuple[str, str]:
             ours = [option for option in options if option.dest == "transport_url"]
             conf.register_opts(ours, group=name)
     with suppress(cfg.NoSuchOptError, cfg.NoSuchGroupError):
+        if group == "DEFAULT" and conf.transport_url == _DEFAULT:
+            conf.set_default("transport_url", newton_rabbit.transport_url(conf)[0] or _DEFAULT)
         url = conf.transport_url if group == "DEFAULT" else conf[group].transport_url
         return (group, str(url)) if url or group == "DEFAULT" else _url(conf, "DEFAULT")
     # Outside, since these errors quote what follows the $.

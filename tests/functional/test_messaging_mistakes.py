@@ -12,10 +12,11 @@ import pytest
 from inventory.engine import Database
 from tests.backends import each_backend
 from tests.fixtures.daemons.process import Process
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.daemons.tls_rabbitmq import TlsRabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 FAKE = {"compute_driver": "fake"}
 RABBIT = "oslo_messaging_rabbit"
 URLS = [
@@ -164,3 +165,31 @@ def test_a_file_for_tls_that_is_not_there_is_named(
     line = _refused(_start(deployment, "berthmaster-agent", options, backend), "berthmaster-agent")
     assert f"option [{RABBIT}] ssl_ca_file = {absent} in " in line
     assert line.endswith(": cannot be read: No such file or directory")
+
+
+@pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
+@each_backend
+def test_a_wrong_account_is_told_with_its_address_and_without_its_password(
+    deployment: Deployment, rabbitmq: RabbitMQ, program: str, backend: str
+) -> None:
+    url = f"rabbit://stranger:secret@127.0.0.1:{rabbitmq.port}/"
+    process = _start(deployment, program, {"DEFAULT": FAKE | {"transport_url": url}}, backend)
+    told = f"refuses the account 'stranger' at 127.0.0.1:{rabbitmq.port}"
+    wait_for_log(process, told, PATIENCE)
+    log = process.log.read_text()
+    assert "Traceback" not in log
+    assert "secret" not in log
+    refused = [each for each in log.splitlines() if "Login was refused" in each]
+    assert all(told in each and "[DEFAULT] transport_url in " in each for each in refused)
+
+
+def test_the_command_tells_so_of_a_wrong_account(
+    deployment: Deployment, rabbitmq: RabbitMQ
+) -> None:
+    url = f"rabbit://stranger:secret@127.0.0.1:{rabbitmq.port}/nowhere"
+    deployment.config = deployment.write_config("command", {"DEFAULT": {"transport_url": url}})
+    for command in (["select"], ["host", "power", "compute1", "reboot"]):
+        done = deployment.cli(*command)
+        assert done.returncode == 1
+        assert f"refuses the account 'stranger' at 127.0.0.1:{rabbitmq.port}" in done.stderr
+        assert "secret" not in done.stderr

@@ -6,9 +6,11 @@ import logging
 
 import oslo_messaging
 import pytest
+from oslo_config import cfg
 
 from conf.private_apis import RABBIT_LOGGER
-from scheduler.messaging.broker_check import mismatch, mismatch_not_logged
+from scheduler.messaging.broker_check import access_refusal, mismatch, mismatch_not_logged
+from scheduler.messaging.transport import rpc_transport
 
 QUORUM = (
     "Unable to connect to AMQP server on 127.0.0.1:5672 after inf tries: Queue.declare: (406)"
@@ -84,3 +86,22 @@ def test_what_is_raised_is_not_logged_too(caplog):
     library.error("Later: %s", QUORUM.format("scheduler"))
     logged = [each.getMessage().partition(":")[0] for each in caplog.records]
     assert logged == ["Once more", "Connection refused", "Later"]
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "ACCESS_REFUSED - access to exchange 'nova' in vhost '/' refused for user 'u'",
+        "NOT_ALLOWED - vhost nowhere not found",
+    ],
+)
+def test_a_refused_right_names_account_address_and_reason(why):
+    conf = cfg.CONF
+    conf([], project="berthmaster", default_config_files=[], default_config_dirs=[])
+    rpc_transport(conf)
+    conf.set_override("transport_url", "rabbit://u:secret@a:1,u:secret@b:2/")
+    found = access_refusal(OSError(f"Exchange.declare: (403) {why}"), conf)
+    conf.clear_override("transport_url")
+    assert f"account 'u' at a:1 or the account 'u' at b:2: {why.partition(' - ')[2]}" in str(found)
+    assert "secret" not in str(found)
+    assert access_refusal(OSError("Connection refused"), conf) is None

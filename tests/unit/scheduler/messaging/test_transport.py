@@ -137,3 +137,40 @@ def test_a_broker_that_answers_is_left_in_order() -> None:
     leaving.may_end.set()
     disconnect(leaving)
     assert leaving.ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("rabbit_host = broker\n", "rabbit://guest:guest@broker:5672/"),
+        (
+            "rabbit_host = broker\nrabbit_port = 5671\nrabbit_userid = nova\n"
+            "rabbit_password = p@s/s$$\nrabbit_virtual_host = /nova\nrabbit_use_ssl = True\n",
+            "rabbit://nova:p%40s%2Fs%24@broker:5671/nova?ssl=1",
+        ),
+        (
+            "rabbit_hosts = a:5672, b:5673\nrabbit_userid = nova\nrabbit_host = unused\n",
+            "rabbit://nova:guest@a:5672,nova:guest@b:5673/",
+        ),
+        ("rabbit_host = fd00::1\n", "rabbit://guest:guest@[fd00::1]:5672/"),
+    ],
+)
+@pytest.mark.parametrize("section", ["oslo_messaging_rabbit", "DEFAULT"])
+def test_the_broker_of_a_nova_conf_up_to_newton_is_found(
+    conf: cfg.ConfigOpts, tmp_path: Path, section: str, text: str, url: str
+) -> None:
+    configured(conf, tmp_path, f"[{section}]\n{text}")
+    rpc_transport(conf)
+    assert conf.transport_url == url
+    where = transport.option_in_use(conf)
+    assert where == f"options rabbit_... of [oslo_messaging_rabbit] in {tmp_path}/berthmaster.conf"
+    conf.clear_default("transport_url")
+
+
+def test_a_transport_url_wins_over_the_options_before_it(
+    conf: cfg.ConfigOpts, tmp_path: Path
+) -> None:
+    text = "[DEFAULT]\ntransport_url = rabbit://new/\n[oslo_messaging_rabbit]\nrabbit_host = old\n"
+    configured(conf, tmp_path, text)
+    rpc_transport(conf)
+    assert conf.transport_url == "rabbit://new/"
