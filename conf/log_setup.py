@@ -57,11 +57,12 @@ def _set_up(conf: cfg.ConfigOpts, program: str, version: str) -> None:
     try:
         log.setup(conf, program, version)
     except OSError as error:
-        # The directory is one of another user, as in a nova.conf; a file was meant for us.
-        if conf.log_file or not conf.log_dir or conf.log_config_append:
+        # The directory may be one of another user, as in a nova.conf; a file alone is meant for us.
+        if not conf.log_dir or conf.log_config_append:
             raise
         problem = f"cannot write {error.filename}: {error.strerror}"
-        conf.set_override("log_dir", None)
+        for name in ("log_dir", "log_file"):
+            conf.set_override(name, None)
         log.setup(conf, program, version)
         log.getLogger(__name__).warning(
             "Logging to standard output instead of [DEFAULT] log_dir: %s", problem

@@ -19,6 +19,8 @@ from conf.loading import ConfigError
 
 LOG = log.getLogger(__name__)
 NAMESPACE = "berthmaster.compute_agent.monitors"
+# Before names in a nova.conf, as of kolla.
+_NOVA = "nova.compute.monitors."
 
 
 class Monitors:
@@ -84,16 +86,24 @@ def load(conf: cfg.ConfigOpts, driver: Driver) -> Monitors:
 
     Raises ConfigError with one line that names the option, its value and what is installed.
     """
-    names = _first_of_each(_full_name(conf, name) for name in conf.compute_monitors if name)
+    full = [_full_name(conf, name) for name in conf.compute_monitors if name]
+    names = _first_of_each(name for name in full if name)
     return Monitors({name: _make(conf, name, driver) for name in names})
 
 
 def _full_name(conf: cfg.ConfigOpts, name: str) -> str:
-    """Return the installed name; one without a dot may be of a monitor of the CPU, as in Nova."""
-    for full in (name, f"cpu.{name}"):
+    """Return the installed name, "" for a monitor that only Nova has.
+
+    One without a dot may be of a monitor of the CPU, as in Nova.
+    """
+    short = name.removeprefix(_NOVA)
+    for full in (short, f"cpu.{short}"):
         if full in metadata.entry_points(group=NAMESPACE).names:
             return full
-    raise _refused(conf, name, "there is no such monitor")
+    if short == name:
+        raise _refused(conf, name, "there is no such monitor")
+    LOG.warning("Monitor %s of [DEFAULT] compute_monitors is one of Nova's: it is left out", name)
+    return ""
 
 
 def _first_of_each(names: Iterable[str]) -> list[str]:

@@ -134,9 +134,10 @@ def test_an_unknown_facility_is_named(loaded: Loaded) -> None:
         loaded("[DEFAULT]\nuse_syslog = true\nsyslog_log_facility = nowhere\n")
 
 
+@pytest.mark.parametrize("more", ["", "log_file = nova-compute.log\n"])
 def test_a_directory_of_another_service_leaves_the_log_on_standard_output(
-    loaded: Loaded, capsys: pytest.CaptureFixture[str]
+    loaded: Loaded, capsys: pytest.CaptureFixture[str], more: str
 ) -> None:
-    loaded("[DEFAULT]\nlog_dir = /nowhere/kolla/nova\n")
+    loaded(f"[DEFAULT]\nlog_dir = /nowhere/kolla/nova\n{more}")
     said = capsys.readouterr().out
     assert "Logging to standard output instead of [DEFAULT] log_dir: cannot write /nowhere" in said

@@ -100,6 +100,15 @@ def test_names_of_the_monitor_of_cpus(loaded: Callable[..., Monitors], given: st
     assert found == sorted(found)
 
 
+def test_a_monitor_of_nova_that_is_not_here_is_left_out(
+    loaded: Callable[..., Monitors], caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = "nova.compute.monitors.membw.virt_driver"
+    found = names(loaded(f"{theirs}, nova.compute.monitors.cpu.virt_driver"))
+    assert found == names(loaded("cpu.virt_driver"))
+    assert f"Monitor {theirs} of [DEFAULT] compute_monitors is one of Nova's" in caplog.text
+
+
 def test_a_row_is_what_nova_would_have_written(loaded: Callable[..., Monitors]) -> None:
     frequency, *_ = loaded("cpu.virt_driver").read(NODE)
     moment = frequency.pop("timestamp")
