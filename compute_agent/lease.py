@@ -3,57 +3,108 @@
 """The lease with which one of several agents of a cloud does the work, and others stand by."""
 
 import time
+from collections.abc import Callable
+from threading import Event, Thread
 from uuid import uuid4
 
 from oslo_log import log
 
+from conf.daemon.state_logger import StateLogger, one_line
 from inventory import leases
 from inventory.engine import Database, DatabaseUnavailable
 
 LOG = log.getLogger(__name__)
+# Another agent notices within this time, in seconds, that the one that did the work has died. It
+# has 5 s in all to take over.
+SECONDS = 3.0
+# Between two questions. Several may fail before the lease is lost.
+INTERVAL = SECONDS / 6
+# Seconds that a stop waits for a question under way.
+STOP_TIMEOUT = 2.0
 
 
 class Lease:
-    """A lease of so many seconds; whoever has it renews it well before.
+    """A thread that takes or renews the lease again and again, so that nothing else delays it.
 
-    It counts as lost as soon as it may be over for others, by the clock of this machine.
+    It counts as lost as soon as it may be over for others, by the clock of this machine. changed is
+    called when it was taken, or was found to be another's.
     """
 
-    def __init__(self, database: Database, name: str, host: str, seconds: float) -> None:
+    def __init__(self, database: Database, name: str, host: str, seconds: float = SECONDS) -> None:
+        self.changed: Callable[[], None] = lambda: None
+        # Counts how often it was taken: between two terms another may have had it.
+        self.term = 0
         self._database = database
         self._name = name
         # The same host may have several by mistake.
         self._owner = f"{host} {uuid4().hex[:8]}"
         self._seconds = seconds
         self._until = float("-inf")
-        # Who had it when it was asked for last.
+        # Who had it when it was asked for last, and whether the last question was answered.
         self._holder = ""
+        self._answered = False
+        self._state = StateLogger(LOG, f"Asking for lease {name}")
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="lease", daemon=True)
 
     @property
     def held(self) -> bool:
         return time.monotonic() < self._until
 
-    def renew(self) -> bool:
-        """Take or renew it; return whether it is held. Raises DatabaseUnavailable."""
-        # Before the question, so that it ends here no later than for others.
-        began = time.monotonic()
-        holder = leases.hold(self._database, self._name, self._owner, self._seconds)
-        is_ours = holder == self._owner
-        self._until = began + self._seconds if is_ours else float("-inf")
-        if holder != self._holder:
-            self._holder = holder
-            if is_ours:
-                LOG.info("Taking over lease %s for %g s at a time", self._name, self._seconds)
-            else:
-                agent = holder.partition(" ")[0]
-                LOG.info("Standing by: the agent of %s has lease %s", agent, self._name)
-        return is_ours
+    @property
+    def is_anothers(self) -> bool:
+        """Whether another agent does the work, as far as is known."""
+        return self._answered and self._holder != self._owner
 
-    def release(self) -> None:
-        """Let another have it at once; nothing if that cannot be said."""
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more, and let another have it at once; nothing if that cannot be said."""
+        self._stopped.set()
+        if self._thread.ident:
+            self._thread.join(STOP_TIMEOUT)
         if self._holder == self._owner:
             self._until = float("-inf")
             try:
                 leases.release(self._database, self._name, self._owner)
             except DatabaseUnavailable as error:
                 LOG.debug("Cannot give up lease %s: %s", self._name, error)
+
+    def renew(self) -> bool:
+        """Take or renew it; return whether it is held. Raises DatabaseUnavailable."""
+        # Before the question, so that it ends here no later than for others.
+        began, was_held = time.monotonic(), self.held
+        holder = leases.hold(self._database, self._name, self._owner, self._seconds)
+        is_ours, self._answered = holder == self._owner, True
+        if is_ours and not was_held:
+            self.term += 1
+        self._until = began + self._seconds if is_ours else float("-inf")
+        if holder != self._holder:
+            self._holder = holder
+            self._log(is_ours)
+        return is_ours
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            before, failure = (self.term, self.is_anothers), ""
+            try:
+                self.renew()
+            # Most likely the database is away; the end of this thread would be the end of all work.
+            except Exception as error:
+                failure = one_line(error)
+            if failure:
+                self._answered = False
+                self._state.failed(failure, "Cannot ask for lease %s: %s", self._name, failure)
+            else:
+                self._state.recovered()
+            if (self.term, self.is_anothers) != before:
+                self.changed()
+            self._stopped.wait(INTERVAL)
+
+    def _log(self, is_ours: bool) -> None:
+        if is_ours:
+            LOG.info("Taking over lease %s for %g s at a time", self._name, self._seconds)
+        else:
+            agent = self._holder.partition(" ")[0]
+            LOG.info("Standing by: the agent of %s has lease %s", agent, self._name)

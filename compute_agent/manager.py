@@ -22,7 +22,7 @@ from compute_agent.lease import Lease
 from compute_agent.service_follower import ServiceFollower
 from compute_agent.virt.driver import Driver, DriverError, NodeName
 from conf.compute_agent import audit_interval
-from conf.daemon.state_logger import StateLogger, one_line
+from conf.daemon.state_logger import StateLogger
 from conf.service import liveness_limit
 from inventory import services
 from inventory.aggregates import AggregateRecord
@@ -42,8 +42,8 @@ STOP_TIMEOUT = 10.0
 # Seconds to collect events: one action of an operator makes several, which share an audit.
 DEBOUNCE = 0.05
 NEVER = float("inf")
-# A lease is renewed with each heartbeat, and ends when so many were missed.
-LEASE = 3
+# Seconds between two looks whether a driver could do its work, while another agent does it.
+STANDBY = 1.0
 
 
 class Manager:
@@ -61,18 +61,22 @@ class Manager:
         self._database = database
         self._driver = driver
         self._on_registered = on_registered
-        self._lease = self._new_lease()
-        self._lease_state = StateLogger(LOG, "Asking for the lease")
+        self._lease = Lease(database, driver.lease, conf.host) if driver.lease else None
+        # The term of the lease in which this agent works.
+        self._term = 0
         self._heartbeat = Heartbeat(
             database, driver.hosts(), services.COMPUTE, conf.report_interval, self.audit_now
         )
-        if self._lease:
-            self._heartbeat.allowed = self._lease.renew
+        if lease := self._lease:
+            self._heartbeat.allowed = lambda: lease.held
+            lease.changed = driver.changes.wake
         self._limit = liveness_limit(conf)
         self._follower = ServiceFollower(database, self._heartbeat, self._limit)
         self._tracker = tracker
         # Called after each audit with its seconds, and the error if it failed.
         self.observer: Callable[[float, Exception | None], None] = lambda seconds, error: None
+        # Called again and again while another agent does the work, with why this one could not.
+        self.standby_observer: Callable[[Exception | None], None] = lambda error: None
         self._registered = self._started = False
         # Whether the driver itself says which services live.
         self._follows = False
@@ -91,6 +95,8 @@ class Manager:
 
     def start(self) -> None:
         """Start with the first audit; return at once."""
+        if self._lease:
+            self._lease.start()
         self._thread.start()
 
     def audit_now(self) -> None:
@@ -110,7 +116,7 @@ class Manager:
                 LOG.warning("Abandoning an audit blocked on the database")
         self._heartbeat.stop()
         if self._lease:
-            self._lease.release()
+            self._lease.stop()
 
     def alive(self) -> bool:
         """Return whether audits are still being made."""
@@ -121,7 +127,7 @@ class Manager:
         changed = frozenset[NodeName]()
         while not self._stopped.is_set():
             if not self._is_in_charge():
-                self._driver.changes.wait(self._conf.report_interval)
+                self._driver.changes.wait(STANDBY)
                 # All is to be looked at when this agent takes over.
                 due, changed = time.monotonic(), frozenset()
                 continue
@@ -140,36 +146,39 @@ class Manager:
                 # Events may have been missed: all nodes are audited, but not at each event.
                 due = min(due, attempted + self._conf.libvirt.reconnect_interval)
 
-    def _new_lease(self) -> Lease | None:
-        name, conf = self._driver.lease, self._conf
-        seconds = LEASE * conf.report_interval
-        return Lease(self._database, name, conf.host, seconds) if name else None
-
     def _note_start(self) -> None:
         if not self._started:
             self._started = True
             self._on_registered()
 
     def _is_in_charge(self) -> bool:
-        """Return whether this agent does the work, after an attempt to get the lease for it."""
-        if self._lease is None or self._lease.held:
+        """Return whether this agent does the work; if another does, look whether it could."""
+        lease = self._lease
+        if lease is None:
             return True
-        try:
-            held = self._lease.renew()
-        # Most likely the database is away; the end of this thread would be the end of all audits.
-        except Exception as error:
-            text = "Cannot ask for the lease of this agent's work: %s"
-            self._lease_state.failed(one_line(error), text, one_line(error))
+        # In this order: a lease that is taken anew in between is seen at the next call.
+        term = lease.term
+        if not lease.held:
+            if lease.is_anothers:
+                # To systemd an agent that stands by has started.
+                self._note_start()
+                self._stand_by()
             return False
-        self._lease_state.recovered()
-        if not held:
-            # To systemd an agent that stands by has started.
-            self._note_start()
-            return False
-        # Another agent may have written what this one remembers otherwise.
-        self._follower = ServiceFollower(self._database, self._heartbeat, self._limit)
-        self._aggregates, self._disabled = None, True
+        if term != self._term:
+            # Another agent may have written what this one remembers otherwise.
+            self._follower = ServiceFollower(self._database, self._heartbeat, self._limit)
+            self._aggregates, self._disabled = None, True
+            self._term = term
         return True
+
+    def _stand_by(self) -> None:
+        failure: Exception | None = None
+        try:
+            self._driver.stand_by()
+        # The end of this thread would be the end of the standby.
+        except Exception as error:
+            failure = error
+        self.standby_observer(failure)
 
     def _attempt(self, only: Collection[NodeName] | None = None) -> float:
         """Audit some nodes, or all; return the seconds until the next audit, NEVER for none."""

@@ -66,10 +66,13 @@ class AgentMetrics:
         self.lacks_database = False
         # When the last successful audit ended, on the monotonic clock.
         self.audited_at: float | None = None
+        # Whether another agent does the work.
+        self._stands_by = False
         registry.register(self)
 
     def audited(self, seconds: float, error: Exception | None) -> None:
         """Count a finished audit, by the cause of its failure."""
+        self._stands_by = False
         self._audits.inc()
         self._seconds.observe(seconds)
         self.lacks_database = isinstance(error, DatabaseUnavailable)
@@ -82,6 +85,13 @@ class AgentMetrics:
             self._failures.labels("hypervisor" if hypervisor else "other").inc()
             self._connected = self._connected and not hypervisor
             self.failure = one_line(error)
+
+    def stood_by(self, error: Exception | None) -> None:
+        """Note that another agent does the work, and why this one could not take over, if so."""
+        self._stands_by, self.audited_at = True, None
+        self.failure, self._connected = one_line(error) if error else "", error is None
+        # They are another's now.
+        self._nodes.clear()
 
     def stored(self, result: AuditResult) -> None:
         """Count the rows that an audit has written."""
@@ -97,6 +107,11 @@ class AgentMetrics:
             "berthmaster_hypervisor_connected",
             "1 if the hypervisor answered at the last audit.",
             float(self._connected),
+        )
+        yield GaugeMetricFamily(
+            "berthmaster_standing_by",
+            "1 if another agent with the same work does it, and this one would take over.",
+            float(self._stands_by),
         )
         age = GaugeMetricFamily(
             "berthmaster_audit_age_seconds",
@@ -169,6 +184,7 @@ class Monitoring:
         if not self._conf.status.bind:
             return
         manager.observer = self._metrics.audited
+        manager.standby_observer = self._metrics.stood_by
         self._broker = BrokerCheck(self._conf)
         health = self._health(self._broker, database, listening)
         self._registry.register(health)

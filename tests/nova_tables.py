@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Databases like those of a Nova cloud, in SQLite, with the columns that matter to readers."""
+"""Databases like those of a Nova cloud, with the columns that matter to readers."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,15 +68,19 @@ def ago(seconds: float) -> datetime:
 
 
 class NovaTables:
-    """One such database. columns without are as in a release that lacks them."""
+    """One such database, at a URL or in a file. It lacks columns as some release does."""
 
-    def __init__(self, path: Path, api: bool = False, without: Collection[str] = ()) -> None:
-        self.url = f"sqlite:///{path}"
+    def __init__(self, place: Path | str, api: bool = False, without: Collection[str] = ()) -> None:
+        self.url = place if isinstance(place, str) else f"sqlite:///{place}"
         self.engine = sa.create_engine(self.url)
         self._metadata = sa.MetaData()
         for name, columns in (_API if api else _MAIN).items():
             kinds = {**_STAMPS, **({} if api else _DELETED), **columns}
-            found = (sa.Column(each, kind) for each, kind in kinds.items() if each not in without)
+            found = (
+                sa.Column(each, sa.String(255) if kind is sa.String else kind)
+                for each, kind in kinds.items()
+                if each not in without
+            )
             sa.Table(name, self._metadata, sa.Column("id", sa.Integer, primary_key=True), *found)
         self._metadata.create_all(self.engine)
 
@@ -149,12 +153,18 @@ def a_flavor(number: int = 1, **values: Any) -> dict[str, Any]:
 
 
 class NovaCloud:
-    """The databases of a cloud in a directory: the API's, and those of cell1, cell2 and so on."""
+    """The databases of a cloud: the API's, and those of cell1, cell2 and so on."""
 
-    def __init__(self, directory: Path, *cells: Collection[str]) -> None:
-        """Make one cell with these hosts each, and map all of them to their cells."""
-        self.api = NovaTables(directory / "api", api=True)
-        self.cells = [NovaTables(directory / f"cell{number + 1}") for number in range(len(cells))]
+    def __init__(
+        self, directory: Path, *cells: Collection[str], server: Callable[[str], str] | None = None
+    ) -> None:
+        """Make one cell with these hosts each, and map all of them to their cells.
+
+        They are files in the directory, unless a server returns the URL of a new database there.
+        """
+        place = server or (lambda name: f"sqlite:///{directory}/{name}")
+        self.api = NovaTables(place("api"), api=True)
+        self.cells = [NovaTables(place(f"cell{number + 1}")) for number in range(len(cells))]
         self._add_cell(0, "none://")
         for number, (tables, hosts) in enumerate(zip(self.cells, cells, strict=True), 1):
             self._add_cell(number, tables.url)
@@ -164,7 +174,8 @@ class NovaCloud:
 
     def _add_cell(self, number: int, url: str) -> None:
         uuid = f"{CELL[:-2]}c{number}" if number else CELL0
-        values = {"id": number, "uuid": uuid, "name": f"cell{number}", "disabled": False}
+        # On MariaDB 0 would be the next free number.
+        values = {"id": number or 100, "uuid": uuid, "name": f"cell{number}", "disabled": False}
         self.api.add("cell_mappings", **values, database_connection=url)
 
     def close(self) -> None:

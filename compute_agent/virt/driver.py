@@ -268,6 +268,10 @@ class Driver(ABC):
         """Return the migrations under way from or to a node, the newest first."""
         return ()
 
+    def stand_by(self) -> None:
+        """Be ready to answer while another agent has the lease; raises DriverError if it cannot."""
+        return
+
     def polled_at(self) -> float:
         """Return from when on facts() and guests() know what happened, by time.monotonic()."""
         return time.monotonic()

@@ -120,6 +120,13 @@ class NovaDriver(Driver):
     def aggregates(self) -> Sequence[AggregateRecord] | None:
         return self._aggregates
 
+    def stand_by(self) -> None:
+        """Read all that is to be known when the other agent dies."""
+        self._places()
+        failures = [each.poller.failure for each in self._cells.values()]
+        if failures and all(failures):
+            raise DriverUnavailable(failures[0])
+
     def polled_at(self) -> float:
         cells = [each for each in self._cells.values() if not each.poller.failure]
         return min((each.mirror.polled_at or 0.0 for each in cells), default=0.0)

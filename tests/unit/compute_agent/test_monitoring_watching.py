@@ -54,6 +54,20 @@ def test_the_hypervisor_is_well_when_an_audit_was(measures: AgentMetrics) -> Non
     assert not measures.check_hypervisor(60)
 
 
+def test_whoever_stands_by_makes_no_audits_and_is_well(measures: AgentMetrics) -> None:
+    measures.stood_by(DriverUnavailable("Nova's database API cannot be read: denied"))
+    assert measures.check_hypervisor(60) == "Nova's database API cannot be read: denied"
+    measures.stood_by(None)
+    assert not measures.check_hypervisor(60)
+    measures.audited(0.1, DriverUnavailable("gone"))
+    assert measures.check_hypervisor(60) == "gone"
+    # An audit of long ago, when the work was its own, is no sign of illness.
+    measures.audited(0.1, None)
+    measures.audited_at = time.monotonic() - 10_000
+    measures.stood_by(None)
+    assert not measures.check_hypervisor(60)
+
+
 def test_audits_that_stop_are_noticed(measures: AgentMetrics) -> None:
     longest = monitoring.MAX_MISSED * 60 + monitoring.AUDIT_TIMEOUT
     measures.audited(0.1, None)

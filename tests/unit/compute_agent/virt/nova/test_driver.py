@@ -236,3 +236,19 @@ def test_hosts_without_mapping_and_cells_that_do_not_answer_are_measured(
     assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0, PATIENCE)
     cloud["api"].add("host_mappings", host="h4", cell_id=1)
     assert wait_until(lambda: metrics(driver)["hosts_without_mapping"] == 0, PATIENCE)
+
+
+def test_a_standby_reads_all_and_says_when_it_could_not_take_over(
+    driver: NovaDriver, cloud: Cloud
+) -> None:
+    driver.stand_by()
+    cloud["cell1"].change("compute_nodes", {"host": "h1"}, memory_mb=1024)
+    assert noted(driver, lambda: driver.facts(H1).memory_mb == 1024) >= {H1}
+    hide(cloud["cell1"], "compute_nodes", "away")
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell1"] == 0, PATIENCE)
+    # Nor could the active agent read that cell.
+    driver.stand_by()
+    hide(cloud["cell2"], "compute_nodes", "away")
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0, PATIENCE)
+    with pytest.raises(DriverUnavailable, match=r"Nova's database cell\d cannot be read"):
+        driver.stand_by()

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""An agent stands by while another has the lease of its work, and takes over when that dies."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oslo_config import cfg
+
+from compute_agent import lease
+from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.manager import Manager
+from compute_agent.virt.driver import DriverUnavailable
+from compute_agent.virt.fake import FakeDriver
+from inventory import leases
+from inventory.engine import Database
+from tests.fixtures.agent import nodes
+from tests.fixtures.daemons.process import wait_until
+
+PATIENCE = 20.0
+# Seconds in which an agent has done the work after another one's death.
+TAKEN_OVER = 5.0
+
+
+class SharedDriver(FakeDriver):
+    """A driver of hosts that several agents could report."""
+
+    lease = "shared"
+    broken = ""
+
+    def stand_by(self) -> None:
+        if self.broken:
+            raise DriverUnavailable(self.broken)
+
+
+@contextmanager
+def standing_by(
+    conf: cfg.ConfigOpts, database: Database, driver: SharedDriver
+) -> Iterator[list[Exception | None]]:
+    """What an agent says of standing by, inside the block."""
+    tracker = ResourceTracker(conf, database, driver)
+    manager = Manager(conf, database, driver, tracker, lambda: None)
+    said: list[Exception | None] = []
+    manager.standby_observer = said.append
+    manager.start()
+    try:
+        yield said
+    finally:
+        manager.stop()
+
+
+def test_it_takes_over_within_seconds_whatever_its_intervals_are(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    conf.set_override("report_interval", 30)
+    leases.hold(database, SharedDriver.lease, "dies soon", 60)
+    with standing_by(conf, database, SharedDriver(conf)) as said:
+        assert wait_until(lambda: said == [None], PATIENCE)
+        assert not nodes(database)
+        died = time.monotonic()
+        leases.hold(database, SharedDriver.lease, "dies soon", lease.SECONDS)
+        assert wait_until(lambda: bool(nodes(database)), PATIENCE)
+        assert lease.SECONDS - 0.1 < time.monotonic() - died < TAKEN_OVER
+
+
+def test_it_says_why_it_could_not_take_over(conf: cfg.ConfigOpts, database: Database) -> None:
+    leases.hold(database, SharedDriver.lease, "lives", 60)
+    driver = SharedDriver(conf)
+    driver.broken = "access denied"
+    with standing_by(conf, database, driver) as said:
+        assert wait_until(lambda: [*map(str, said)] == ["access denied"], PATIENCE)
+        driver.broken = ""
+        assert wait_until(lambda: said[-1] is None, PATIENCE)
