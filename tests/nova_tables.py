@@ -38,7 +38,10 @@ _MAIN = {
         **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb"), sa.Integer),
         "instance_type_id": sa.Integer,
     },
-    "instance_extra": dict.fromkeys(("instance_uuid", "flavor", "numa_topology"), sa.Text),
+    "instance_extra": {
+        "instance_uuid": sa.String,
+        **dict.fromkeys(("flavor", "numa_topology", "migration_context"), sa.Text),
+    },
     "instance_system_metadata": dict.fromkeys(("instance_uuid", "key", "value"), sa.String),
     "migrations": {
         **dict.fromkeys(("uuid", "instance_uuid", "status", "migration_type"), sa.String),

@@ -3,11 +3,12 @@
 """Build the rows of compute_nodes and instances from what an audit found. Pure."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from compute_agent.audit import usage
+from compute_agent.audit.moves import Room, room_for_migrations
 from compute_agent.audit.pci_devices import free_pools
 from compute_agent.device_spec import DeviceSpec
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
@@ -15,49 +16,6 @@ from inventory.claims.numa_pci_usage import cells_taken, devices_taken
 from inventory.objects import node_json
 from inventory.objects.field_types import without_surrogates
 from inventory.objects.pci_and_network import PciDevicePool
-
-
-def room_for_migrations(
-    node: NodeName,
-    moves: Iterable[Move],
-    instances: Mapping[str, Guest],
-    claimed: Collection[str] = (),
-) -> Iterator[Size]:
-    """Yield what migrations take of a node besides its instances, which are given by uuid.
-
-    Only the first migration of an instance counts: the newest should come first. An instance that
-    is resized on its own node counts there with one size already, and this holds the other.
-    claimed are the uuids of the instances for which a claim holds the room at their destination.
-    """
-    seen = set()
-    for move in moves:
-        if move.instance_uuid in seen:
-            continue
-        seen.add(move.instance_uuid)
-        if node not in (move.source, move.destination):
-            continue
-        if node == move.destination and move.instance_uuid in claimed:
-            continue
-        instance = instances.get(move.instance_uuid)
-        if instance is None:
-            yield move.new if move.destination == node else move.old
-        elif move.source == move.destination:
-            yield _other(instance.size, move)
-
-
-def _other(size: Size, move: Move) -> Size:
-    """Return the other size of an instance that is being resized: the old or the new one."""
-    if size == move.old:
-        return move.new
-    if size == move.new:
-        return move.old
-    # It is neither of them: holding too little would be the worse mistake.
-    return Size(
-        max(move.old.vcpus, move.new.vcpus),
-        max(move.old.memory_mb, move.new.memory_mb),
-        max(move.old.disk_mb, move.new.disk_mb),
-    )
-
 
 # Of the columns for names. Those of guests may be longer.
 MAX_LENGTH = 255
@@ -114,6 +72,8 @@ def build_rows(
     # One that is resized in place takes that besides what is claimed.
     coming = {each.instance_uuid.lower() for each in claims if not each.in_place}
     here = usage.held_by_claims(usage.on_node(guests, found.managed), guests, coming)
+    moving = _rooms(found, here, claims)
+    taken = [found.settings.reserved, *(each.size for each in moving)]
     held = [Size(each.vcpus, each.memory_mb, each.disk_mb) for each in claims]
     own = found.facts.settings
     stats = {**(own.stats if own else {}), **usage.stats(here)}
@@ -127,20 +87,19 @@ def build_rows(
         "service_id": found.service_id,
         "host_ip": found.settings.host_ip,
         **_capacity(found.facts),
-        **usage.count(found.facts, here, _taken_besides(found, here, claims), overhead, held),
+        **usage.count(found.facts, here, taken, overhead, held),
         "stats": json.dumps(stats, sort_keys=True),
-        **_documents(found, here, claims),
+        **_documents(found, here, moving, claims),
         **found.settings.ratios,
     }
     return NodeRows(found, row, [_instance(guest) for guest in guests])
 
 
-def _taken_besides(found: PollResult, here: list[Guest], claims: Collection[Any]) -> list[Size]:
-    """Return what reserves and migrations take of a node."""
+def _rooms(found: PollResult, here: list[Guest], claims: Collection[Any]) -> list[Room]:
+    """Return what migrations take of a node besides its instances and claims."""
     by_uuid = {each.uuid: each for each in here}
     claimed = {each.instance_uuid.lower() for each in claims}
-    moving = room_for_migrations(found.name, found.moves, by_uuid, claimed)
-    return [found.settings.reserved, *moving]
+    return list(room_for_migrations(found.name, found.moves, by_uuid, claimed))
 
 
 def _capacity(facts: NodeFacts) -> dict[str, Any]:
@@ -158,8 +117,10 @@ def _capacity(facts: NodeFacts) -> dict[str, Any]:
     }
 
 
-def _documents(found: PollResult, here: list[Guest], claims: Collection[Any]) -> dict[str, Any]:
-    cells = usage.cells(found.facts.numa, here)
+def _documents(
+    found: PollResult, here: list[Guest], moving: list[Room], claims: Collection[Any]
+) -> dict[str, Any]:
+    cells = usage.cells(found.facts.numa, [*here, *moving])
     if cells is not None:
         cells = cells_taken(cells, claims)
     pools = _free_pools(found, here)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
+from compute_agent.audit.moves import Room
 from compute_agent.virt.driver import MIB_PER_GIB, Guest, NodeFacts, Size
 from inventory.instance_states import IO_TASKS, released
 from inventory.numa.cells import with_usage
@@ -92,11 +93,11 @@ def count(
     }
 
 
-def cells(numa: NUMATopology | None, instances: Iterable[Guest]) -> NUMATopology | None:
-    """Return the cells of a node, numa, with what the instances use of them."""
+def cells(numa: NUMATopology | None, users: Iterable[Guest | Room]) -> NUMATopology | None:
+    """Return the cells of a node, numa, with what instances and migrations use of them."""
     if numa is None:
         return None
-    for each in instances:
+    for each in users:
         if each.numa is not None:
             numa = with_usage(numa, each.numa)
     return numa

@@ -161,13 +161,18 @@ class CpuCounters:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A migration that is under way; either end may be unknown so far."""
+    """A migration that is under way; either end may be unknown so far.
+
+    old_numa and new_numa are the cells and CPUs of the instance at either end, None if not known.
+    """
 
     instance_uuid: str
     source: NodeName | None
     destination: NodeName | None
     old: Size
     new: Size
+    old_numa: InstanceNUMATopology | None = None
+    new_numa: InstanceNUMATopology | None = None
 
 
 @dataclass(frozen=True, slots=True)

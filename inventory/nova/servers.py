@@ -38,6 +38,7 @@ class Extra:
     flavor: str | None = None
     numa_topology: str | None = None
     image_properties: dict[str, str] = field(default_factory=dict)
+    migration_context: str | None = None
 
 
 def instances(
@@ -67,10 +68,11 @@ def extras(
     wanted = list(uuids)
     found: dict[str, Extra] = defaultdict(Extra)
     table = cell.table(connection, "instance_extra")
-    query = table.live("instance_uuid", "flavor", "numa_topology")
+    query = table.live("instance_uuid", "flavor", "numa_topology", "migration_context")
     for row in named_in(connection, query, table.c.instance_uuid, wanted):
         found[row.instance_uuid].flavor = row.flavor
         found[row.instance_uuid].numa_topology = row.numa_topology
+        found[row.instance_uuid].migration_context = row.migration_context
     table = cell.table(connection, "instance_system_metadata")
     query = table.live("instance_uuid", "key", "value")
     query = query.where(table.c.key.startswith(_IMAGE, autoescape=True))

@@ -4,15 +4,24 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from compute_agent.virt.driver import MIB_PER_GIB, Guest, Move, NodeName, Size
 from inventory.instance_states import moving, released
-from inventory.objects.node_json import guest_topology_from_json
+from inventory.objects.node_json import GUEST_TOPOLOGY, guest_topology_from_json
+from inventory.objects.numa import InstanceNUMATopology
 
 # The flavors of an instance: that of now, and those of a resize under way.
 FLAVORS = ("cur", "old", "new")
 Flavors = Mapping[str, Mapping[str, Any]]
+
+
+class MoveContext(NamedTuple):
+    """The cells of an instance at both ends of the migration with this number."""
+
+    migration_id: int
+    old: InstanceNUMATopology
+    new: InstanceNUMATopology
 
 
 def place(row: Any) -> NodeName | None:
@@ -59,8 +68,26 @@ def flavors(text: str | None) -> Flavors:
     return {part: found[part]["nova_object.data"] for part in FLAVORS if found.get(part)}
 
 
-def move(row: Any, instance: Any, known: Flavors) -> Move | None:
-    """Return a migration with its instance's row and flavors, None if it takes no room."""
+def context(text: str | None) -> MoveContext | None:
+    """Return what an instance keeps of its migration; raises ValueError."""
+    found = json.loads(text) if text else None
+    if found is None:
+        return None
+    data = found["nova_object.data"]
+    old, new = (_cells(data.get(f"{end}_numa_topology")) for end in ("old", "new"))
+    return MoveContext(data["migration_id"], old, new)
+
+
+def _cells(value: Any) -> InstanceNUMATopology:
+    # One that uses no cell, unlike one of which nothing is known.
+    return InstanceNUMATopology() if value is None else GUEST_TOPOLOGY.read(value)
+
+
+def move(row: Any, instance: Any, known: Flavors, cells: MoveContext | None = None) -> Move | None:
+    """Return a migration with its instance's row, flavors and context; None if it takes no room.
+
+    A context may be left of an earlier migration, or not be written yet.
+    """
     if instance.deleted or not moving(instance.vm_state, instance.task_state):
         return None
     by_id = {each.get("id"): each for each in known.values()}
@@ -79,6 +106,8 @@ def move(row: Any, instance: Any, known: Flavors) -> Move | None:
         destination=_end(row.dest_compute, row.dest_node),
         old=size(row.old_instance_type_id, "old"),
         new=size(row.new_instance_type_id, "new"),
+        old_numa=cells.old if cells and cells.migration_id == row.id else None,
+        new_numa=cells.new if cells and cells.migration_id == row.id else None,
     )
 
 

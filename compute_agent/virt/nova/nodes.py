@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compute_agent.audit.row_builder import room_for_migrations
+from compute_agent.audit.moves import room_for_migrations
 from compute_agent.virt.driver import (
     MIB_PER_GIB,
     Guest,
@@ -71,7 +71,7 @@ def reserved(
     """
     here = {each.uuid: each for each in guests}
     sizes = [each.size for each in here.values()]
-    sizes += room_for_migrations(node, moves, here)
+    sizes += (each.size for each in room_for_migrations(node, moves, here))
     rest = Size(
         used.vcpus - sum(each.vcpus for each in sizes),
         used.memory_mb - sum(each.memory_mb for each in sizes),

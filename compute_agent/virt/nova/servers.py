@@ -3,7 +3,7 @@
 """The instances of a cell by the node that they are on, and their migrations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,7 @@ class _Server:
     place: NodeName
     guest: Guest
     flavors: guests.Flavors = field(default_factory=dict)
+    context: guests.MoveContext | None = None
 
 
 class Servers:
@@ -51,7 +52,19 @@ class Servers:
         self._moves: dict[NodeName, tuple[Move, ...]] = {}
 
     def on(self, node: NodeName) -> list[Guest]:
-        return list(self._on_node.get(node, {}).values())
+        """Return the instances on a node.
+
+        One that is at its destination already may still have its cells and CPUs of the source.
+        """
+        found = list(self._on_node.get(node, {}).values())
+        arrived = {
+            each.instance_uuid: each.new_numa
+            for each in self.moves(node)
+            if each.destination == node != each.source and each.new_numa is not None
+        }
+        if not arrived:
+            return found
+        return [replace(each, numa=arrived.get(each.uuid, each.numa)) for each in found]
 
     def moves(self, node: NodeName) -> Sequence[Move]:
         return self._moves.get(node, ())
@@ -60,10 +73,17 @@ class Servers:
         self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime | None
     ) -> ServerRows:
         """Return the rows for apply(): all, or those that changed since."""
-        rows = servers.instances(connection, cell, since, self._ending)
-        wanted = {row.uuid for row in rows if guests.place(row) and self._differs(row, now)}
+        migrations = servers.migrations(connection, cell, since, self._newest)
+        # What their contexts have is written without a stamp of the instance.
+        moving = {each.instance_uuid for each in (*migrations, *self._migrations.values())}
+        rows = servers.instances(connection, cell, since, self._ending | moving)
+        wanted = {
+            row.uuid
+            for row in rows
+            if guests.place(row) and (row.uuid in moving or self._differs(row, now))
+        }
         extras = servers.extras(connection, cell, wanted) if wanted else {}
-        return ServerRows(rows, extras, servers.migrations(connection, cell, since, self._newest))
+        return ServerRows(rows, extras, migrations)
 
     def apply(self, rows: ServerRows, whole: bool) -> set[NodeName]:
         """Take what was read; return the nodes of which something changed."""
@@ -116,7 +136,7 @@ class Servers:
         for number in sorted(self._migrations, reverse=True):
             row = self._migrations[number]
             server = self._known.get(row.instance_uuid)
-            move = guests.move(row, server.row, server.flavors) if server else None
+            move = guests.move(row, server.row, server.flavors, server.context) if server else None
             if move is not None:
                 for end in filter(None, {move.source, move.destination}):
                     found.setdefault(end, []).append(move)
@@ -126,9 +146,11 @@ class Servers:
 
 
 def _server(row: Any, place: NodeName, extra: Extra) -> _Server:
-    try:
-        return _Server(row, place, guests.guest(row, extra), guests.flavors(extra.flavor))
     # It takes its room all the same, which its row tells.
+    found = _Server(row, place, guests.guest(row, Extra()))
+    try:
+        found.guest, found.flavors = guests.guest(row, extra), guests.flavors(extra.flavor)
+        found.context = guests.context(extra.migration_context)
     except (ValueError, KeyError, TypeError) as error:
         LOG.warning("Instance %s has a document that cannot be read: %s", row.uuid, error)
-        return _Server(row, place, guests.guest(row, Extra()))
+    return found

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute_agent.audit.row_builder import Move, room_for_migrations
-from compute_agent.virt.driver import Guest, NodeName, Size
+from compute_agent.audit.moves import Room, room_for_migrations
+from compute_agent.virt.driver import Guest, Move, NodeName, Size
 from tests.fixtures.agent import a_guest
 
 HERE, THERE, ELSEWHERE = NodeName("a", "a"), NodeName("b", "b"), NodeName("c", "c")
@@ -32,7 +32,8 @@ def a_move(
 
 
 def room(move: Move, instance: Guest | None = None, node: NodeName = HERE) -> list[Size]:
-    return list(room_for_migrations(node, [move], {UUID: instance} if instance else {}))
+    found = room_for_migrations(node, [move], {UUID: instance} if instance else {})
+    return [each.size for each in found]
 
 
 def test_one_that_comes_is_kept_room_as_it_will_be() -> None:
@@ -76,8 +77,8 @@ def test_a_migration_in_place_of_an_equal_size_counts_twice() -> None:
 
 def test_of_several_moves_of_an_instance_the_first_counts() -> None:
     moves = [a_move(THERE, HERE), a_move(HERE, THERE)]
-    assert list(room_for_migrations(HERE, moves, {})) == [LARGE]
-    assert list(room_for_migrations(HERE, moves[::-1], {})) == [SMALL]
+    assert list(room_for_migrations(HERE, moves, {})) == [Room(LARGE)]
+    assert list(room_for_migrations(HERE, moves[::-1], {})) == [Room(SMALL)]
     # The newest one leads elsewhere: then the others are of no matter anywhere.
     assert list(room_for_migrations(HERE, [a_move(THERE, ELSEWHERE), *moves], {})) == []
 
@@ -98,7 +99,7 @@ def test_moves_of_different_instances_may_come_in_any_order(
     moves: list[Move], random: Random
 ) -> None:
     def total(found: list[Move]) -> list[int]:
-        sizes = list(room_for_migrations(HERE, found, {}))
+        sizes = [each.size for each in room_for_migrations(HERE, found, {})]
         return [sum(getattr(each, name) for each in sizes) for name in Size.__slots__]
 
     shuffled = list(moves)
