@@ -20,6 +20,9 @@ from inventory.nova.database import NovaDatabase
 
 # Stamps come from the clocks of Nova's services, and a transaction commits later than it stamps.
 OVERLAP = timedelta(seconds=10)
+# Seconds after a change of an instance in which Nova has counted it on its node for certain. A task
+# may be stuck for ever, and what is reserved must not be unknown for as long.
+SETTLED = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class CellMirror:
         self.services = ServiceStates(limit)
         self.nodes = NodeRows()
         self._servers = Servers()
+        # The nodes on which something has changed lately, and when.
+        self._touched: dict[NodeName, float] = {}
         self._database = database
         # The server's time at the last poll.
         self._read_at: datetime | None = None
@@ -92,9 +97,23 @@ class CellMirror:
     def _apply(self, rows: _Rows) -> set[NodeName]:
         hosts = self.services.apply(rows.services, rows.now, rows.whole)
         changed = self.nodes.apply(rows.nodes, rows.whole)
-        changed |= self._servers.apply(rows.servers, rows.whole)
-        for name in changed:
-            self.nodes.reserve(name, self._servers.on(name), self._servers.moves(name))
+        touched = self._servers.apply(rows.servers, rows.whole)
+        changed |= touched | self._reserve(changed, touched)
         if hosts:
             changed |= {name for name in self.nodes.names() if name.host in hosts}
         return changed
+
+    def _reserve(self, changed: set[NodeName], touched: set[NodeName]) -> set[NodeName]:
+        """Find out what is reserved of nodes; return those of which that changed."""
+        now = time.monotonic()
+        self._touched |= dict.fromkeys(touched, now)
+        settled = {name for name, moment in self._touched.items() if now - moment >= SETTLED}
+        for name in settled:
+            del self._touched[name]
+        return {
+            name
+            for name in changed | touched | settled
+            if self.nodes.reserve(
+                name, self._servers.on(name), self._servers.moves(name), name not in self._touched
+            )
+        }

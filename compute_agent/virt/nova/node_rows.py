@@ -3,7 +3,7 @@
 """The compute nodes of a cell, as Nova's rows have them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from oslo_log import log
@@ -54,12 +54,23 @@ class NodeRows:
             changed |= {self._forget(number) for number in self._names.keys() - there}
         return changed
 
-    def reserve(self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move]) -> None:
-        """Find out what is reserved of a node, from its usage and what is on it."""
+    def reserve(
+        self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move], is_settled: bool
+    ) -> bool:
+        """Find out what is reserved of a node from what is on it; return whether that changed.
+
+        Nova keeps the usage of a node in another transaction than an instance that comes or goes.
+        Until both are settled one of them may be ahead, and what was found before still holds.
+        """
         node = self._known.get(name)
-        if node is not None:
-            node.reserved = nodes.reserved(name, node.used, guests, moves, node.reserved)
-            node.facts = nodes.with_reserved(node.facts, node.reserved)
+        if node is None:
+            return False
+        before, found = node.facts, nodes.reserved(name, node.used, guests, moves)
+        if nodes.is_busy(guests, moves) and not is_settled:
+            least = Size(*(max(0, each) for each in astuple(found)))
+            found = least if node.reserved is None else node.reserved
+        node.reserved, node.facts = found, nodes.with_reserved(node.facts, found)
+        return node.facts is not before
 
     def _take(self, row: Any) -> set[NodeName]:
         gone = bool(row.deleted) or not (row.host and row.hypervisor_hostname)

@@ -3,7 +3,7 @@
 """Nova's rows of compute nodes as facts. Pure."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -61,25 +61,21 @@ def used(row: Any) -> Size:
     return Size(row.vcpus_used, row.memory_mb_used, row.local_gb_used * MIB_PER_GIB)
 
 
-def reserved(
-    node: NodeName, used: Size, guests: Iterable[Guest], moves: Iterable[Move], last: Size | None
-) -> Size:
-    """Return what is used of a node besides its instances and their migrations.
-
-    Nova keeps the usage of a node in another transaction than an instance that comes or goes: with
-    a task in progress one of them may be ahead, and last, what was found before, still holds.
-    """
+def reserved(node: NodeName, used: Size, guests: Iterable[Guest], moves: Iterable[Move]) -> Size:
+    """Return what is used of a node besides its instances and their migrations."""
     here = {each.uuid: each for each in guests}
     sizes = [each.size for each in here.values()]
     sizes += (each.size for each in room_for_migrations(node, moves, here))
-    rest = Size(
+    return Size(
         used.vcpus - sum(each.vcpus for each in sizes),
         used.memory_mb - sum(each.memory_mb for each in sizes),
         used.disk_mb - sum(each.disk_mb for each in sizes),
     )
-    if not any(each.task_state or each.vm_state == "building" for each in here.values()):
-        return rest
-    return last or Size(max(rest.vcpus, 0), max(rest.memory_mb, 0), max(rest.disk_mb, 0))
+
+
+def is_busy(guests: Iterable[Guest], moves: Collection[Move]) -> bool:
+    """Return whether something comes to a node, goes or changes there."""
+    return bool(moves) or any(each.task_state or each.vm_state == "building" for each in guests)
 
 
 def with_reserved(facts: NodeFacts, reserved: Size) -> NodeFacts:

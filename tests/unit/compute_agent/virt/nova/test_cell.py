@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compute_agent.virt.driver import Move, NodeName, Size
+from compute_agent.virt.nova import cell as cell_module
 from compute_agent.virt.nova.cell import CellMirror
 from inventory.nova.database import NovaDatabase
 from inventory.services import ServiceState
@@ -163,6 +164,56 @@ def test_a_resize_holds_room_at_both_ends(cell: CellMirror, nova: NovaTables) ->
     nova.change("migrations", key, status="reverted")
     assert cell.poll(whole=False) == {H1, H2}
     assert list(cell.moves(H2)) == []
+
+
+def memory_reserved(cell: CellMirror, node: NodeName) -> int:
+    settings = cell.facts(node).settings
+    assert settings is not None
+    return settings.reserved.memory_mb
+
+
+@pytest.mark.parametrize("states", [{"task_state": "deleting"}, {"vm_state": "building"}])
+def test_a_stuck_task_hides_no_raised_reserve(
+    cell: CellMirror, nova: NovaTables, monkeypatch: pytest.MonkeyPatch, states: dict[str, str]
+) -> None:
+    nova.change("instances", {"host": "h1"}, **states)
+    assert cell.poll(whole=False) == {H1}
+    nova.change("compute_nodes", {"host": "h1"}, memory_mb_used=4096 + 4096)
+    # So far the node may only have counted a change of the instance.
+    assert cell.poll(whole=False) == {H1}
+    assert memory_reserved(cell, H1) == 512
+    monkeypatch.setattr(cell_module, "SETTLED", 0.0)
+    assert cell.poll(whole=False) == {H1}
+    assert memory_reserved(cell, H1) == 4096
+    assert cell.poll(whole=False) == set()
+
+
+def test_an_agent_that_starts_while_a_task_is_stuck_finds_the_reserve(
+    nova: NovaTables, database: NovaDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first it cannot know whether the node has counted the instance already."""
+    nova.add_host("h1", memory_mb_used=512)
+    nova.boot(1, vm_state="building", task_state="spawning")
+    cell = CellMirror(database, LIMIT)
+    cell.poll(whole=True)
+    assert memory_reserved(cell, H1) == 0
+    nova.change("compute_nodes", {"host": "h1"}, memory_mb_used=512 + 4096)
+    assert cell.poll(whole=False) == {H1}
+    monkeypatch.setattr(cell_module, "SETTLED", 0.0)
+    assert cell.poll(whole=False) == {H1}
+    assert memory_reserved(cell, H1) == 512
+
+
+def test_what_is_reserved_stays_while_a_move_comes(cell: CellMirror, nova: NovaTables) -> None:
+    (guest,) = cell.guests(H1)
+    nova.change("instances", {"host": "h1"}, task_state="migrating")
+    ends = {"source_compute": "h1", "source_node": "h1", "dest_compute": "h2", "dest_node": "h2"}
+    kinds = {"old_instance_type_id": 1, "new_instance_type_id": 1}
+    kinds |= {"migration_type": "live-migration", "status": "accepted"}
+    nova.add("migrations", instance_uuid=guest.uuid, **ends, **kinds)
+    assert cell.poll(whole=False) == {H1, H2}
+    # Nova has not counted it there yet.
+    assert memory_reserved(cell, H2) == 512
 
 
 def test_columns_of_another_release_are_missing_facts(tmp_path: Path) -> None:

@@ -74,17 +74,23 @@ def test_the_audit_counts_what_novas_row_says(
     """Whatever is on a node, and whatever else Nova has counted there."""
     move = Move("m", H2, H1, Size(), old) if incoming else Move("m", H1, H2, old, Size())
     row = a_row(vcpus_used=9000, memory_mb_used=90_000, local_gb_used=9000)
-    rest = nodes.reserved(H1, nodes.used(row), guests, [move], last=None)
+    rest = nodes.reserved(H1, nodes.used(row), guests, [move])
     facts = nodes.facts(row, rest)
     columns = usage.count(facts, guests, [rest, old])
     for name in ("vcpus_used", "memory_mb_used", "local_gb_used"):
         assert columns[name] == getattr(row, name)
 
 
-@given(GUESTS, SIZES)
-def test_what_is_reserved_stays_while_something_is_on_its_way(guest: Guest, used: Size) -> None:
-    last = Size(1, 2, 3)
-    coming = Guest("b", "vm", 1, 1, task_state="spawning")
-    assert nodes.reserved(H1, used, [guest, coming], [], last) == last
-    first = nodes.reserved(H1, used, [guest, coming], [], None)
-    assert min(first.vcpus, first.memory_mb, first.disk_mb) >= 0
+@pytest.mark.parametrize(
+    ("states", "busy"),
+    [
+        ({}, False),
+        ({"vm_state": "resized"}, False),
+        ({"task_state": "spawning"}, True),
+        ({"vm_state": "building"}, True),
+    ],
+)
+def test_a_node_is_busy_while_its_usage_may_change(states: dict[str, str], busy: bool) -> None:
+    guest = Guest("b", "vm", 1, 1, **states)
+    assert nodes.is_busy([Guest("a", "vm", 1, 1), guest], []) is busy
+    assert nodes.is_busy([guest], [Move("b", H1, H2, Size(), Size())])
