@@ -9,7 +9,7 @@ when an instance was deleted before it reached one.
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any
@@ -51,12 +51,16 @@ class Pace:
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """An instance, its claim time, when its next check is due, and what the last one opposed."""
+    """An instance, its claim time, when its next check is due, and what the last one opposed.
+
+    is_adopted says that others have claimed, maybe an operator for a move that is to come.
+    """
 
     uuid: str
     claimed: float
     due: float
     against: frozenset[int] = frozenset()
+    is_adopted: bool = False
 
 
 class ClaimReconciler:
@@ -89,10 +93,23 @@ class ClaimReconciler:
     def watch(self, uuids: Iterable[str]) -> None:
         """Watch the claims of these instances, made now; return at once."""
         now = time.monotonic()
+        self._add(_Watched(uuid, now, now + self._pace.interval) for uuid in uuids)
+
+    def adopt(self, ages: Mapping[str, float]) -> None:
+        """Watch claims of others, too, made so many seconds ago; return at once."""
+        now = time.monotonic()
+        self._add(
+            _Watched(uuid, now - age, now, is_adopted=True)
+            for uuid, age in ages.items()
+            if uuid not in self._watched
+        )
+
+    def _add(self, instances: Iterable[_Watched]) -> None:
+        now = time.monotonic()
         with self._condition:
-            for uuid in uuids:
+            for each in instances:
                 if len(self._watched) < MAX_WATCHED:
-                    self._watched[uuid] = _Watched(uuid, now, now + self._pace.interval)
+                    self._watched[each.uuid] = each
             if self._is_working or self._is_stopped or not self._watched:
                 # It may wait for one that is due much later.
                 if max(now + self._pace.interval, self._resumes_at) < self._wakes_at:
@@ -172,6 +189,8 @@ class ClaimReconciler:
         state = self._ask(watched.uuid)
         self._has_answered, self._is_silent = True, False
         over = [row for row in claims if state and is_over(state, row.host)]
+        if watched.is_adopted and state and state.host is not None:
+            over = []
         against = frozenset(row.id for row in over)
         if state and against and against == watched.against:
             _release(claimer, over, state)

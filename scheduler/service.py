@@ -25,6 +25,7 @@ from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
+from scheduler.claim_adoption import ClaimAdoption
 from scheduler.claim_reconciler import ClaimReconciler
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.client.nova_conductor import NovaConductor
@@ -116,6 +117,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         # The servers last: once requests are received nothing may fail any more.
         self._push_server.start()
         self._server.start()
+        self._adoption.start()
         self._started = True
         self._notifier.ready("serving select_destinations")
         self._notifier.watch(self._server.alive)
@@ -142,11 +144,14 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             database, conf.host, _retention(conf), prune_more=lambda: group_locks.prune(database)
         )
         self._conductor = NovaConductor(rpc_transport(conf))
+
+        def asks() -> bool:
+            return bool(conf.claims.enabled and conf.claims.ask_conductor)
+
         self._reconciler = ClaimReconciler(
-            lambda: self.destinations.claimer,
-            self._conductor.instance,
-            lambda: bool(conf.claims.ask_conductor),
+            lambda: self.destinations.claimer, self._conductor.instance, asks
         )
+        self._adoption = ClaimAdoption(database, conf.host, self._reconciler, asks)
         observers = (*self._monitoring.observers, self._recorder, self._reconciler)
         self.destinations = build_destinations(
             conf, database, self._publisher.publish_nodes, observers, self._begin_commit
@@ -197,6 +202,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.join()
         stop_each(
             self._releases.stop,
+            self._adoption.stop,
             self._reconciler.stop,
             self._conductor.close,
             self._close_allocator,

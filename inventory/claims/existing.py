@@ -178,6 +178,15 @@ def pending(connection: sa.Connection) -> PendingClaims:
     return PendingClaims(len(rows), overdue, max(0.0, (now - oldest).total_seconds()))
 
 
+def waiting(connection: sa.Connection) -> dict[str, float]:
+    """Return the ages in seconds of the pending claims, by their instances."""
+    ids = connection.scalars(sa.select(table.c.id).where(table.c.slot == 0)).all()
+    now = connection.execute(_NOW).scalar_one()
+    query = sa.select(table.c.instance_uuid, table.c.created_at).where(table.c.state == PENDING)
+    rows = select_in(connection, query, table.c.id, ids)
+    return {row.instance_uuid: (now - row.created_at).total_seconds() for row in rows}
+
+
 def superseded(connection: sa.Connection, ids: Collection[int]) -> set[int]:
     """Return the ids of the claims on some nodes whose instances are confirmed elsewhere."""
     query = sa.select(table.c.id).where(_SUPERSEDED)
