@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compute services and compute nodes of a cell, whole or what changed of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from inventory.nova.database import NovaDatabase, NovaTable
-from inventory.rows import named
+from inventory.rows import named, named_in
 from inventory.tables import utc_now
 
 COMPUTE = "nova-compute"
@@ -33,10 +33,15 @@ def now(connection: sa.Connection) -> datetime:
     return found
 
 
-def services(connection: sa.Connection, cell: NovaDatabase) -> list[Any]:
-    """Return all live compute services, with the columns SERVICE."""
+def services(
+    connection: sa.Connection, cell: NovaDatabase, hosts: Collection[str] | None = None
+) -> list[Any]:
+    """Return the live compute services, of these hosts or all, with the columns SERVICE."""
     table = cell.table(connection, "services")
-    return named(connection.execute(table.live(*SERVICE).where(table.c.binary == COMPUTE)))
+    query = table.live(*SERVICE).where(table.c.binary == COMPUTE)
+    if hosts is not None:
+        return named_in(connection, query, table.c.host, hosts)
+    return named(connection.execute(query))
 
 
 def unusual_services(
@@ -66,12 +71,19 @@ def is_alive(service: Any, now: datetime, limit: float) -> bool:
 
 
 def nodes(
-    connection: sa.Connection, cell: NovaDatabase, since: datetime | None = None
+    connection: sa.Connection, cell: NovaDatabase, hosts: Collection[str] | None = None
 ) -> list[Any]:
-    """Return the columns NODE of all live compute nodes, or of the changed and deleted ones."""
+    """Return the columns NODE of the live compute nodes, of these hosts or all."""
     table = cell.table(connection, "compute_nodes")
-    if since is None:
-        return named(connection.execute(table.live(*NODE)))
+    query = table.live(*NODE)
+    if hosts is not None:
+        return named_in(connection, query, table.c.host, hosts)
+    return named(connection.execute(query))
+
+
+def written_nodes(connection: sa.Connection, cell: NovaDatabase, since: datetime) -> list[Any]:
+    """Return nodes() as far as they have changed since, and those that were deleted."""
+    table = cell.table(connection, "compute_nodes")
     return named(connection.execute(table.select(*NODE).where(written(table, since))))
 
 

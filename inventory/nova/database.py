@@ -3,7 +3,8 @@
 """A database of Nova's: read in whatever schema its release has, and never written."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -93,16 +94,27 @@ class NovaDatabase:
 
         The server makes it, so that a table that hardly ever changes costs its reader nothing.
         """
-        found = self.table(connection, name)
-        query = found.live(*columns)
+        query = self.table(connection, name).live(*columns)
         if self._engine.dialect.name == "sqlite":
             return tuple(sorted(map(repr, connection.execute(query).all())))
-        parts = [sa.func.coalesce(each, "\\N") for each in query.selected_columns]
-        row = sa.func.crc32(sa.func.concat_ws("\0", *parts))
-        whole = query.with_only_columns(
-            sa.func.count(), sa.func.sum(row), sa.func.bit_xor(row), maintain_column_froms=True
-        )
+        whole = query.with_only_columns(*_digest(query), maintain_column_froms=True)
         return tuple(connection.execute(whole).one())
+
+    def fingerprints(
+        self, connection: sa.Connection, name: str, *columns: str
+    ) -> Mapping[str, object]:
+        """Return fingerprint() of the rows of each host, without rows that name none."""
+        table = self.table(connection, name)
+        query = table.live(*columns).where(table.c.host.is_not(None))
+        if self._engine.dialect.name == "sqlite":
+            found = defaultdict(list)
+            for *row, host in connection.execute(query.add_columns(table.c.host)):
+                found[host].append(repr(row))
+            return {host: tuple(sorted(rows)) for host, rows in found.items()}
+        by_host = query.with_only_columns(
+            table.c.host, *_digest(query), maintain_column_froms=True
+        ).group_by(table.c.host)
+        return {host: tuple(each) for host, *each in connection.execute(by_host)}
 
     def table(self, connection: sa.Connection, name: str) -> NovaTable:
         """Return a table as the database describes it, which is asked once."""
@@ -136,6 +148,13 @@ class NovaDatabase:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def _digest(query: sa.Select[Any]) -> Sequence[sa.ColumnElement[Any]]:
+    """Return columns that differ when any of the query's rows does, or which there are."""
+    parts = [sa.func.coalesce(each, "\\N") for each in query.selected_columns]
+    row = sa.func.crc32(sa.func.concat_ws("\0", *parts))
+    return sa.func.count(), sa.func.sum(row), sa.func.bit_xor(row)
 
 
 def _arguments(url: sa.URL) -> dict[str, int]:

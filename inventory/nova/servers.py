@@ -24,6 +24,9 @@ MIGRATION = (
     *("source_compute", "source_node", "dest_compute", "dest_node"),
     *("old_instance_type_id", "new_instance_type_id"),
 )
+# Migrations that are read besides those that are under way and new: of two that begin at once, that
+# with the larger number may be seen first.
+_LATE = 100
 # To Nova one that failed in this way holds nothing either.
 _ENDED = ENDED | {"error"}
 # Besides the properties of an image Nova keeps these of it, in the same way.
@@ -42,20 +45,25 @@ class Extra:
 
 
 def instances(
-    connection: sa.Connection,
-    cell: NovaDatabase,
-    since: datetime | None = None,
-    also: Collection[str] = (),
+    connection: sa.Connection, cell: NovaDatabase, hosts: Collection[str] | None = None
 ) -> list[Any]:
-    """Return the columns INSTANCE of all instances that are on hosts.
-
-    With since only those that were changed, and those of the uuids also, wherever they are: the
-    deletion of a row is no change of it to Nova.
-    """
+    """Return the columns INSTANCE of the instances that are on these hosts, or on any."""
     table = cell.table(connection, "instances")
-    if since is None:
-        return named(connection.execute(table.live(*INSTANCE).where(table.c.host.is_not(None))))
+    query = table.live(*INSTANCE)
+    if hosts is not None:
+        return named_in(connection, query, table.c.host, hosts)
+    return named(connection.execute(query.where(table.c.host.is_not(None))))
+
+
+def written_instances(
+    connection: sa.Connection, cell: NovaDatabase, since: datetime, also: Collection[str]
+) -> list[Any]:
+    """Return the columns INSTANCE of what was changed since, and of those with the uuids also.
+
+    They may be nowhere, or deleted, which is no change to Nova.
+    """
     # The stamp has an index, and nothing is on a host that was not changed since its creation.
+    table = cell.table(connection, "instances")
     query = table.select(*INSTANCE)
     found = named(connection.execute(query.where(table.c.updated_at >= since)))
     return found + (named_in(connection, query, table.c.uuid, also) if also else [])
@@ -84,22 +92,26 @@ def extras(
 
 
 def migrations(
-    connection: sa.Connection, cell: NovaDatabase, since: datetime | None = None, after: int = 0
+    connection: sa.Connection,
+    cell: NovaDatabase,
+    known: Collection[int] | None = None,
+    after: int = 0,
 ) -> list[Any]:
-    """Return the columns MIGRATION of moves, the newest last.
+    """Return the columns MIGRATION of moves.
 
-    All that are under way; with since, those changed since then or with a number above after.
+    All that are under way; with known those with these numbers, or with one above after.
     """
     table = cell.table(connection, "migrations")
     c = table.c
     # What is not in a row of this release is no condition either.
     kinds = [c.migration_type.in_(MOVES)] if "migration_type" in c else []
-    if since is None:
+    if known is None:
         query = table.live(*MIGRATION).where(c.status.not_in(_ENDED), *kinds)
-    else:
-        changed = sa.or_(c.updated_at >= since, c.id > after)
-        query = table.select(*MIGRATION).where(changed, *kinds)
-    return named(connection.execute(query.order_by(c.id)))
+        return named(connection.execute(query.order_by(c.id)))
+    # Not by stamps: few are under way, and one that is over stays so.
+    query = table.select(*MIGRATION).where(*kinds)
+    new = named(connection.execute(query.where(c.id > after - _LATE)))
+    return new + named_in(connection, query, c.id, known)
 
 
 def is_under_way(migration: Any) -> bool:

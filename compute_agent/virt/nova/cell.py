@@ -10,16 +10,30 @@ from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName
+from compute_agent.virt.nova.digests import (
+    EVERY_HOST,
+    INTERVAL,
+    NONE,
+    ChangedHosts,
+    Digests,
+    DigestTimer,
+    changed_hosts,
+)
 from compute_agent.virt.nova.node_rows import NodeRows
 from compute_agent.virt.nova.servers import ServerRows, Servers
 from compute_agent.virt.nova.service_states import ServiceStates
 from inventory.nova import computes
 from inventory.nova.database import NovaDatabase
 
-# Stamps come from the clocks of Nova's services, and a transaction commits later than it stamps.
+LOG = log.getLogger(__name__)
+# A transaction commits later than it stamps. What is stamped by a clock that is further behind is
+# found by digests.
 OVERLAP = timedelta(seconds=10)
+# Seconds between two warnings of such a clock.
+WARNING_INTERVAL = 600.0
 # Seconds after a change of an instance in which Nova has counted it on its node for certain. A task
 # may be stuck for ever, and what is reserved must not be unknown for as long.
 SETTLED = 10.0
@@ -28,7 +42,9 @@ SETTLED = 10.0
 @dataclass(frozen=True, slots=True)
 class _Rows:
     now: datetime
-    whole: bool
+    # The hosts of which all rows were read, None for all of them.
+    hosts: ChangedHosts | None
+    digests: Digests | None
     services: Sequence[Any]
     nodes: Sequence[Any]
     servers: ServerRows
@@ -48,6 +64,9 @@ class CellMirror:
         self._database = database
         # The server's time at the last poll.
         self._read_at: datetime | None = None
+        self._timer = DigestTimer()
+        self._digests: Digests = {}
+        self._warned_at = float("-inf")
         self._lock = Lock()
 
     def move_to(self, database: NovaDatabase) -> None:
@@ -86,22 +105,55 @@ class CellMirror:
     def _read(self, connection: sa.Connection, cell: NovaDatabase, whole: bool) -> _Rows:
         now = computes.now(connection)
         since = None if whole or self._read_at is None else self._read_at - OVERLAP
+        digests = self._timer.take(connection, cell, since is None)
+        if since is None:
+            services, nodes = computes.services(connection, cell), computes.nodes(connection, cell)
+            servers = self._servers.read(connection, cell, None)
+            return _Rows(now, None, digests, services, nodes, servers)
+        hosts = NONE if digests is None else changed_hosts(self._digests, digests)
         return _Rows(
             now,
-            since is None,
-            self.services.read(connection, cell, now, since),
-            computes.nodes(connection, cell, since),
-            self._servers.read(connection, cell, now, since),
+            hosts,
+            digests,
+            [
+                *self.services.read(connection, cell, now, since),
+                *computes.services(connection, cell, hosts.services),
+            ],
+            [
+                *computes.written_nodes(connection, cell, since),
+                *computes.nodes(connection, cell, hosts.compute_nodes),
+            ],
+            self._servers.read(connection, cell, since, hosts.instances),
         )
 
     def _apply(self, rows: _Rows) -> set[NodeName]:
-        hosts = self.services.apply(rows.services, rows.now, rows.whole)
-        changed = self.nodes.apply(rows.nodes, rows.whole)
-        touched = self._servers.apply(rows.servers, rows.whole)
+        self._digests = rows.digests or self._digests
+        self._warn_of_clocks(rows)
+        of_instances, of_nodes, of_services = rows.hosts or (EVERY_HOST, EVERY_HOST, EVERY_HOST)
+        hosts = self.services.apply(rows.services, rows.now, of_services)
+        changed = self.nodes.apply(rows.nodes, of_nodes)
+        touched = self._servers.apply(rows.servers, of_instances)
         changed |= touched | self._reserve(changed, touched)
         if hosts:
             changed |= {name for name in self.nodes.names() if name.host in hosts}
         return changed
+
+    def _warn_of_clocks(self, rows: _Rows) -> None:
+        """Warn of the oldest stamp of what has changed since the last digest."""
+        missed, now = rows.servers.missed, time.monotonic()
+        if not missed or now - self._warned_at < WARNING_INTERVAL:
+            return
+        self._warned_at = now
+        oldest = min(missed, key=lambda row: row.updated_at)
+        LOG.warning(
+            "Instance %s of cell %s has just changed, and the stamp of the change is %.0f s old:"
+            " the clock of the service of Nova that wrote it is behind that of the database. Its"
+            " changes are seen up to %g s later. Synchronize the clocks of Nova's machines",
+            oldest.uuid,
+            self._database.name,
+            (rows.now - oldest.updated_at).total_seconds(),
+            INTERVAL,
+        )
 
     def _reserve(self, changed: set[NodeName], touched: set[NodeName]) -> set[NodeName]:
         """Find out what is reserved of nodes; return those of which that changed."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compute nodes of a cell, as Nova's rows have them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -44,15 +44,15 @@ class NodeRows:
         """Return the facts of a node; raises KeyError for one that is gone."""
         return self._known[name].facts
 
-    def apply(self, rows: Iterable[Any], whole: bool) -> set[NodeName]:
-        """Take the nodes from rows, all of them if whole; return those that changed."""
+    def apply(self, rows: Iterable[Any], hosts: Container[str]) -> set[NodeName]:
+        """Take the nodes from rows, all rows of hosts; return those that changed."""
         changed, there = set(), set[int]()
         for row in rows:
             there.add(row.id)
             changed |= self._take(row)
-        if whole:
-            changed |= {self._forget(number) for number in self._names.keys() - there}
-        return changed
+        missing = self._names.keys() - there
+        gone = [number for number in missing if self._names[number].host in hosts]
+        return changed | {self._forget(number) for number in gone}
 
     def reserve(
         self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move], is_settled: bool

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instances of a cell by the node that they are on, and their migrations."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,22 +13,27 @@ from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeName
 from compute_agent.virt.nova import guests
+from compute_agent.virt.nova.digests import EVERY_HOST
 from inventory.nova import servers
 from inventory.nova.database import NovaDatabase
 from inventory.nova.servers import Extra
 
 LOG = log.getLogger(__name__)
-# What belongs to an instance may be written after it in the same second; stamps tell no more.
-RECENT = timedelta(seconds=2)
+# Seconds in which what belongs to an instance may be written after it, without another change.
+RECENT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRows:
-    """What was read: instances, what belongs to those that may differ, and migrations."""
+    """What was read: instances, what belongs to those that may differ, and migrations.
+
+    missed are changed instances that have no new stamp.
+    """
 
     instances: Sequence[Any]
     extras: Mapping[str, Extra]
     migrations: Sequence[Any]
+    missed: Sequence[Any]
 
 
 @dataclass(slots=True)
@@ -46,6 +52,8 @@ class Servers:
         self._known: dict[str, _Server] = {}
         # Those being deleted, which are asked for: the end of a row leaves no stamp with an index.
         self._ending: set[str] = set()
+        # When those were read for the last time that have changed lately.
+        self._recent: dict[str, float] = {}
         self._on_node: dict[NodeName, dict[str, Guest]] = {}
         self._migrations: dict[int, Any] = {}
         self._newest = 0
@@ -70,42 +78,66 @@ class Servers:
         return self._moves.get(node, ())
 
     def read(
-        self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime | None
+        self,
+        connection: sa.Connection,
+        cell: NovaDatabase,
+        since: datetime | None,
+        hosts: Collection[str] = (),
     ) -> ServerRows:
-        """Return the rows for apply(): all, or those that changed since."""
-        migrations = servers.migrations(connection, cell, since, self._newest)
-        # What their contexts have is written without a stamp of the instance.
-        moving = {each.instance_uuid for each in (*migrations, *self._migrations.values())}
-        rows = servers.instances(connection, cell, since, self._ending | moving)
+        """Return the rows for apply(): all, or those that changed since and all of hosts."""
+        known = None if since is None else self._migrations
+        migrations = servers.migrations(connection, cell, known, self._newest)
+        # What their contexts have is written without a change of the instance.
+        watched = {row.instance_uuid for row in migrations if servers.is_under_way(row)}
+        missed: list[Any] = []
+        if since is None:
+            rows = servers.instances(connection, cell)
+        else:
+            watched |= self._recent.keys()
+            rows = servers.written_instances(connection, cell, since, self._ending | watched)
+            rows += servers.instances(connection, cell, hosts)
+            missed = [row for row in rows if self._is_news(row) and row.updated_at < since]
         wanted = {
             row.uuid
             for row in rows
-            if guests.place(row) and (row.uuid in moving or self._differs(row, now))
+            if guests.place(row) and (row.uuid in watched or self._differs(row))
         }
         extras = servers.extras(connection, cell, wanted) if wanted else {}
-        return ServerRows(rows, extras, migrations)
+        return ServerRows(rows, extras, migrations, missed)
 
-    def apply(self, rows: ServerRows, whole: bool) -> set[NodeName]:
-        """Take what was read; return the nodes of which something changed."""
-        changed = set()
+    def apply(self, rows: ServerRows, hosts: Container[str]) -> set[NodeName]:
+        """Take what was read, all rows of hosts; return the nodes of which something changed."""
+        changed, now = set(), time.monotonic()
+        self._recent = {uuid: at for uuid, at in self._recent.items() if now - at < RECENT}
         for row in rows.instances:
+            # Of all that is there nothing has changed lately.
+            if hosts is not EVERY_HOST and guests.place(row) and self._differs(row):
+                self._recent[row.uuid] = now
             changed |= self._take(row, rows.extras.get(row.uuid))
-        if whole:
-            there = {row.uuid for row in rows.instances}
-            for uuid in self._known.keys() - there:
+        there = {row.uuid for row in rows.instances}
+        # Of most polls none: thousands are known.
+        for uuid in self._known.keys() - there if hosts else ():
+            if self._known[uuid].place.host in hosts:
                 changed.add(self._forget(uuid))
-            self._migrations = {}
         for row in rows.migrations:
             self._newest = max(self._newest, row.id)
             self._migrations[row.id] = row
-            if not servers.is_under_way(row):
-                del self._migrations[row.id]
+        read = {row.id for row in rows.migrations}
+        self._migrations = {
+            number: row
+            for number, row in self._migrations.items()
+            if number in read and servers.is_under_way(row)
+        }
         return changed | self._count_moves()
 
-    def _differs(self, row: Any, now: datetime) -> bool:
+    def _is_news(self, row: Any) -> bool:
+        """Return whether an instance on a host has changed, and so must have a new stamp."""
+        is_stamped = guests.place(row) is not None and row.updated_at is not None
+        return is_stamped and self._differs(row)
+
+    def _differs(self, row: Any) -> bool:
         known = self._known.get(row.uuid)
-        recent = row.updated_at is not None and row.updated_at > now - RECENT
-        return recent or known is None or known.row != row
+        return known is None or known.row != row
 
     def _take(self, row: Any, extra: Extra | None) -> set[NodeName]:
         known, place = self._known.get(row.uuid), guests.place(row)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a cell's compute services, as Nova has them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,21 +26,18 @@ class ServiceStates:
         self._limit = limit
 
     def read(
-        self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime | None
+        self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime
     ) -> Sequence[Any]:
-        """Return the rows for apply(): all, or with since those that matter."""
-        if since is None:
-            return computes.services(connection, cell)
+        """Return the rows that matter, for apply()."""
         seen_since = now - timedelta(seconds=self._limit)
         return computes.unusual_services(connection, cell, since, seen_since)
 
-    def apply(self, rows: Iterable[Any], now: datetime, whole: bool) -> set[str]:
-        """Take the states from rows; return the hosts of which they changed."""
+    def apply(self, rows: Iterable[Any], now: datetime, hosts: Container[str]) -> set[str]:
+        """Take the states from rows, all rows of hosts; return the hosts of which they changed."""
         old = self.by_host
         # Who is no longer among the unusual ones is healthy again.
         found: dict[str, ServiceState | None] = dict.fromkeys(self._unusual, HEALTHY)
-        if whole:
-            found = dict.fromkeys(old)
+        found |= dict.fromkeys(host for host in old if host in hosts)
         for row in rows:
             found[row.host] = None if row.deleted else self._state(row, now)
         self._unusual = {host for host, each in found.items() if each not in (None, HEALTHY)}

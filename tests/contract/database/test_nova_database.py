@@ -60,6 +60,27 @@ def test_a_fingerprint_changes_with_every_row(write: Write, database: NovaDataba
     assert len(set(seen)) == len(seen)
 
 
+def test_fingerprints_by_host_tell_where_a_row_has_changed(
+    write: Write, database: NovaDatabase
+) -> None:
+    def fingerprints() -> dict[str, object]:
+        found = database.read(
+            lambda each: database.fingerprints(each, "host_mappings", "id", "cell_id")
+        )
+        return dict(found)
+
+    write("INSERT INTO host_mappings VALUES (2, 'h2', 1), (3, 'h2', 1), (4, NULL, 1)")
+    before = fingerprints()
+    assert before.keys() == {"h1", "h2"}
+    assert fingerprints() == before
+    write("UPDATE host_mappings SET cell_id = NULL WHERE id = 3")
+    changed = fingerprints()
+    assert (changed["h1"], changed["h2"] == before["h2"]) == (before["h1"], False)
+    # Two that change their places are no news in all together.
+    write("UPDATE host_mappings SET host = CASE host WHEN 'h1' THEN 'h2' ELSE 'h1' END")
+    assert {host for host, each in fingerprints().items() if each != changed[host]} == {"h1", "h2"}
+
+
 @pytest.fixture
 def reader(mariadb: MariaDB, url: str) -> Iterator[str]:
     """The URL of the same database with an account that may only read it."""

@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A Nova whose conductor has a clock that is behind the database's, and an agent that reads it."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from inventory import tables
+from inventory.claims.types import CONFIRMED
+from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.served_nova import MIRROR, Backends, ServedNova, open_served_nova
+
+# Six programs of Nova begin for it.
+pytestmark = pytest.mark.matrix
+
+# Seconds.
+BEHIND, PATIENCE, SEEN = 15, 180.0, 5.0
+
+
+@pytest.fixture(scope="module")
+def cloud(backends: Backends) -> Iterator[ServedNova]:
+    # By such a clock the heartbeats of computes are old, too.
+    patient = {**MIRROR, "DEFAULT": {**MIRROR["DEFAULT"], "service_down_time": 90}}
+    with open_served_nova(backends, patient, seconds_behind=BEHIND) as found:
+        yield found
+
+
+def seconds_until(condition: Callable[[], bool]) -> float:
+    began = time.monotonic()
+    assert wait_until(condition, PATIENCE)
+    return time.monotonic() - began
+
+
+def test_what_such_a_conductor_writes_is_seen_within_seconds(cloud: ServedNova) -> None:
+    servers, flavor = cloud.nova.servers, cloud.nova.flavor(1024)
+    uuids = [cloud.nova.boot(flavor) for _ in range(3)]
+
+    def have(status: str) -> bool:
+        return all(servers()[uuid].status == status for uuid in uuids)
+
+    def known_as(vm_state: str) -> bool:
+        found = {row.uuid: row.vm_state for row in cloud.rows(tables.instances)}
+        return found == dict.fromkeys(uuids, vm_state)
+
+    assert wait_until(lambda: have("ACTIVE"), PATIENCE), servers()
+    assert seconds_until(lambda: known_as("active")) < SEEN
+    placed = {(uuid, server.host) for uuid, server in servers().items()}
+    assert seconds_until(lambda: cloud.claims(CONFIRMED) == placed) < SEEN
+    for uuid in uuids:
+        cloud.nova.call("POST", f"/servers/{uuid}/action", {"os-stop": None})
+    assert wait_until(lambda: have("SHUTOFF"), PATIENCE), servers()
+    assert seconds_until(lambda: known_as("stopped")) < SEEN
+    agent = cloud.nova.directory.glob("*agent*.log")
+    assert any("clock of the service of Nova" in log.read_text() for log in agent)
