@@ -40,7 +40,7 @@ def _run(backend: str) -> int:
     from compute_agent.virt.driver import DriverMisconfigured
     from conf.daemon.systemd import Notifier
     from conf.loading import ConfigError
-    from inventory.engine import DatabaseUnavailable
+    from inventory.database_errors import DatabaseUnavailable
     from inventory.migrations import SchemaError
     from scheduler.messaging.transport import UnusableTransport
 

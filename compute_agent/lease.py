@@ -11,7 +11,8 @@ from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger, one_line
 from inventory import leases
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
 # Another agent notices within this time, in seconds, that the one that did the work has died. It

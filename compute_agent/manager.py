@@ -26,7 +26,8 @@ from conf.daemon.state_logger import StateLogger
 from conf.service import liveness_limit
 from inventory import services
 from inventory.aggregates import AggregateRecord
-from inventory.engine import Database, DatabaseUnavailable, DataRefused
+from inventory.database_errors import DatabaseUnavailable, DataRefused
+from inventory.engine import Database
 from inventory.errors import some
 from inventory.heartbeat import Heartbeat
 from inventory.operations import aggregate_mirror

@@ -16,7 +16,8 @@ from conf.compute_agent import audit_interval
 from conf.daemon.health import Health
 from conf.daemon.state_logger import one_line
 from conf.daemon.status_server import StatusServer, new_registry
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.messaging.broker_check import BrokerCheck
 
 # Seconds.

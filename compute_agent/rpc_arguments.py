@@ -12,7 +12,7 @@ import oslo_messaging
 from oslo_log import log
 
 from compute_agent.virt.driver import DriverError
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.errors import InUse, Malformed, NotFound, NotReported, OperationRefused
 from scheduler.wire import errors
 from scheduler.wire.context import RequestContext

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_log import log
 
-from inventory.engine import execute_each
+from inventory.database_errors import execute_each
 from inventory.instance_states import released
 from inventory.rows import columns, named, named_in
 from inventory.rows import written_since as query_since

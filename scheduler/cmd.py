@@ -37,7 +37,7 @@ def _run(backend: str) -> int:
     from conf.daemon.systemd import Notifier
     from conf.loading import ConfigError
     from inventory import migrations
-    from inventory.engine import DatabaseUnavailable
+    from inventory.database_errors import DatabaseUnavailable
     from inventory.errors import counted
     from inventory.nova.placement_errors import PlacementMisconfigured
     from scheduler import plugins, trust

@@ -16,7 +16,8 @@ from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
 from inventory import heartbeat, migrations, services
 from inventory.claims import group_locks
-from inventory.engine import Database, DatabaseUnavailable, open_database
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database, open_database
 from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured

@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from benchmarks.orders import DONE, ENABLED, REFUSED, UNKNOWN, ZONE
 from benchmarks.storm.cloud import Cloud
 from inventory import aggregates, services
-from inventory.engine import DatabaseUnavailable, open_database
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import open_database
 from inventory.errors import OperationRefused
 from inventory.operations import aggregate_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules

@@ -28,7 +28,8 @@ from inventory import compute_nodes
 from inventory.claims import claims
 from inventory.claims.types import ClaimLost
 from inventory.compute_nodes import RATIOS, RowVersion
-from inventory.engine import Database, DataRefused
+from inventory.database_errors import DataRefused
+from inventory.engine import Database
 from inventory.errors import counted
 
 LOG = log.getLogger(__name__)

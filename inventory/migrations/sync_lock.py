@@ -18,7 +18,8 @@ from uuid import uuid4
 from oslo_db.exception import DBError
 
 from inventory import leases
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 
 NAME = "db sync"
 # Seconds: how long a lease holds, how often it is renewed, how long and how often others ask.

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import oslo_messaging
 from oslo_log import log
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.nova.placement_errors import PlacementError
 from scheduler.api.notifications import Notifications
 from scheduler.objects.request_spec import RequestSpec

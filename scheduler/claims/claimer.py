@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from inventory.claims import claims, existing, group_locks
 from inventory.claims.claims import GroupUnlisted
 from inventory.claims.types import CONFIRMED, GROUP, ClaimLost, ClaimRequest, ClaimResult, Identity
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from scheduler import fibers
 from scheduler.cached_thread_pool import CachedThreadPool

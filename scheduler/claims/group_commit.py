@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from inventory.claims import claims
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
-from inventory.engine import Database, DatabaseUnavailable, StatementRefused
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
+from inventory.engine import Database
 
 # How many requests are claimed for in one transaction at most.
 MAX_BATCH = 64

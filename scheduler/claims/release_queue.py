@@ -13,7 +13,8 @@ from oslo_log import log
 
 from inventory import leases
 from inventory.claims.types import ClaimLost
-from inventory.engine import Database, DatabaseUnavailable, StatementRefused
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
+from inventory.engine import Database
 from inventory.errors import counted, some
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import Claimer

@@ -17,7 +17,8 @@ from oslo_db.exception import DBConnectionError, DBError
 
 from inventory import migrations
 from inventory.command_engine import single_engine
-from inventory.engine import Database, DatabaseUnavailable, message_of, open_database
+from inventory.database_errors import DatabaseUnavailable, message_of
+from inventory.engine import Database, open_database
 from inventory.migrations import SchemaError
 from scheduler.cli.arguments import DATABASE_TIMEOUT
 from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background, notice

@@ -155,7 +155,7 @@ class Select(ListCommand):
     def _release_claims(self, uuids: list[str]) -> None:
         from inventory.claims import claims
         from inventory.claims.types import ClaimLost
-        from inventory.engine import DatabaseUnavailable
+        from inventory.database_errors import DatabaseUnavailable
         from inventory.migrations import SchemaError
 
         try:

@@ -18,7 +18,8 @@ from oslo_log import log
 from conf import loading
 from conf.daemon.process import PACKAGE, end_child
 from inventory import leases, migrations, shadow_reports
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler import plugins
 from scheduler.config_shadow.follower import Follower
 from scheduler.history.config_snapshot import deciding_by

@@ -17,8 +17,9 @@ from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger, one_line
 from inventory import decisions
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.decisions import DecisionRow, SnapshotBatch
-from inventory.engine import Database, DatabaseUnavailable, StatementRefused
+from inventory.engine import Database
 from inventory.errors import counted
 from scheduler.history.serialization import (
     Pause,

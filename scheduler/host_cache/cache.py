@@ -11,7 +11,8 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.objects.aggregate import Aggregate
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries

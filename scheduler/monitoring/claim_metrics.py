@@ -10,7 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from inventory.claims import existing
 from inventory.claims.existing import PendingClaims
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import awaited
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from time import monotonic
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.nova.placement import PlacementClient, Provider
 from inventory.nova.placement_errors import PlacementError
 from scheduler.analysis.explain import Extent, Rehearsal

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from oslo_log import log
 
-from inventory.engine import DatabaseUnavailable, StatementRefused
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.errors import NotFound, OperationRefused, similar
 from inventory.migrations import SchemaError
 from scheduler.history.saved_decision import DecisionIncomplete

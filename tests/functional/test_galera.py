@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from inventory import aggregates, migrations
 from inventory.claims import group_locks
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.errors import NotFound, OperationRefused
 from inventory.operations import aggregate_operations, server_group_operations, service_operations
 from inventory.operations.aggregate_operations import Change, ZoneRules

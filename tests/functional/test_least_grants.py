@@ -14,7 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates, decisions, instances, migrations, server_groups
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.operations import aggregate_mirror, service_operations
 from tests import claimed, guides
 from tests.databases import a_uuid, an_instance, open_at

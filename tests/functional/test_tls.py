@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes, migrations
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from tests.databases import open_at
 from tests.fixtures.authority import Authority, an_authority
 from tests.fixtures.daemons.mariadb import MariaDB

@@ -15,7 +15,7 @@ from inventory import compute_nodes
 from inventory.claims import claims, existing
 from inventory.claims.group_locks import ensure
 from inventory.claims.types import ClaimLost, GroupRule
-from inventory.engine import TransactionLost
+from inventory.database_errors import TransactionLost
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from tests.contract.database.test_claims_together import (

@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory.claims.types import Claim, ClaimRequest
-from inventory.engine import Database, StatementRefused
+from inventory.database_errors import StatementRefused
+from inventory.engine import Database
 from inventory.tables import allocations
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from oslo_db import exception
 
 from inventory import compute_nodes
-from inventory.engine import Database, DatabaseUnavailable, TransactionLost, open_database
+from inventory.database_errors import DatabaseUnavailable, TransactionLost
+from inventory.engine import Database, open_database
 from inventory.tables import compute_nodes as table
 from tests.databases import a_conf, a_node, open_at, save
 

@@ -18,7 +18,8 @@ from compute_agent.virt.driver import NodeFacts, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import aggregates, compute_nodes, instances, migrations, services
 from inventory.command_engine import single_engine
-from inventory.engine import Database, DataRefused, open_database, pooled_engine
+from inventory.database_errors import DataRefused
+from inventory.engine import Database, open_database, pooled_engine
 from inventory.migrations import SchemaError
 from inventory.operations import aggregate_operations
 from tests.databases import a_conf, an_instance, empty, execute, open_at, serve

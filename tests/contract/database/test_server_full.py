@@ -8,7 +8,7 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from tests.databases import open_at
 
 ACCOUNT = "few"

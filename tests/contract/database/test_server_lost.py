@@ -7,7 +7,7 @@ import time
 import pytest
 
 from inventory import migrations
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from scheduler.host_cache.cache import HostCache
 from tests.databases import a_node, open_at, save, serve
 from tests.fixtures.daemons.mariadb import PASSWORD

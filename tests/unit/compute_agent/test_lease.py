@@ -12,7 +12,8 @@ import pytest
 from compute_agent import lease
 from compute_agent.lease import Lease
 from inventory import leases
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from tests.fixtures.daemons.process import wait_until
 
 NAME = "nova mirror"

@@ -14,7 +14,8 @@ from compute_agent.manager import Manager
 from compute_agent.monitoring import GIB, MIB, AgentMetrics
 from compute_agent.virt.driver import DriverUnavailable
 from compute_agent.virt.fake import FakeDriver
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from tests.fixtures.agent import a_guest
 from tests.fixtures.daemons.process import wait_until
 

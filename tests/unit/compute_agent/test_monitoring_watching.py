@@ -17,7 +17,8 @@ from compute_agent.manager import Manager
 from compute_agent.monitoring import AgentMetrics, Monitoring
 from compute_agent.virt.driver import Driver, DriverUnavailable
 from compute_agent.virt.fake import FakeDriver
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.messaging.broker_check import BrokerCheck
 from tests.fixtures.daemons.ports import free_ports
 from tests.fixtures.daemons.process import wait_until

@@ -15,7 +15,8 @@ from compute_agent.endpoint import HostEndpoint
 from compute_agent.rpc_arguments import served
 from compute_agent.virt.driver import DriverUnavailable
 from compute_agent.virt.fake import FakeDriver
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.errors import InUse, NotReported
 from scheduler.wire import errors
 from tests.databases import a_node, save, serve

@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import migrations
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.tables import utc_now
 from tests.databases import open_at
 

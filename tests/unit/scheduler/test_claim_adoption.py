@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from scheduler import claim_adoption
 from scheduler.claim_adoption import ClaimAdoption
 from scheduler.client.nova_conductor import DELETED, InstanceState

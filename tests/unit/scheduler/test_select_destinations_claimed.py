@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import compute_nodes, instances
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.operations import aggregate_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
 from inventory.tables import allocations

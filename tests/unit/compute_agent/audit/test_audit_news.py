@@ -17,7 +17,8 @@ from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.virt.driver import Guest, NodeFacts, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from tests.fixtures.agent import a_guest, guests, nodes
 from tests.records import manage
 

@@ -9,7 +9,7 @@ import time
 import oslo_messaging
 import pytest
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from scheduler.analysis.explain import Explanation, Verdict
 from scheduler.api import explain_endpoint
 from scheduler.api.explain_endpoint import ExplainEndpoint

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import claimer
 from scheduler.claims.claimer import TimedReads

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.tables import allocations
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import group_commit

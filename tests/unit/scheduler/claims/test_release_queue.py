@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from inventory.claims.types import INSTANCE, ClaimLost
-from inventory.engine import DatabaseUnavailable, StatementRefused
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from scheduler.claims import release_queue
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer

@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import decisions
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from inventory.tables import decision_inputs
 from scheduler.history import recorder
 from scheduler.history.recorder import DecisionRecorder, Retention

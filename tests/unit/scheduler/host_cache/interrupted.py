@@ -7,7 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 
 
 class Interrupted(Database):

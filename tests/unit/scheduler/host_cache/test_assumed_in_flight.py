@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from inventory import compute_nodes, instances
 from inventory.claims import claims
 from inventory.claims.types import Claim, ClaimRequest
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes

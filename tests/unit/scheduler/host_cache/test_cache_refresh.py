@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates, compute_nodes, instances, services
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.host_state import HostState
 from tests.databases import a_node, an_instance, execute, save, serve

@@ -7,7 +7,7 @@ from queue import Queue
 
 import pytest
 
-from inventory.engine import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
 from inventory.queries import requested_sizes
 from scheduler.host_cache import requested_mix
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix

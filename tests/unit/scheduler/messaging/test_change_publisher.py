@@ -16,7 +16,8 @@ from oslo_config import cfg
 from inventory import compute_nodes, instances
 from inventory.claims import claims, existing
 from inventory.claims.types import Claim, ClaimRequest
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.messaging import background_publisher, change_publisher
 from scheduler.messaging.change_publisher import ChangePublisher
 from scheduler.wire import push_messages

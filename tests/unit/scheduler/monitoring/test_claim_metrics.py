@@ -8,7 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from inventory import compute_nodes
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.monitoring import claim_metrics
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from tests.claimed import claim, let_pass

@@ -10,7 +10,8 @@ from oslo_config import cfg
 from oslo_reports.guru_meditation_report import TextGuruMeditation
 
 from conf import opts
-from inventory.engine import Database, DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.messaging.server import RpcServer
 from scheduler.monitoring import LAST, REFRESH_AFTER, Monitoring, Report, SchedulerChecks
