@@ -12,7 +12,6 @@ from inventory import instances, server_groups, services
 from inventory.claims import existing
 from inventory.errors import NotFound, NotReported, nearest
 from scheduler.cli.live_table import LiveHosts
-from scheduler.hosts.columns import Mask
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
@@ -25,8 +24,8 @@ UNKNOWN = (
 )
 
 
-def live_fleet(live: LiveHosts, liveness_limit: float, zone: str | None) -> tuple[Fleet, Mask]:
-    """Return the fleet as it is now, and which rows are of hosts whose service is down.
+def live_fleet(live: LiveHosts, liveness_limit: float, zone: str | None) -> Fleet:
+    """Return the fleet as it is now.
 
     With a zone, that of hosts in none, each instance has to stay in the zone of its host.
     """
@@ -45,7 +44,7 @@ def live_fleet(live: LiveHosts, liveness_limit: float, zone: str | None) -> tupl
     residents = [*residents_of(hosts, down, stored)]
     if zone is not None:
         keep_zone(hosts, residents, zone)
-    return Fleet(hosts, residents, live.destinations.driver.plan), down
+    return Fleet(hosts, residents, live.destinations.driver.plan, down)
 
 
 def host_names(hosts: HostTable, names: Collection[str]) -> list[str]:

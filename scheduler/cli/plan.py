@@ -20,7 +20,6 @@ from scheduler.cli.live_table import BLIND_SPOTS, LiveHosts, live_hosts
 from scheduler.cli.plan_claims import hold_room
 from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs
 from scheduler.cli.terminal import Progress, progress
-from scheduler.hosts.columns import Mask
 from scheduler.planning.balancing import RESOURCES, Load, balance, metric_load, resource_load
 from scheduler.planning.consolidation import consolidate
 from scheduler.planning.draining import drain
@@ -67,11 +66,10 @@ class SearchTime:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a goal is planned on: live hosts, their fleet, the rows that are down, and the time."""
+    """What a goal is planned on: live hosts, their fleet, and the time."""
 
     live: LiveHosts
     fleet: Fleet
-    down: Mask
     search_time: SearchTime
 
 
@@ -119,13 +117,13 @@ class PlanCommand(ReportCommand):
         with live_hosts(self.app) as live:
             zone = self.default_zone if args.keep_zone else None
             with progress(self.app, "reading the instances"):
-                fleet, down = live_fleet(live, self.liveness_limit, zone)
+                fleet = live_fleet(live, self.liveness_limit, zone)
             search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
             with (
                 progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
                 search_time.until_interrupted(),
             ):
-                plan = self.make_plan(Planned(live, fleet, down, search_time), args)
+                plan = self.make_plan(Planned(live, fleet, search_time), args)
             document = plan_report.document(plan, fleet)
             document["interrupted"] = search_time.interrupted
             if args.claim:
@@ -144,9 +142,10 @@ class PlanDrain(PlanCommand):
 
     The largest instances go first: they fit on the fewest hosts. Each goes where the schedulers
     would place it, but to no host that is to be emptied with its own. Where no host has room,
-    instances of other hosts make some. With --at-most the hosts are emptied some at a time, and
-    those that have been emptied before take instances again, as after maintenance. The exit status
-    is 0 if all of them can be emptied, else 1. {UNKNOWN}
+    instances of other hosts make some. Of hosts that are down only these are evacuated. With
+    --at-most the hosts are emptied some at a time, and those that have been emptied before take
+    instances again, as after maintenance. The exit status is 0 if all of them can be emptied, else
+    1. {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 
@@ -175,7 +174,7 @@ class PlanRepair(PlanCommand):
     """
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
-        return repair(planned.fleet, planned.down, planned.search_time)
+        return repair(planned.fleet, planned.search_time)
 
 
 class PlanConsolidate(PlanCommand):
@@ -205,8 +204,8 @@ class PlanBalance(PlanCommand):
 
     That is where the fullest and the emptiest one differ by no more than the margin, in points of
     per cent of what each may give. A metric of the monitors, such as cpu.percent, is shared out to
-    the instances of a host by their vCPUs. Hosts that are disabled are left out. The exit status is
-    0 if the margin is reached, else 1. {UNKNOWN}
+    the instances of a host by their vCPUs. Hosts that are disabled or down are left out. The exit
+    status is 0 if the margin is reached, else 1. {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 
@@ -237,8 +236,9 @@ class PlanBalance(PlanCommand):
 class PlanMakeRoom(PlanCommand):
     __doc__ = f"""Plan the fewest moves after which instances of a flavor fit.
 
-    That is the cure where no host takes an instance although there is room enough in pieces. The
-    exit status is 0 if so many fit then, else 1. {UNKNOWN}
+    That is the cure where no host takes an instance although there is room enough in pieces.
+    Instances of hosts that are down stay there. The exit status is 0 if so many fit then, else 1.
+    {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 

@@ -25,8 +25,8 @@ class PlanCheck(ReportCommand):
     """Check what of a plan is still true: what is done, and what is possible in its turn.
 
     The plan is a file that another command of 'plan' has written with -f json. A move is possible
-    if it is so after all possible ones before it. The exit status is 0 if every move is done or
-    possible, else 1.
+    if it is so after all possible ones before it, and by the same kind of move. The exit status is
+    0 if every move is done or possible, else 1.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ class PlanCheck(ReportCommand):
         with live_hosts(self.app) as live:
             zone = self.default_zone if args.keep_zone else None
             with progress(self.app, "reading the instances"):
-                fleet, _ = live_fleet(live, self.liveness_limit, zone)
+                fleet = live_fleet(live, self.liveness_limit, zone)
         with progress(self.app, "checking the moves"):
             found = check(fleet, moves)
         states = Counter(each.state for each in found)

@@ -22,6 +22,7 @@ from scheduler.cli.simulation_summary import heading, summary
 from scheduler.cli.terminal import Progress, progress
 from scheduler.history.config_snapshot import deciding_by, given
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
+from scheduler.hosts.columns import FLAGS
 from scheduler.hosts.table import HostTable
 from scheduler.plugins import PluginError
 from scheduler.simulation.arrival import Arrival
@@ -143,9 +144,8 @@ def _result_path(args: Any, run: Run, hosts: HostTable, settings: Any) -> Path |
     if args.results is None:
         return None
     digest = hashlib.sha256()
-    columns = [
-        getattr(hosts, name).tobytes() for name in ("free_ram_mb", "vcpus_used", "free_disk_mb")
-    ]
+    amounts = ("free_ram_mb", "vcpus_used", "free_disk_mb")
+    columns = [getattr(hosts, name).tobytes() for name in (*amounts, *FLAGS)]
     for part in (repr(run.arrivals), repr(settings), repr(hosts.flavor_mix), args.build_time):
         digest.update(str(part).encode())
     for column in columns:

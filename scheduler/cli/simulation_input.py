@@ -8,6 +8,7 @@ from typing import Any
 
 from cliff.app import App
 
+from conf.service import liveness_limit
 from inventory.errors import OperationRefused, counted
 from scheduler.cli.database_connection import checked_database
 from scheduler.cli.live_table import live_hosts
@@ -19,7 +20,7 @@ from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.simulation.arrival import FOREVER, Arrival, TraceError
-from scheduler.simulation.fleet import make_hosts, remove_instances
+from scheduler.simulation.fleet import keep_down, make_hosts, remove_instances
 from scheduler.simulation.synthetic_trace import SyntheticTrace
 
 
@@ -79,6 +80,7 @@ def _hosts(app: App, args: Any) -> HostTable:
         return make_hosts(args.hosts)
     with live_hosts(app) as live, live.destinations.host_cache.current() as hosts:
         found = hosts.detached()
+    keep_down(found, liveness_limit(app.conf))
     if not len(found):
         raise OperationRefused(
             "no host has reported yet: simulate made-up ones with --hosts, or see 'host list'"

@@ -83,11 +83,11 @@ def balance(
 ) -> MovePlan:
     """Return moves after which the shares in use of no two hosts differ by more than the margin.
 
-    Each move is the one that brings the loads closest together. Hosts that are disabled or have
-    nothing of the resource are left out.
+    Each move is the one that brings the loads closest together. Hosts that are disabled or down, or
+    have nothing of the resource, are left out.
     """
     hosts = fleet.hosts
-    counted = hosts.served & ~hosts.service_disabled & np.isfinite(load.capacity)
+    counted = hosts.served & ~hosts.service_disabled & ~fleet.down & np.isfinite(load.capacity)
     counted &= load.capacity > 0
     before = _spread(load, counted)
     cost = NO_COST

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.planning.fleet import Fleet
-from scheduler.planning.types import PlannedMove
+from scheduler.planning.types import EVACUATION, PlannedMove
 
 DONE, POSSIBLE, IMPOSSIBLE = "done", "possible", "impossible"
 # The instance is not there any more, or is on a host that the plan does not know it on.
@@ -27,6 +27,9 @@ def check(fleet: Fleet, moves: Sequence[PlannedMove]) -> list[CheckedMove]:
 
     So a move is possible if it is after all that precede it and are possible.
     """
+    # The plan was asked for them.
+    evacuated = {each.source for each in moves if each.kind == EVACUATION}
+    fleet.allow_evacuation(row for row in fleet.hosts.rows() if fleet.place(row) in evacuated)
     done = _done(fleet, moves)
     found: list[CheckedMove] = []
     step = None
@@ -64,6 +67,10 @@ def _checked(fleet: Fleet, move: PlannedMove) -> CheckedMove:
         return CheckedMove(move, IMPOSSIBLE, f"no host {move.target.host} has reported")
     if resident.fixed is not None:
         return CheckedMove(move, IMPOSSIBLE, f"the instance {resident.fixed}")
+    kind = fleet.kind_of_move(resident)
+    if kind != move.kind:
+        why = f"the instance can be moved by {kind} now, not by {move.kind}"
+        return CheckedMove(move, IMPOSSIBLE, why)
     refusal = fleet.refusal_at(fleet.request(resident), row)
     if refusal is not None:
         return CheckedMove(move, IMPOSSIBLE, f"{refusal.filter}: {refusal.reason}")

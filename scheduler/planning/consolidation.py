@@ -30,8 +30,8 @@ PATIENCE = 200
 def consolidate(fleet: Fleet, budget: Budget, seed: int, keep_going: KeepGoing) -> MovePlan:
     """Return the moves that empty as many hosts as can be within the budget.
 
-    Hosts that are disabled, down or closed, and those with instances that cannot be moved, stay as
-    they are. The same seed gives the same plan unless time runs out.
+    Hosts that are disabled, down or closed neither give nor take an instance; those with instances
+    that cannot be moved give none. The same seed gives the same plan unless time runs out.
     """
     run = _Consolidation(fleet, budget)
     run.empty_all(keep_going)
@@ -46,7 +46,7 @@ def most_emptied(fleet: Fleet) -> int:
     No plan empties more: what is in use of each resource has to fit on those that stay. A resource
     of which more is in use than hosts may give evidently bounds nothing.
     """
-    occupied = [*fleet.hosts.instances.occupied()]
+    occupied = [row for row in fleet.hosts.instances.occupied() if not fleet.closed[row]]
     needed = min(1, len(occupied))
     for each in resources(fleet.hosts):
         limits = np.sort(each.limit[occupied])[::-1].cumsum()
@@ -73,9 +73,9 @@ class _Consolidation:
         # An empty host that takes instances is one less that is empty.
         occupied = hosts.num_instances > 0
         occupied[[*hosts.instances.occupied()]] = True
-        fleet.closed = fleet.closed | ~occupied
-        usual = hosts.served & ~fleet.closed & ~hosts.service_disabled
-        self._candidates = [row for row in np.flatnonzero(usual).tolist() if self._is_movable(row)]
+        fleet.closed = fleet.closed | ~occupied | hosts.service_disabled
+        usual = np.flatnonzero(hosts.served & ~fleet.closed).tolist()
+        self._candidates = [row for row in usual if self._is_movable(row)]
 
     def _is_movable(self, row: int) -> bool:
         hosts, here = self._fleet.hosts, self._fleet.on(row)

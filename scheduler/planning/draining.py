@@ -10,6 +10,7 @@ from scheduler.hosts.columns import Mask
 from scheduler.planning.fleet import Fleet
 from scheduler.planning.room import RoomSearch, pending_move
 from scheduler.planning.types import KeepGoing, MovePlan, Resident, Unplanned
+from scheduler.planning.unplanned import explain_unplanned
 
 
 def drain(
@@ -19,8 +20,9 @@ def drain(
 
     Instances go to hosts that are not to be emptied or have been already, where these have room:
     then each moves once. Where no host has room, others make some. The largest instances go first:
-    they fit on the fewest hosts.
+    they fit on the fewest hosts. Of the hosts that are down only these are evacuated.
     """
+    fleet.allow_evacuation(np.flatnonzero(_mask(fleet, hosts)).tolist())
     unplanned: list[Unplanned] = []
     stages: list[list[str]] = []
     search = RoomSearch(fleet, keep_going)
@@ -33,7 +35,7 @@ def drain(
         emptied = _mask(fleet, stage)
         with fleet.closing(np.flatnonzero(emptied)):
             left = [*_emptied(fleet, emptied, search)]
-            unplanned += fleet.unplanned(left, len(unplanned))
+            unplanned += explain_unplanned(fleet, left, len(unplanned))
             fleet.end_stage()
     result = {"stages": stages, "reached": sum(map(len, stages)) == len(hosts)}
     return MovePlan("drain", fleet.moves, unplanned, result)

@@ -14,7 +14,6 @@ from itertools import count
 
 import numpy as np
 
-from scheduler.analysis.diagnosis import count_first_refusals, refusals
 from scheduler.decision.pipeline import Plan, allowed, filter_hosts
 from scheduler.decision.plugin_calls import applies, passes_at
 from scheduler.decision.prefilter import COMPUTE_SERVICE, why_not
@@ -26,13 +25,9 @@ from scheduler.hosts.occupancy import add_instance, remove_instance
 from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.planning.types import Place, PlannedMove, Resident, Unplanned
+from scheduler.planning.types import EVACUATION, HOST_IS_DOWN, Place, PlannedMove, Resident
 
 Change = Callable[[], object]
-# For how many instances without a host the reasons are looked up.
-EXPLAINED = 10
-# How many hosts that refuse an instance for the fewest reasons are named.
-NEAREST = 3
 # A host as it is while its service runs: that it does not is no fault of what it holds.
 _SERVED = {"service_disabled": False, "forced_down": False, "unserved": False, "heartbeat_age": 0.0}
 
@@ -40,15 +35,19 @@ _SERVED = {"service_disabled": False, "forced_down": False, "unserved": False, "
 class Fleet:
     """Hosts, which it changes, with the residents that may move and the moves so far.
 
-    plan has the filters and weighers of the schedulers. Rows of closed take no instance, those of
-    avoided only what no other row takes.
+    plan has the filters and weighers of the schedulers. down are the rows of hosts whose service
+    is down. Rows of closed, those at first, take no instance; those of avoided only what no other
+    row takes.
     """
 
-    def __init__(self, hosts: HostTable, residents: Iterable[Resident], plan: Plan) -> None:
+    def __init__(
+        self, hosts: HostTable, residents: Iterable[Resident], plan: Plan, down: Mask | None = None
+    ) -> None:
         self.hosts = hosts
         self.plan = plan
         self.residents = {each.uuid: each for each in residents}
-        self.closed: Mask = np.zeros(hosts.size, np.bool_)
+        self.down: Mask = np.zeros(hosts.size, np.bool_) if down is None else down
+        self.closed: Mask = self.down.copy()
         self.avoided: Mask = np.zeros(hosts.size, np.bool_)
         self.stage = self._step = 1
         self._moves: dict[int, PlannedMove] = {}
@@ -70,6 +69,20 @@ class Fleet:
     def on(self, row: int) -> list[Resident]:
         """Return the residents of a row, those not included that leave it in this step."""
         return [*self._on.get(row, {}).values()]
+
+    def allow_evacuation(self, rows: Iterable[int]) -> None:
+        """Let a plan evacuate the residents of those of these rows that are down.
+
+        Only a plan in which an operator has asked for that may: local disks are lost by it.
+        """
+        for row in rows:
+            for each in self.on(row) if self.down[row] else ():
+                if each.fixed == HOST_IS_DOWN:
+                    each.fixed = None
+
+    def kind_of_move(self, resident: Resident) -> str:
+        """Return how a resident moves from the host that it is on now."""
+        return EVACUATION if self.down[resident.row] else resident.kind
 
     def place(self, row: int) -> Place:
         return Place(self.hosts.get(row, "host"), self.hosts.get(row, "nodename"))
@@ -152,7 +165,7 @@ class Fleet:
             self.place(row),
             resident.spec.memory_mb,
             resident.spec.disk_mb,
-            resident.kind,
+            self.kind_of_move(resident),
             reason,
             self.stage,
             self._step,
@@ -278,29 +291,6 @@ class Fleet:
                 reason = rule.reason(HostState.of(copy, row), spec)
                 return Refusal(*self.place(row), rule.name, reason)
         return None
-
-    def unplanned(self, residents: Iterable[Resident], before: int = 0) -> list[Unplanned]:
-        """Return why residents have no move, for the first few of a plan with figures of hosts.
-
-        before is how many the plan has already; on many hosts the figures take a second.
-        """
-        return [self._unplanned(each, at < EXPLAINED) for at, each in enumerate(residents, before)]
-
-    def _unplanned(self, resident: Resident, explain: bool) -> Unplanned:
-        place = self.place(resident.row)
-        if resident.fixed is not None:
-            return Unplanned(resident.uuid, place, resident.fixed)
-        if not explain:
-            return Unplanned(resident.uuid, place, "no host takes it")
-        copy, spec = self.hosts.working_copy(), self.request(resident)
-        found = refusals(copy, spec, self.plan)
-        open_hosts = [each for row, each in found.items() if each and not self.closed[row]]
-        open_hosts.sort(key=lambda each: (len(each), each[0].host, each[0].nodename))
-        nearest = [
-            (each.host, each.filter, each.reason) for some in open_hosts[:NEAREST] for each in some
-        ]
-        limits = count_first_refusals(open_hosts)
-        return Unplanned(resident.uuid, place, "no host takes it", limits, nearest)
 
     def _settle(self, resident: Resident, row: int, taken: Consumption) -> None:
         del self._on[resident.row][resident.uuid]

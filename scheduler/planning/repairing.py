@@ -7,10 +7,10 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from scheduler.hosts.columns import Mask
 from scheduler.planning.fleet import Fleet
 from scheduler.planning.room import RoomSearch, pending_move
-from scheduler.planning.types import EVACUATION, KeepGoing, MovePlan, PlannedMove, Resident
+from scheduler.planning.types import KeepGoing, MovePlan, PlannedMove, Resident
+from scheduler.planning.unplanned import explain_unplanned
 
 # How often all instances are looked at: what moves may make room for those that were stuck.
 PASSES = 3
@@ -18,29 +18,29 @@ PASSES = 3
 MAX_SETS = 500
 
 
-def repair(fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> MovePlan:
+def repair(fleet: Fleet, keep_going: KeepGoing) -> MovePlan:
     """Return the moves of all instances that have to leave their hosts.
 
-    failed are the rows of hosts that are down: what is there is evacuated. On the others the
-    smallest sets of instances leave without which the filters allow all that stay. An instance
-    whose move would make others break a rule stays where it is.
+    What is on hosts that are down is evacuated. On the others the smallest sets of instances leave
+    without which the filters allow all that stay. An instance whose move would make others break a
+    rule stays where it is.
     """
-    run = _Repair(fleet, failed, keep_going)
-    with fleet.closing(np.flatnonzero(failed)):
-        for _ in range(PASSES):
-            if not run.moves_some():
-                break
-        else:
-            run.note_stuck()
-        fleet.end_step()
-    unplanned = fleet.unplanned(run.stuck.values())
+    fleet.allow_evacuation(np.flatnonzero(fleet.down).tolist())
+    run = _Repair(fleet, keep_going)
+    for _ in range(PASSES):
+        if not run.moves_some():
+            break
+    else:
+        run.note_stuck()
+    fleet.end_step()
+    unplanned = explain_unplanned(fleet, run.stuck.values())
     result = {"broken": len(run.broken), "reached": keep_going()}
     return MovePlan("repair", fleet.moves, unplanned, result)
 
 
 class _Repair:
-    def __init__(self, fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> None:
-        self._fleet, self._failed, self._keep_going = fleet, failed, keep_going
+    def __init__(self, fleet: Fleet, keep_going: KeepGoing) -> None:
+        self._fleet, self._keep_going = fleet, keep_going
         self._search = RoomSearch(fleet, keep_going)
         # All that had to leave, and those of them that still have to.
         self.broken: dict[str, str] = {}
@@ -57,15 +57,15 @@ class _Repair:
 
     def note_stuck(self) -> list[tuple[Resident, str]]:
         """Note the instances that have to leave as things are; return them, and why."""
-        leaving = [*_leaving(self._fleet, self._failed, self._keep_going)]
+        leaving = [*_leaving(self._fleet, self._keep_going)]
         self.stuck = {each.uuid: each for each, _ in leaving}
         self.broken = {each.uuid: why for each, why in leaving} | self.broken
         return leaving
 
     def _has_to_leave(self, resident: Resident) -> bool:
         """Return whether an instance still has to: what was in its way may have moved since."""
-        failed = bool(self._failed[resident.row])
-        return failed or self._fleet.refusal_here(resident) is not None
+        is_down = bool(self._fleet.down[resident.row])
+        return is_down or self._fleet.refusal_here(resident) is not None
 
     def _move(self, resident: Resident, why: str) -> None:
         fleet = self._fleet
@@ -100,15 +100,13 @@ def broken_rules(fleet: Fleet, residents: Iterable[Resident]) -> dict[str, str]:
     return found
 
 
-def _leaving(fleet: Fleet, failed: Mask, keep_going: KeepGoing) -> Iterator[tuple[Resident, str]]:
+def _leaving(fleet: Fleet, keep_going: KeepGoing) -> Iterator[tuple[Resident, str]]:
     """Yield the instances that have to leave, the largest first, and why."""
     found: list[tuple[Resident, str]] = []
     for row in sorted(fleet.hosts.rows()):
         here = fleet.on(row)
-        if failed[row]:
-            for each in here:
-                each.kind = EVACUATION
-                found.append((each, f"{fleet.place(row).host} is down"))
+        if fleet.down[row]:
+            found += [(each, f"{fleet.place(row).host} is down") for each in here]
         elif here and keep_going():
             found += _misplaced(fleet, here)
     yield from sorted(found, key=lambda each: each[0].size_order)

@@ -19,7 +19,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.planning.types import COLD, EVACUATION, LIVE, Resident
+from scheduler.planning.types import COLD, HOST_IS_DOWN, LIVE, Resident
 
 # The facts that are known of every instance.
 SIZE = ["vCPUs", "memory", "disk"]
@@ -44,7 +44,8 @@ class InstanceRows(NamedTuple):
 def residents_of(hosts: HostTable, down: Mask, found: InstanceRows) -> Iterator[Resident]:
     """Yield the instances on all hosts; down are the rows of those whose service is.
 
-    Alternates are none. An instance that is moving is on the host where it ends up.
+    Those on hosts that are down stay there until Fleet.allow_evacuation(). Alternates are none. An
+    instance that is moving is on the host where it ends up.
     """
     for row in hosts.rows():
         node_id = hosts.get(row, "node_id")
@@ -89,15 +90,14 @@ def _how(
         return LIVE, "is moving already"
     if state == PENDING or instance.vm_state == "building":
         return LIVE, "is claimed for and not built yet"
-    if is_down:
-        return EVACUATION, None
-    if instance.task_state:
-        return LIVE, f"is busy ({instance.task_state})"
     kind = _KINDS.get(instance.vm_state or "active")
-    if kind is None:
-        return COLD, f"is in state {instance.vm_state}"
     # The memory of devices cannot be copied.
-    return (COLD if one.spec.devices else kind), None
+    usual = COLD if kind is None or one.spec.devices else kind
+    if is_down:
+        return usual, HOST_IS_DOWN
+    if instance.task_state:
+        return usual, f"is busy ({instance.task_state})"
+    return usual, None if kind else f"is in state {instance.vm_state}"
 
 
 def _request(

@@ -13,6 +13,8 @@ from scheduler.objects.request_spec import RequestSpec
 # How an instance moves, by how long it is away: not at all while its memory is copied, while its
 # disk is copied, and as on the day it was built, since its host is down.
 LIVE, COLD, EVACUATION = "live migration", "cold migration", "evacuation"
+# Why an instance stays where it is unless an evacuation of its host was asked for.
+HOST_IS_DOWN = "is on a host that is down: only drain, with its name, and repair evacuate"
 # Says whether there is time to look for something better.
 KeepGoing = Callable[[], bool]
 
@@ -28,8 +30,8 @@ class Place(NamedTuple):
 class Resident:
     """An instance on the host of a row, the request for it, and what it takes there.
 
-    fixed says why it cannot be moved at present, None where it can. decided_by names the facts that
-    the request was made from.
+    kind is how it moves unless its host is down. fixed says why it cannot be moved at present, None
+    where it can. decided_by names the facts that the request was made from.
     """
 
     instance: Instance

@@ -52,6 +52,15 @@ def keep_alive(hosts: HostTable) -> None:
     hosts.fill("heartbeat_age", np.zeros(hosts.size))
 
 
+def keep_down(hosts: HostTable, liveness_limit: float) -> None:
+    """Make the hosts whose last heartbeat is older than so many seconds stay down.
+
+    keep_alive() would let them take instances.
+    """
+    is_silent = ~(np.abs(hosts.heartbeat_age) <= liveness_limit)
+    hosts.fill("forced_down", hosts.forced_down | is_silent)
+
+
 def remove_instances(hosts: HostTable) -> None:
     """Remove all instances, and what they take; NUMA cells and devices stay as they are."""
     for row in [*hosts.rows()]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from inventory.queries.fleet import RESOURCES, STATES, UP, FleetNode, read_fleet
+from inventory.queries.fleet import DOWN, RESOURCES, STATES, UNSERVED, UP, FleetNode, read_fleet
 from scheduler.analysis.diagnosis import host_name
 from scheduler.status_pages import host_list
 from scheduler.status_pages.rendering import plural, share
@@ -90,13 +90,17 @@ def _grouped(
 
 
 def _summary(nodes: Sequence[FleetNode]) -> dict[str, Any]:
-    """Return what the group of these nodes is like: their number, states and use."""
-    fullest = max(nodes, key=lambda each: max(each.shares))
+    """Return what the group of these nodes is like: their number, states and use.
+
+    Nodes that are down, of which nothing can be used, do not count for that, if others are there.
+    """
+    serving = [each for each in nodes if each.state not in (DOWN, UNSERVED)] or nodes
+    fullest = max(serving, key=lambda each: max(each.shares))
     return {
         "hosts": len(nodes),
         "states": _states(nodes),
         "mean": {
-            name: sum(each.shares[index] for each in nodes) / len(nodes)
+            name: sum(each.shares[index] for each in serving) / len(serving)
             for index, name in enumerate(RESOURCES)
         },
         "fullest": _node(fullest) | {"resource": RESOURCES[fullest.fullest]},

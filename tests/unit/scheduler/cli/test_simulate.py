@@ -8,7 +8,7 @@ import pytest
 
 from inventory import instances
 from scheduler.simulation.simulation import Simulation
-from tests.databases import a_node, a_uuid, an_instance, save, serve
+from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured
 
 # Small instances on all hosts leave none for one that takes all of it.
@@ -98,6 +98,17 @@ def test_the_hosts_of_the_cloud_have_their_instances_unless_they_are_left_out(co
     assert (run["hosts"], run["placed_instances"]) == (2, 1)
     (run,) = command.json(*arguments, "--empty")["runs"]
     assert run["placed_instances"] == 2
+
+
+@pytest.mark.parametrize(
+    "change", ["forced_down = 1", "last_seen_up = '2020-01-01 00:00:00'", "disabled = 1"]
+)
+def test_a_host_that_is_out_of_service_takes_nothing(command, cloud, tmp_path, change):
+    arguments = (FLAVORS, "--arrivals=99", f"--results={tmp_path}")
+    before = command.json("simulate", *arguments)["runs"][0]["placed_instances"]
+    execute(cloud, f"UPDATE services SET {change} WHERE host = 'h2'")
+    # Results of before are not taken for those of now.
+    assert command.json("simulate", *arguments)["runs"][0]["placed_instances"] < before
 
 
 def test_without_flavors_what_the_cloud_has_is_asked_for(command, cloud):

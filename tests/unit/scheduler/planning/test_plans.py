@@ -5,7 +5,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ GOALS: dict[str, Callable[[Fleet], MovePlan]] = {
     "drain by turns": lambda fleet: drain(
         fleet, [fleet.place(row).host for row in fleet.hosts.rows()], 1, always
     ),
-    "repair": lambda fleet: repair(fleet, np.zeros(fleet.hosts.size, np.bool_), always),
+    "repair": lambda fleet: repair(fleet, always),
     "consolidate": lambda fleet: consolidate(fleet, Budget(), 0, always),
     "balance": lambda fleet: balance(fleet, resource_load(fleet, "memory"), 0.1, Budget(), always),
     "make room": lambda fleet: make_room(fleet, a_spec(3), 2, always),
