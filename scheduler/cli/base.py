@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from concurrent import futures
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -91,29 +91,37 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
 
         caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
 
-        def call() -> Any:
-            with closing(AgentClient(self.conf)) as client:
-                return client.call(caller, agent, method, timeout, **arguments)
+        client = AgentClient(self.conf)
+        return self.wait_for(
+            f"the agent of {agent}",
+            timeout,
+            client,
+            lambda: client.call(caller, agent, method, timeout, **arguments),
+        )
 
-        return self.wait_for(f"the agent of {agent}", timeout, call)
+    def wait_for(self, whom: str, timeout: float, client: Any, call: Callable[[], T]) -> T:
+        """Return the answer of call(), which calls an agent or a scheduler by a client in time.
 
-    def wait_for(self, whom: str, timeout: float, call: Callable[[], T]) -> T:
-        """Return the answer of call(), which calls an agent or a scheduler with this timeout.
-
-        Raise what it raises, and ServiceUnavailable if a broker keeps it from even that.
+        Raise what it raises, and ServiceUnavailable if there is no answer: that names what did not
+        answer, which may be the database that a scheduler or an agent waits for. The client is
+        closed.
         """
-        from scheduler.wire.errors import ServiceUnavailable
+        from scheduler.cli.database_connection import silence_of
+        from scheduler.wire.errors import NoAnswer
 
         answer = in_background(call)
         try:
             with notice(self.app, whom):
                 return answer.result(timeout + GRACE)
-        except TimeoutError:
+        except (TimeoutError, NoAnswer):
             answer.cancel()
-            raise ServiceUnavailable(
-                f"The message broker of [DEFAULT] transport_url has not answered within {timeout:g}"
-                " s: check that it runs and can be reached from here, or wait longer with --timeout"
-            ) from None
+            error = client.no_answer(timeout)
+            if not isinstance(error, NoAnswer):
+                raise error from None
+            raise type(error)(error.reason + silence_of(self.app)) from None
+        finally:
+            # It may wait for a broker that says nothing.
+            futures.wait([in_background(client.close)], GRACE)
 
     def report(self, args: Any, sections: Iterable[str | Table], document: Any) -> None:
         """Print the sections, or the document for -f json."""

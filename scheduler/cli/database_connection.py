@@ -25,6 +25,8 @@ from scheduler.cli.waiting import GRACE, NOTICE_AFTER, in_background, notice
 
 # Seconds between two attempts.
 RETRY_INTERVAL = 0.5
+# Seconds after which a database counts as silent that another service may wait for.
+SILENCE = 2.0
 ADVICE = (
     "check that it runs and can be reached from here, or wait longer with berthmaster"
     " --database-timeout"
@@ -59,6 +61,36 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
     # Their own text is the statement with its values, and a link.
     except (DBError, sa.exc.SQLAlchemyError) as error:
         raise DatabaseUnavailable(f"{message_of(error)}{_setting(url)}") from error
+
+
+def silence_of(app: App) -> str:
+    """Return a sentence about a database that does not answer, with a space before it, or "".
+
+    It says so of no other database: whoever else has not answered may wait for this one.
+    """
+    configured = app.options.database_timeout
+    app.options.database_timeout = configured or SILENCE
+    try:
+        with open_unchecked(app):
+            return ""
+    except DatabaseUnavailable as error:
+        # One that refuses this command answers.
+        is_silent = any(
+            isinstance(each, DBConnectionError | TimeoutError) for each in _causes(error)
+        )
+        text = f" The database, which it needs, does not answer either: {error.reason}"
+        return text if is_silent else ""
+    # Of a database that this command cannot use at all, nothing is known.
+    except Exception:
+        return ""
+    finally:
+        app.options.database_timeout = configured
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _url(conf: cfg.ConfigOpts) -> sa.URL | None:
@@ -103,9 +135,10 @@ def _open_in_time(conf: cfg.ConfigOpts, url: sa.URL | None, app: App) -> Databas
     try:
         with notice(app, f"the database at {server}", min(NOTICE_AFTER, limit)):
             return answer.result(max(0, began + limit + GRACE - monotonic()))
-    except TimeoutError:
+    except TimeoutError as error:
         answer.cancel()
-        raise DatabaseUnavailable(f"no answer from {server} within {limit:g} s; {ADVICE}") from None
+        text = f"no answer from {server} within {limit:g} s; {ADVICE}"
+        raise DatabaseUnavailable(text) from error
 
 
 def _retry(conf: cfg.ConfigOpts, until: float) -> Database:

@@ -84,12 +84,13 @@ class Select(ListCommand):
         arguments = SelectArguments(spec, [*uuids], True, args.alternates)
         most = MAX_EXPLAINED if args.formatter == "json" else args.limit
 
-        def call() -> dict[str, Any]:
-            extent = {"most": most, "near": MAX_NEAR_MISSES}
-            with closing(SchedulerClient(self.conf)) as client:
-                return client.explain_destinations(_caller(args), arguments, args.timeout, **extent)
+        extent = {"most": most, "near": MAX_NEAR_MISSES}
+        client, timeout = SchedulerClient(self.conf), args.timeout
 
-        found = self.wait_for(A_SCHEDULER, args.timeout, call)
+        def call() -> dict[str, Any]:
+            return client.explain_destinations(_caller(args), arguments, timeout, **extent)
+
+        found = self.wait_for(A_SCHEDULER, timeout, client, call)
         decision, explanation = found["decision"], found["explanation"]
         title = "Where the instances would go; nothing is claimed"
         sections: list[str | Table] = [
@@ -108,13 +109,13 @@ class Select(ListCommand):
 
         caller, (spec, uuids) = _caller(args), self._request(args)
 
+        client, options = SchedulerClient(self.conf), (args.alternates, args.timeout)
+
         def call() -> list[list[Selection]]:
-            options = (args.alternates, args.timeout)
-            with closing(SchedulerClient(self.conf)) as client:
-                return client.select_destinations(caller, spec, uuids, *options)
+            return client.select_destinations(caller, spec, uuids, *options)
 
         try:
-            destinations = self.wait_for(A_SCHEDULER, args.timeout, call)
+            destinations = self.wait_for(A_SCHEDULER, args.timeout, client, call)
         except NoValidHost as refused:
             if not self.conf.decisions.keep:
                 raise

@@ -7,6 +7,7 @@ is nova-compute's name. Two servers of one name on a machine would share its mes
 second request to build an instance would be lost.
 """
 
+import time
 from typing import Any
 
 import oslo_messaging
@@ -15,16 +16,26 @@ from oslo_config import cfg
 from scheduler.messaging.broker_check import probe_broker
 from scheduler.messaging.messaging_options import checked_transport
 from scheduler.wire.context import RequestContext
-from scheduler.wire.errors import ServiceUnavailable, from_remote
+from scheduler.wire.errors import NoAnswer, ServiceUnavailable, from_remote
 
 TOPIC = "compute"
 NAMESPACE = "berthmaster"
 VERSION = "1.0"
+# Seconds for an answer, however late the broker was.
+LEAST_WAIT = 0.1
 
 
 def server_name(host: str) -> str:
     """Return the name of the RPC server of a host's agent."""
     return f"berthmaster-agent.{host}"
+
+
+def silent_broker(timeout: float) -> ServiceUnavailable:
+    """Return the error of a call that has not got as far as the broker in so many seconds."""
+    return ServiceUnavailable(
+        f"The message broker of [DEFAULT] transport_url has not answered within {timeout:g} s:"
+        " check that it runs and can be reached from here, or wait longer with --timeout"
+    )
 
 
 class AgentClient:
@@ -37,6 +48,8 @@ class AgentClient:
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
         self._conf = conf
         self._transport = transport or checked_transport(conf)
+        self._probed = False
+        self._agent = ""
         self._client = oslo_messaging.get_rpc_client(
             self._transport,
             oslo_messaging.Target(topic=TOPIC, namespace=NAMESPACE, version=VERSION),
@@ -56,25 +69,36 @@ class AgentClient:
         seconds, by default rpc_response_timeout. The broker drops a call not received by then.
         """
         timeout = self._conf.rpc_response_timeout if timeout is None else timeout
+        until = time.monotonic() + timeout
+        self._agent = agent
         try:
             probe_broker(self._conf, self._transport)
+            self._probed = True
         # The libraries below oslo.messaging have errors of their own.
         except Exception as error:
             raise ServiceUnavailable(
                 f"The message broker of [DEFAULT] transport_url cannot be used: {error}"
             ) from error
-        prepared = self._client.prepare(server=server_name(agent), timeout=timeout, retry=0)
+        # The agent has what the broker has left of the time.
+        left = max(LEAST_WAIT, until - time.monotonic())
+        prepared = self._client.prepare(server=server_name(agent), timeout=left, retry=0)
         try:
             return prepared.call(context.to_dict(), method, **arguments)
         except oslo_messaging.RemoteError as error:
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
-            raise ServiceUnavailable(
-                f"The agent {agent!r} has not answered within {timeout:g} s: is berthmaster-agent"
-                " running there, on the same transport_url and control_exchange?"
-            ) from error
+            raise self.no_answer(timeout) from error
         except oslo_messaging.MessagingException as error:
             raise ServiceUnavailable(f"The message broker failed: {error}") from error
+
+    def no_answer(self, timeout: float) -> ServiceUnavailable:
+        """Return the error of a call without an answer, which names what did not answer."""
+        if not self._probed:
+            return silent_broker(timeout)
+        return NoAnswer(
+            f"The agent {self._agent!r} has not answered within {timeout:g} s: is berthmaster-agent"
+            " running there, on the same transport_url and control_exchange?"
+        )
 
     def close(self) -> None:
         """Close the connections."""

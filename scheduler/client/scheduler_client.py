@@ -13,7 +13,7 @@ from oslo_config import cfg
 from conf import loading, upgrade_levels
 from conf.loading import ConfigError
 from inventory.objects.object_schema import Fields
-from scheduler.client.agent_client import NAMESPACE, VERSION
+from scheduler.client.agent_client import LEAST_WAIT, NAMESPACE, VERSION, silent_broker
 from scheduler.messaging.broker_check import probe_broker
 from scheduler.messaging.messaging_options import checked_transport
 from scheduler.messaging.transport import RECONNECTIONS
@@ -21,14 +21,12 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 from scheduler.wire.context import RequestContext
-from scheduler.wire.errors import ServiceUnavailable, from_remote
+from scheduler.wire.errors import NoAnswer, ServiceUnavailable, from_remote
 from scheduler.wire.legacy import SENT, Version, downgraded, newest_version
 from scheduler.wire.replies import decode_destinations
 
 # The most hosts in an explanation.
 MAX_EXPLAINED = 10_000
-# Seconds for an answer, however late the broker was.
-_LEAST_WAIT = 0.1
 # What oslo.messaging raises, and what it lets through from the libraries below it.
 _BROKER_FAILURES = (
     oslo_messaging.MessagingException,
@@ -109,6 +107,15 @@ class SchedulerClient:
         arguments = downgraded(encode_select_arguments(request), self._version)
         self._client.cast(context.to_dict(), "select_destinations", **arguments)
 
+    def no_answer(self, timeout: float) -> ServiceUnavailable:
+        """Return the error of a call without an answer, which names what did not answer."""
+        if not self._probed:
+            return silent_broker(timeout)
+        return NoAnswer(
+            f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
+            " on the same transport_url and control_exchange?"
+        )
+
     def close(self) -> None:
         """Close the connections."""
         self._transport.cleanup()
@@ -130,7 +137,7 @@ class SchedulerClient:
                 probe_broker(self._conf, self._transport)
                 self._probed = True
             # The scheduler has what the broker has left of the time.
-            left = max(_LEAST_WAIT, until - time.monotonic())
+            left = max(LEAST_WAIT, until - time.monotonic())
             prepared = self._client.prepare(timeout=left, retry=RECONNECTIONS, **target)
             return prepared.call(context.to_dict(), method, **arguments)
         except oslo_messaging.RemoteError as error:
@@ -140,10 +147,7 @@ class SchedulerClient:
                 ) from None
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
-            raise ServiceUnavailable(
-                f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
-                " on the same transport_url and control_exchange?"
-            ) from error
+            raise self.no_answer(timeout) from error
         except _BROKER_FAILURES as error:
             raise ServiceUnavailable(
                 f"The message broker of transport_url cannot be used: {error}"

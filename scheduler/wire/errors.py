@@ -7,6 +7,7 @@
      |    +-- MaxRetriesExceeded    no build succeeded on as many hosts as may be tried
      +-- InvalidInput          the arguments are malformed; the reason names the field
      +-- ServiceUnavailable    database or broker are gone, or the deadline has passed
+     |    +-- NoAnswer         the broker took a call, and nobody answered in time
      +-- ComputeHostNotFound   there is no host, service or hypervisor of that name
      +-- ComputeServiceInUse   the host is still in use
      +-- Forbidden             an option of the agent does not allow it
@@ -63,6 +64,10 @@ class ServiceUnavailable(SchedulerFailure):
 
     prefix = "Service is unavailable at this time. "
     code = 503
+
+
+class NoAnswer(ServiceUnavailable):
+    """The broker took a call, and nobody answered in time; raised by clients, not by servers."""
 
 
 class ComputeHostNotFound(SchedulerFailure):

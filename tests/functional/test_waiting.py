@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from inventory.engine import Database
+from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
 
@@ -64,6 +65,43 @@ def test_the_broker_says_nothing(deployment: Deployment, command: list[str]) -> 
     assert lines[0].startswith("waiting for ")
     assert lines[1:] == [FAILED + BROKER.format(1.8)]
     assert took < 10
+
+
+@pytest.fixture
+def silent_database(mariadb: MariaDB, database: Database) -> Iterator[None]:
+    """A database that accepts connections and says nothing, with the row of a host in it."""
+    a_fleet(database, ["compute1"])
+    mariadb.pause()
+    yield
+    mariadb.resume()
+
+
+@pytest.mark.parametrize(
+    ("command", "whom"),
+    [
+        (SELECT, "a scheduler"),
+        pytest.param([*SELECT, "--dry-run"], "a scheduler", marks=pytest.mark.matrix),
+        pytest.param(POWER, "the agent of compute1", marks=pytest.mark.matrix),
+    ],
+)
+@pytest.mark.usefixtures("silent_database")
+def test_the_database_says_nothing(deployment: Deployment, command: list[str], whom: str) -> None:
+    """What was asked may wait for it."""
+    lines, took = _refused(deployment, *command, "--timeout=1.8")
+    silent = " The database, which it needs, does not answer either: no answer from 127.0.0.1:"
+    assert lines[-1].startswith(FAILED + NOBODY[whom].format(1.8) + silent)
+    assert took < 15
+
+
+@pytest.mark.usefixtures("silent_database")
+def test_a_scheduler_whose_database_hangs_is_not_what_is_blamed_alone(
+    deployment: Deployment, mariadb: MariaDB
+) -> None:
+    mariadb.resume()
+    deployment.scheduler()
+    mariadb.pause()
+    lines, _ = _refused(deployment, *SELECT, "--timeout=3")
+    assert "atabase" in lines[-1], lines
 
 
 @pytest.mark.matrix
