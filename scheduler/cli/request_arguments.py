@@ -3,9 +3,12 @@
 """Arguments that describe instances, and the requests that they make."""
 
 import argparse
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from inventory.errors import nearest
 from inventory.objects.field_types import read_under
 from inventory.objects.instance_group import ANTI_AFFINITY, POLICIES, InstanceGroup
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
@@ -21,7 +24,7 @@ from scheduler.cli.arguments import (
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta
 from scheduler.objects.numa_extra_specs import numa_topology
 from scheduler.objects.request_spec import Destination, RequestSpec
-from scheduler.wire.image_properties import IMAGE_PROPERTIES
+from scheduler.wire.image_properties import IMAGE_PROPERTIES, NAMES, is_known
 
 if TYPE_CHECKING:
     from inventory.aggregates import AggregateRecord
@@ -33,16 +36,59 @@ _SIZES: dict[str, tuple[Any, int, str, str]] = {
     "--memory-mb": (positive, 512, "MB", "Memory in MB"),
     "--disk-gb": (not_negative, 0, "GB", "Root disk in GB"),
 }
-_PAIRS = {
-    "--extra-spec": "Extra spec of the flavor, such as hw:numa_nodes=2 or hw:cpu_policy=dedicated",
-    "--image-property": "Property of the image; NUMA cells come from extra specs only",
-    "--hint": "Scheduler hint, such as group=NAME",
+# What of an image makes cells and what of a flavor makes devices is read by nova-api alone.
+_OF_CELLS = ("hw_numa_", "hw_cpu_policy", "hw_cpu_thread_policy", "hw_mem_page_size")
+_ALIAS = "pci_passthrough:alias"
+
+
+def extra_spec(text: str) -> tuple[str, str]:
+    """Return (key, value) of an extra spec that this command can follow, for argparse."""
+    key, value = key_value(text)
+    if key == _ALIAS:
+        raise argparse.ArgumentTypeError(
+            f"{key} is in the configuration of nova-api: give --pci-device in its place"
+        )
+    return key, value
+
+
+def image_property(text: str) -> tuple[str, str]:
+    """Return (name, value) of an image property that has a meaning, for argparse."""
+    name, value = key_value(text)
+    if not is_known(name):
+        hint = nearest(name, NAMES, "leave it out")
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is no image property that Nova knows, so no scheduler gets it; {hint}"
+        )
+    if name.startswith(_OF_CELLS):
+        raise argparse.ArgumentTypeError(
+            f"{name} is not read of images here: give --extra-spec, such as"
+            f" {name.replace('_', ':', 1)}=..."
+        )
+    if name.startswith("trait:") and value != "required":
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: the value of a trait of an image is 'required'"
+        )
+    return name, value
+
+
+_PAIRS: dict[str, tuple[Callable[[str], tuple[str, str]], str]] = {
+    "--extra-spec": (
+        extra_spec,
+        "Extra spec of the flavor, such as hw:numa_nodes=2 or hw:cpu_policy=dedicated",
+    ),
+    "--image-property": (
+        image_property,
+        "Property of the image that Nova knows; NUMA cells come from extra specs only",
+    ),
+    "--hint": (key_value, "Scheduler hint, such as group=NAME"),
 }
 
 
 def flavor(text: str) -> Flavor:
     """Return a flavor of the form [NAME=]VCPUS,RAM_MB,DISK_GB, for argparse."""
-    name, _, figures = text.rpartition("=")
+    name, equals, figures = text.rpartition("=")
+    if equals and not name:
+        raise argparse.ArgumentTypeError(f"{text!r} has no name before the '='; {_FLAVOR} is meant")
     try:
         vcpus, memory_mb, root_gb = map(int, figures.split(","))
     except ValueError:
@@ -107,20 +153,30 @@ def add_request(parser: Any) -> Any:
     help_text = "Availability zone of the instances (default: any)."
     zone = where.add_argument("--availability-zone", metavar="ZONE", help=help_text)
     complete(zone, "zones")
+    check_combination(parser, _repeated_key)
     check_combination(parser, _read_size)
     return where
 
 
 def _add_requirements(group: Any) -> None:
     """Add the arguments for what instances need of a host besides their size."""
-    for option, what in _PAIRS.items():
-        added = add_repeatable(group, option, type=key_value, metavar="K=V", what=what)
+    for option, (pair, what) in _PAIRS.items():
+        added = add_repeatable(group, option, type=pair, metavar="K=V", what=what)
         if option == "--hint":
             complete(added, "hints")
     what, metavar = "PCI devices of each instance", "VENDOR:PRODUCT[:COUNT]"
     add_repeatable(group, "--pci-device", type=device, metavar=metavar, what=what)
     project = group.add_argument("--project", metavar="ID", help="Project of the instances.")
     complete(project, "projects")
+
+
+def _repeated_key(args: argparse.Namespace) -> str | None:
+    for option in ("--extra-spec", "--image-property"):
+        named = Counter(key for key, _ in getattr(args, _attribute(option)))
+        for key, count in named.items():
+            if count > 1:
+                return f"argument {option}: {key} is given {count} times, and has one value"
+    return None
 
 
 def _read_size(args: argparse.Namespace) -> str | None:

@@ -122,7 +122,16 @@ FORMER_NAMES = {
     "xenapi_use_agent": "img_use_agent",
 }
 _TRAIT = "trait:"
+_NUMBERED = ("hw_numa_cpus", "hw_numa_mem")
 _HIGHEST_CPU = 65_535
+# Names of Nova and of Glance, without those that end in a number or a trait.
+NAMES = frozenset({*KINDS, *FORMER_NAMES, "vmware_adaptertype"})
+
+
+def is_known(name: str) -> bool:
+    """Return whether something is read of a property of this name."""
+    stem, _, number = name.rpartition(".")
+    return name in NAMES or name.startswith(_TRAIT) or (stem in _NUMBERED and number.isdecimal())
 
 
 def with_current_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,8 +142,9 @@ def with_current_names(given: Mapping[str, Any]) -> dict[str, Any]:
         found["hw_disk_bus"] = adapter
     elif adapter:
         found |= {"hw_disk_bus": "scsi", "hw_scsi_model": adapter}
-    found["hw_numa_cpus"] = list(_numbered(given, "hw_numa_cpus", _cpus)) or None
-    found["hw_numa_mem"] = list(_numbered(given, "hw_numa_mem", lambda value: value)) or None
+    readers: tuple[Callable[[Any], Any], ...] = (_cpus, lambda value: value)
+    for name, read in zip(_NUMBERED, readers, strict=True):
+        found[name] = list(_numbered(given, name, read)) or None
     found |= {name: each for name, each in given.items() if each is not None}
     required = [
         name.removeprefix(_TRAIT)
