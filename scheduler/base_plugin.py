@@ -18,9 +18,12 @@ MEMBERS = "members"
 MAX_CHARACTERS = 300
 
 
+PCI_DEVICES = "pci_devices"
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceShortfall:
-    """How much of vcpus, memory_mb or disk_mb a host lacks to pass a filter.
+    """How much of vcpus, memory_mb, disk_mb or pci_devices a host lacks to pass a filter.
 
     Of instances and io_ops: how many more it has than allowed.
     """

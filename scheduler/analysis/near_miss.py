@@ -73,12 +73,13 @@ class RefusedInstance:
         """Return the hosts of these rows on which it almost fits: the nearest, at most so many.
 
         They are followed by hosts with a single rejection, as many again: for each rule the first
-        reasons before the second ones. Hosts of which the same can be said are one near miss. pause
-        is called before each try.
+        reasons before the second ones, and of reasons with an amount the least one first. Hosts of
+        which the same can be said are one near miss. pause is called before each try.
         """
         # By what is missing, and by the rule with its reason.
         amounts: dict[tuple[tuple[str, int], ...], list[int]] = {}
         single: dict[tuple[str, str], list[int]] = {}
+        missing: dict[tuple[str, str], int] = {}
         for row in rows:
             here = [each for each in self.rejections if each.refused[row]]
             lacks = _lacks(here, row)
@@ -86,8 +87,13 @@ class RefusedInstance:
                 amounts.setdefault(tuple(lacks.items()), []).append(row)
             elif len(here) == 1:
                 why = here[0].refusal(row)
-                single.setdefault((why.filter, why.reason), []).append(row)
+                key = why.filter, why.reason
+                if key not in single:
+                    lack = here[0].lack(row)
+                    missing[key] = lack.amount if lack else 0
+                single.setdefault(key, []).append(row)
         found = self._possible(amounts, most, pause)
+        single = dict(sorted(single.items(), key=lambda each: missing[each[0]]))
         return found + [self._single(*each) for each in _in_turns(single)[:most]]
 
     def _possible(

@@ -21,11 +21,15 @@ _NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class RefusalGroup:
-    """Hosts that the same filters refuse for the same reasons; first has the first names."""
+    """Hosts that the same filters refuse for the same reasons.
+
+    first has the first of them with their nodes, as people read them, first_hosts by name alone.
+    """
 
     hosts: int
     first: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    first_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,10 @@ def group_refusals(
             refusals.setdefault(key, here)
     return [
         RefusalGroup(
-            len(members), tuple(_name(hosts, row) for row in members[:_NAMES]), refusals[key]
+            len(members),
+            tuple(_name(hosts, row) for row in members[:_NAMES]),
+            refusals[key],
+            tuple(hosts.get(row, "host") for row in members[:_NAMES]),
         )
         for key, members in groups.items()
     ]

@@ -174,7 +174,7 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
         case "balance":
             yield (
                 f"Share of {result['of']} in use: hosts differ by {_points(result['before'])} now,"
-                f" by {_points(result['after'])} after the plan"
+                f" by {_points(result['after'])} after the plan{_extremes(result)}"
             )
         case "make-room":
             wanted = counted(result["wanted"], "instance")
@@ -182,10 +182,18 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
             yield f"{result['fit']} of {wanted} of {result['flavor']} {fit} then"
     if found["interrupted"]:
         yield "The search was interrupted: this is the best plan so far"
-    elif not found["complete"] and not left:
+    elif not found["complete"] and (not left or found["goal"] == "balance"):
         yield "The goal is not reached"
     if not found["moves"]:
         yield "No moves" + (" are possible" if not found["complete"] else " are needed")
+
+
+def _extremes(result: dict[str, Any]) -> str:
+    """Return the emptiest and the fullest host of a balance, in brackets after a space."""
+    if "fullest" not in result:
+        return ""
+    ends = (result["emptiest"], result["fullest"])
+    return " ({} to {})".format(*(f"{host} with {100 * share:.1f} %" for host, share in ends))
 
 
 def _points(share: float) -> str:

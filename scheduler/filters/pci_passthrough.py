@@ -2,7 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for PCI devices."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inventory.objects.pci_and_network import InstancePCIRequest
 from inventory.pci_pools import PciPools
+from scheduler.base_plugin import PCI_DEVICES, ResourceShortfall
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 
 
@@ -25,8 +30,28 @@ class PciPassthroughFilter(BaseHostFilter):
         key = repr([(each.count, each.spec) for each in requests])
         return hosts.memo("pci_stats", (self.name, key), passes, bool)
 
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall:
+        requests = spec_obj.devices
+        pools = host_state.pci_stats or PciPools()
+        wanted = sum(each.count for each in requests)
+        least = max(1, wanted - pools.free())
+        missing = next(
+            (n for n in range(least, wanted) if pools.support_requests(_fewer(requests, n))), wanted
+        )
+        return ResourceShortfall(PCI_DEVICES, missing)
+
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         requests = spec_obj.devices
         if host_state.pci_stats is None:
             return f"{PciPools().refusal(requests)}: never reported"
         return str(host_state.pci_stats.refusal(requests))
+
+
+def _fewer(requests: Sequence[InstancePCIRequest], number: int) -> list[InstancePCIRequest]:
+    """Return requests for so many devices fewer, of the last ones first."""
+    found = []
+    for each in reversed(requests):
+        less = min(number, each.count)
+        number -= less
+        found.append(replace(each, count=each.count - less))
+    return found[::-1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from inventory.errors import counted
 from inventory.objects.instance_group import InstanceGroup
+from inventory.pci_pools import described
 from scheduler.decision.types import Decision
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.request_trace import FAILED, GIVEN_UP, INVALID, NOTHING, PLACED, REFUSED, TOO_LATE
@@ -35,12 +36,17 @@ def format_heading(saved: "SavedDecision") -> list[str]:
     return [
         _title(saved),
         f"Request: {len(record.request.instance_uuids)} x {counted(flavor.vcpus, 'vCPU')},"
-        f" {flavor.memory_mb} MB of memory, {spec.disk_mb} MB of disk{named}",
+        f" {flavor.memory_mb} MB of memory, {spec.disk_mb} MB of disk{_devices(spec)}{named}",
         *_conditions(spec),
         f"Outcome: {_outcome(record.outcome, record.decision)}",
         f"Took {1000 * record.total:.1f} ms on a host cache {record.view_age:.1f} s old{conflicts}",
         *(f"Warning: {each}" for each in record.decision.warnings),
     ]
+
+
+def _devices(spec: RequestSpec) -> str:
+    """Return the PCI devices of a request after a comma, "" without any."""
+    return "".join(f", {each.count} of {described(each.spec)}" for each in spec.devices)
 
 
 def _title(saved: "SavedDecision") -> str:

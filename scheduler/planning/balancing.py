@@ -19,8 +19,10 @@ from scheduler.planning.types import (
     MovePlan,
     PlannedMove,
     Resident,
+    Unplanned,
     cost_of,
 )
+from scheduler.planning.unplanned import explain_unplanned
 
 RESOURCES = ("vcpus", "memory", "disk")
 # Gains below this are an error of rounding.
@@ -84,13 +86,14 @@ def balance(
     """Return moves after which the shares in use of no two hosts differ by more than the margin.
 
     Each move is the one that brings the loads closest together. Hosts that are disabled or down, or
-    have nothing of the resource, are left out.
+    have nothing of the resource, are left out. Where no move helps any more, what keeps instances
+    on the fullest host is among the unplanned ones.
     """
     hosts = fleet.hosts
     counted = hosts.served & ~hosts.service_disabled & ~fleet.down & np.isfinite(load.capacity)
     counted &= load.capacity > 0
     before = _spread(load, counted)
-    cost = NO_COST
+    cost, stuck = NO_COST, False
     while _spread(load, counted) > margin and keep_going():
         found = _best_move(fleet, load, counted)
         if found is None:
@@ -98,6 +101,7 @@ def balance(
             mark = fleet.mark()
             fleet.end_step()
             found = _best_move(fleet, load, counted) if fleet.mark() > mark else None
+        stuck = found is None
         if found is None or not budget.has(cost.plus(cost_of([found[0]]))):
             break
         resident, row = found
@@ -106,7 +110,42 @@ def balance(
     fleet.end_step()
     after = _spread(load, counted)
     result = {"of": load.name, "before": before, "after": after, "reached": after <= margin}
-    return MovePlan("balance", fleet.moves, (), result)
+    result |= _extremes(fleet, load, counted)
+    return MovePlan("balance", fleet.moves, _kept(fleet, load, counted) if stuck else (), result)
+
+
+def _by_share(load: Load, counted: Mask) -> list[int]:
+    """Return the rows that count, the emptiest first."""
+    rows = np.flatnonzero(counted)
+    return [*map(int, rows[np.argsort(load.shares[rows], kind="stable")])]
+
+
+def _extremes(fleet: Fleet, load: Load, counted: Mask) -> dict[str, tuple[str, float]]:
+    """Return the emptiest and the fullest host, each with the share of it that is in use."""
+    order = _by_share(load, counted)
+    if not order:
+        return {}
+    return {
+        name: (fleet.place(row).host, float(load.shares[row]))
+        for name, row in (("emptiest", order[0]), ("fullest", order[-1]))
+    }
+
+
+def _kept(fleet: Fleet, load: Load, counted: Mask) -> list[Unplanned]:
+    """Return why the instances of the fullest host stay there."""
+    row = _by_share(load, counted)[-1]
+    here = [each for each in fleet.on(row) if load.amounts[each.uuid] > 0]
+    too_large = [
+        each
+        for each in here
+        if each.fixed is None
+        and not (counted & (_gains(load, row, load.amounts[each.uuid]) > _LEAST_GAIN)).any()
+    ]
+    others = [each for each in here if each not in too_large]
+    return explain_unplanned(fleet, others) + [
+        Unplanned(each.uuid, fleet.place(row), "is too large: hosts would differ more without it")
+        for each in too_large
+    ]
 
 
 def _spread(load: Load, counted: Mask) -> float:

@@ -15,7 +15,7 @@ from scheduler.status_pages.view import Asked, View, query_link
 
 # Decisions of one request or instance, and what is shown of lists.
 _MAX_FOUND = 20
-_BEST, _REASONS, _HOSTS, _PLACED = 10, 5, 3, 100
+_BEST, _REASONS, _HOSTS, _PLACED, _GROUPS = 10, 5, 3, 100, 5
 # Units of a picture: the whole width of a bar, and the least that can be seen.
 _WIDTH, _LEAST = 1000.0, 4.0
 _COLORS = 8
@@ -62,6 +62,7 @@ def _shown(found: Explained, place: int, host: str | None) -> dict[str, Any]:
         "funnel": [*_funnel(found.steps)],
         "weights": _weights(weighed),
         "reasons": _reasons(explanation) if explanation else [],
+        "nearest": explanation.get("refused", ())[:_GROUPS],
         "near_misses": Counter(each["text"] for each in explanation.get("near_misses", ())),
         "verdict": _verdict(verdicts, host) if host else None,
         "previous": query_link("", instance=found.index) if found.index else None,
@@ -132,17 +133,22 @@ def _pieces(
 
 
 def _reasons(explanation: Document) -> list[dict[str, Any]]:
-    """Return for each filter how many hosts it refuses, and why: equal reasons once, counted."""
-    texts: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for verdict in explanation["verdicts"]:
-        for each in verdict["refusals"]:
-            texts[each["filter"]][each["reason"]].append(verdict["host"])
+    """Return for each filter how many hosts it refuses, and why: equal reasons once, counted.
+
+    These are the hosts of all groups, of which there are more than verdicts.
+    """
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    hosts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for group in explanation["refused"]:
+        for each in group["refusals"]:
+            name, reason = each["filter"], each["reason"]
+            counts[name][reason] += group["hosts"]
+            hosts[name, reason] += group["first_hosts"]
     found = []
     for name, count in sorted(explanation["reasons"].items(), key=lambda each: -each[1]):
-        ordered = sorted(texts[name].items(), key=lambda each: -len(each[1]))
         shown: list[dict[str, Any]] = [
-            {"reason": reason, "count": len(hosts), "hosts": hosts[:_HOSTS]}
-            for reason, hosts in ordered[:_REASONS]
+            {"reason": reason, "count": number, "hosts": hosts[name, reason][:_HOSTS]}
+            for reason, number in counts[name].most_common(_REASONS)
         ]
         rest = count - sum(each["count"] for each in shown)
         found.append({"filter": name, "count": count, "reasons": shown, "rest": rest})

@@ -199,3 +199,26 @@ def test_the_exit_status_says_whether_the_goal_is_reached(command, five):
         ["make-room", FLAVOR, "--number=4"],
     ):
         assert command.run("plan", *goal).status == 1, goal
+
+
+def test_a_balance_names_the_hosts_and_what_keeps_instances_there(command, five):
+    five.write(
+        lambda c: c.exec_driver_sql("UPDATE instances SET task_state='spawning' WHERE uuid='h2-0'")
+    )
+    document = found(command, "balance", "--margin=1")
+    (emptiest, low), (fullest, high) = (document["result"][e] for e in ("emptiest", "fullest"))
+    assert high - low == pytest.approx(document["result"]["after"])
+    kept = {each["instance"]: each["why"] for each in document["unplanned"]}
+    assert {each["from"] for each in document["unplanned"]} == {fullest}
+    assert set(kept.values()) <= {
+        "is too large: hosts would differ more without it",
+        "is busy (spawning)",
+        "no host takes it",
+    }
+    assert kept
+    lines = command.run("plan", "balance", "--margin=1").stdout.splitlines()
+    assert lines[0].endswith(
+        f"({emptiest} with {100 * low:.1f} % to {fullest} with {100 * high:.1f} %)"
+    )
+    assert lines[1] == "The goal is not reached"
+    assert any(line.startswith("| ") and kept[max(kept)][:12] in line for line in lines)
