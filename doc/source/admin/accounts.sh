@@ -4,10 +4,16 @@
 # The accounts at RabbitMQ. Each may declare (configure), publish to (write) and take from (read)
 # the exchanges and queues that it uses, and no others. The script may be run again, also with other
 # passwords. They go through standard input: everybody on a machine can read its command lines.
+# It stops at the first account that cannot be made.
+set -eu
+
 account() {
-    printf '%s\n' "$2" | rabbitmqctl authenticate_user "$1" 2>/dev/null ||
-        printf '%s\n' "$2" | rabbitmqctl add_user "$1" 2>/dev/null ||
-        printf '%s\n' "$2" | rabbitmqctl change_password "$1"
+    if rabbitmqctl -q list_users </dev/null | cut -f1 | grep -qx "$1"; then
+        printf '%s\n' "$2" | rabbitmqctl authenticate_user "$1" 2>/dev/null ||
+            printf '%s\n' "$2" | rabbitmqctl change_password "$1"
+    else
+        printf '%s\n' "$2" | rabbitmqctl add_user "$1"
+    fi
     rabbitmqctl set_permissions "$1" "^($3)$" "^($3|amq\.default)$" "^($3)$" </dev/null
 }
 
