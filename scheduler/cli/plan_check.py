@@ -52,7 +52,7 @@ class PlanCheck(ReportCommand):
 
 def _read(path: Path) -> list[PlannedMove]:
     try:
-        return plan_report.moves_of(json.loads(path.read_text(encoding="utf-8")))
+        return plan_report.moves_of(json.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:

@@ -7,6 +7,7 @@ import json
 import math
 import sqlite3
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from io import BufferedReader, BytesIO, TextIOWrapper
@@ -17,7 +18,14 @@ from typing import Any
 from inventory.errors import OperationRefused
 from scheduler.simulation.arrival import Arrival, TraceError
 from scheduler.simulation.csv_trace import read_csv
-from scheduler.simulation.public_traces import AZURE, Machine, azure_rows, is_public, read_public
+from scheduler.simulation.public_traces import (
+    AZURE,
+    Machine,
+    azure_rows,
+    is_public,
+    lacking,
+    read_public,
+)
 from scheduler.simulation.trace_rows import Row, check_columns, read_rows
 
 _GZIP, _PARQUET, _SQLITE = b"\x1f\x8b", b"PAR1", b"SQLite format 3\0"
@@ -44,6 +52,8 @@ def read_trace_file(
             if is_public(names):
                 arrivals = read_public(names, rows, machine)
             else:
+                if text := lacking(names):
+                    raise TraceError(text)
                 check_columns(names)
                 arrivals = read_rows(rows)
             return [*islice(arrivals, limit)]
@@ -68,8 +78,10 @@ def _columns(path: Path, stack: ExitStack) -> _Columns:
     start = content.peek(len(_PARQUET))
     if start.startswith(_PARQUET):
         return _read_parquet(BytesIO(content.read()) if is_packed else content)
-    text = stack.enter_context(TextIOWrapper(content, encoding="utf-8", newline=""))
-    return _read_json(text) if start.startswith(b"{") else read_csv(text)
+    # Spreadsheets begin a file with a byte order mark.
+    text = stack.enter_context(TextIOWrapper(content, encoding="utf-8-sig", newline=""))
+    is_json = start.removeprefix(BOM_UTF8).startswith(b"{")
+    return _read_json(text) if is_json else read_csv(text)
 
 
 def _read_json(lines: Iterable[str]) -> _Columns:

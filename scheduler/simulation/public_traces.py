@@ -153,6 +153,19 @@ def _format(names: Collection[str]) -> _Read | None:
     return next((read for columns, read in _FORMATS.items() if {*columns} <= {*names}), None)
 
 
+def lacking(names: Collection[str]) -> str:
+    """Return of which public trace these are columns, without the ones that it needs; else ""."""
+    for columns in _FORMATS:
+        missing = [each for each in columns if each not in names]
+        if len(missing) <= len(columns) / 2:
+            there = ", ".join(each for each in columns if each in names)
+            return (
+                f"it has the columns {there} of a public trace and no {' and no '.join(missing)}:"
+                " take a file of that trace that has them"
+            )
+    return ""
+
+
 def _each(rows: Iterable[Row], read: Callable[[_Texts], _T]) -> Iterator[_T]:
     for place, values in rows:
         try:
