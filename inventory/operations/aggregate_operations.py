@@ -3,6 +3,7 @@
 """Operator changes to aggregates: what their metadata and the zones of hosts may become."""
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import aggregates, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
 from inventory.claims.types import CONFIRMED
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, some
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest, some
 from inventory.instance_states import released
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in, select_in
@@ -45,11 +46,12 @@ def create(connection: sa.Connection, name: str, properties: Mapping[str, str]) 
     """Create an aggregate without hosts."""
     name, properties = checked_text("name", name), checked(properties)
     check_apart(properties)
-    _check_free(name, _begin(connection))
+    others = _begin(connection)
+    _check_free(name, others)
     try:
         uuid = aggregates.create(connection, name, (), properties)
     except DBDuplicateEntry:
-        raise _taken(name) from None
+        raise _taken_by_one_of(name, others) from None
     return aggregates.show(connection, uuid)
 
 
@@ -84,7 +86,7 @@ def change(
             connection.execute(rename.values(name=name))
         # Some databases compare names more loosely than we do.
         except DBDuplicateEntry:
-            raise _taken(name) from None
+            raise _taken_by_one_of(name, before) from None
     _write_properties(connection, record, wanted)
     return _end(connection, before, record, record.hosts, zones)
 
@@ -142,12 +144,26 @@ def _end(
 
 
 def _check_free(name: str, others: Iterable[AggregateRecord]) -> None:
-    if any(each.name.casefold() == name.casefold() for each in others):
-        raise _taken(name)
+    for each in others:
+        if each.name.casefold() == name.casefold():
+            raise _taken(name, each.name)
 
 
-def _taken(name: str) -> InUse:
-    return InUse(f"there is an aggregate {name!r} already; see 'aggregate list'")
+def _taken_by_one_of(name: str, others: Iterable[AggregateRecord]) -> InUse:
+    """Return the error for a name that the database takes for that of another aggregate."""
+    known = (each.name for each in others if _plain(each.name) == _plain(name))
+    return _taken(name, next(known, name))
+
+
+def _plain(name: str) -> str:
+    """Return a name without letter case and accents, which many databases do not compare."""
+    parts = unicodedata.normalize("NFKD", name)
+    return "".join(each for each in parts if not unicodedata.combining(each)).casefold()
+
+
+def _taken(name: str, other: str) -> InUse:
+    alike = "" if name == other else f", which is not told from {name!r}"
+    return InUse(f"there is an aggregate {other!r} already{alike}; see 'aggregate list'")
 
 
 def _write_properties(connection: sa.Connection, record: AggregateRecord, wanted: Change) -> None:
@@ -175,9 +191,11 @@ def _existing(connection: sa.Connection, host: str) -> str:
         name: str | None = connection.scalar(query)
         if name is not None:
             return name
+    known = (each.host for each in services.all_live(connection, services.COMPUTE[0], ["host"]))
+    hint = nearest(host, known, "'service list' shows those that there are")
     raise NotFound(
         f"there is no compute service on a host {host!r}: start berthmaster-agent there first;"
-        " 'service list' shows those that there are"
+        f" {hint}"
     )
 
 

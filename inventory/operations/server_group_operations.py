@@ -17,7 +17,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import revisions, server_groups
 from inventory.claims import group_locks
 from inventory.claims.types import GroupRule
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, some
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest, some
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.rows import execute_in
 from inventory.tables import allocations, server_group_members
@@ -203,7 +203,8 @@ def _find(rows: Sequence[sa.Row[Any]], text: str) -> sa.Row[Any]:
         or [row for row in rows if row.name.casefold() == text.casefold()]
     )
     if not found:
-        raise NotFound(f"there is no server group {text!r}; see 'server group list'")
+        hint = nearest(text, (row.name for row in rows), "see 'server group list'")
+        raise NotFound(f"there is no server group {text!r}; {hint}")
     if len(found) > 1:
         several = ", ".join(row.uuid for row in found)
         raise Malformed("server group", f"{text!r} are several: {several}; say which by its uuid")

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes, instance_migrations, instances, revisions, services
 from inventory.claims import existing
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
 from inventory.tables import compute_nodes as nodes_table
@@ -122,21 +122,29 @@ def delete(
         revisions.lock(connection, revisions.AGGREGATES)
     services.delete(connection, [row.id])
     gone: list[str] = []
+    dropped: list[str] = []
     if binary == services.COMPUTE[0]:
-        gone = _delete_nodes(connection, row.host)
+        gone, dropped = _delete_nodes(connection, row.host)
         _refuse_needed(connection, row.host, forget_guests)
         for node in gone:
             instances.replace(connection, row.host, node, [])
         left = sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == row.host)
         if connection.execute(left).rowcount:
             revisions.advance(connection, revisions.AGGREGATES)
-    return {"host": row.host, "binary": row.binary, "deleted_nodes": gone}
+    return {
+        "host": row.host,
+        "binary": row.binary,
+        "deleted_nodes": gone,
+        "dropped_pending_claims": dropped,
+    }
 
 
 def _service(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any]:
     row = services.find(connection, host, binary)
     if row is None:
-        raise NotFound(f"there is no service {binary} on a host {host!r}; see 'service list'")
+        known = (each.host for each in services.all_live(connection, binary, ["host"]))
+        hint = nearest(host, known, "see 'service list'")
+        raise NotFound(f"there is no service {binary} on a host {host!r}; {hint}")
     return row
 
 
@@ -173,14 +181,16 @@ def _refuse_living(row: sa.Row[Any], limit: float) -> None:
         )
 
 
-def _delete_nodes(connection: sa.Connection, host: str) -> list[str]:
+def _delete_nodes(connection: sa.Connection, host: str) -> tuple[list[str], list[str]]:
+    """Delete the nodes of a host; return their names, and the instances of pending claims there."""
     query = sa.select(nodes_table.c.id, nodes_table.c.hypervisor_hostname).where(
         nodes_table.c.host == host, nodes_table.c.deleted == 0
     )
     names = {row.hypervisor_hostname: row.id for row in connection.execute(query)}
     compute_nodes.delete(connection, host, names)
+    pending = existing.pending_on_nodes(connection, names.values())
     existing.delete_on_nodes(connection, names.values())
-    return sorted(names)
+    return sorted(names), pending
 
 
 def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) -> None:

@@ -185,7 +185,9 @@ def _nodes(
     here = sa.and_(sa.func.lower(table.c.host) == name, table.c.deleted == 0)
     nodes = connection.execute(sa.select(*columns).where(here).order_by(table.c.id)).all()
     if not nodes:
-        raise NotFound(f"no compute node of a host {host!r} has reported yet; see 'host list'")
+        known = connection.scalars(sa.select(table.c.host).where(table.c.deleted == 0))
+        hint = nearest(host, known, "see 'host list'")
+        raise NotFound(f"no compute node of a host {host!r} has reported yet; {hint}")
     return nodes
 
 

@@ -156,7 +156,9 @@ def _named(connection: sa.Connection, name: str) -> Sequence[sa.Row[Any]]:
         query = sa.select(table).where(_LIVE, condition).order_by(table.c.id)
         if found := connection.execute(query).all():
             return found
-    raise NotFound(f"there is no hypervisor {name!r}; see 'hypervisor list'")
+    known = connection.scalars(sa.select(table.c.hypervisor_hostname).where(_LIVE))
+    hint = nearest(name, known, "see 'hypervisor list'")
+    raise NotFound(f"there is no hypervisor {name!r}; {hint}")
 
 
 def _service(connection: sa.Connection, node: sa.Row[Any]) -> sa.Row[Any]:

@@ -17,7 +17,7 @@ from cliff.command import Command
 from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
-from inventory.errors import NotFound
+from inventory.errors import NotFound, nearest
 from scheduler.cli.arguments import DATABASE_TIMEOUT, add_configuration, seconds
 from scheduler.cli.command_list import Commands, Help, print_help
 
@@ -99,7 +99,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             produce = cmd.produce_output
 
             def checked(args: Any, columns: Sequence[str], data: Any) -> Any:
-                _check_columns(args.columns, columns)
+                _check_columns("show", args.columns, columns)
+                _check_columns("sort by", getattr(args, "sort_columns", ()), columns)
                 return produce(args, columns, data)
 
             cmd.produce_output = checked
@@ -134,7 +135,7 @@ def read_configuration(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> None:
     loading.check(conf)
 
 
-def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
+def _check_columns(purpose: str, names: Sequence[str], columns: Sequence[str]) -> None:
     """Raise NotFound for a name that is not that of a column in any spelling that cliff accepts."""
 
     def normalize(name: str) -> str:
@@ -143,8 +144,10 @@ def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
     known = {*map(normalize, columns)}
     for name in names:
         if normalize(name) not in known:
+            listed = f"the columns are {', '.join(columns)}"
+            hint = nearest(name, columns, "")
             raise NotFound(
-                f"there is no column {name!r} to show; the columns are {', '.join(columns)}"
+                f"there is no column {name!r} to {purpose}; {listed}{hint and f'; {hint}'}"
             )
 
 

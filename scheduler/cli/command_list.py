@@ -15,6 +15,8 @@ from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 from stevedore import NamedExtensionManager
 
+from inventory.errors import nearest
+
 
 class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
     """Loads the module of a command when it is called; cliff's own manager loads all of them."""
@@ -25,6 +27,15 @@ class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
         plugins = NamedExtensionManager(namespace, names=[])
         for each in plugins.list_entry_points():
             self.commands[each.name.replace("_", " ")] = each
+
+    def find_command(self, argv: list[str]) -> Any:
+        """Return what cliff does; raise ValueError with similar names for an unknown command."""
+        try:
+            return super().find_command(argv)
+        except ValueError:
+            name = " ".join(argv)
+            hint = nearest(name, self.commands, "'berthmaster help' lists all commands")
+            raise ValueError(f"there is no command {name!r}; {hint}") from None
 
 
 class Help(HelpCommand):  # type: ignore[misc]  # cliff has no types

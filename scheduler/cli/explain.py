@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that explains why an instance is where it is, or why there was no host for it."""
 
+from importlib.metadata import version
 from typing import Any
 
 from inventory.errors import NotFound, OperationRefused, counted, nearest
@@ -92,9 +93,12 @@ def _explained(saved: SavedDecision, args: Any) -> tuple[str, list[str | Table],
         same = saved.is_same(saved.again(driver))
         explanation = json_value(explain(hosts, saved.record.request, driver, index, extent))
     if not same:
+        kept = saved.record.release
+        cause = "plug-ins or their options have changed since"
+        if kept != version("berthmaster"):
+            cause = f"it was made by release {kept}, or {cause}"
         sections.append(
-            "Made again, the decision differs, so the following may not be what happened: it was"
-            f" made by release {saved.record.release}, or plug-ins have changed since"
+            f"Made again, the decision differs, so the following may not be what happened: {cause}"
         )
     sections += _sections(explanation, args)
     return format_result(explanation), sections, {"same": same, "explanation": explanation}

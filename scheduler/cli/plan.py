@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from inventory import aggregates
-from inventory.errors import NotFound
+from inventory.errors import NotFound, nearest
 from scheduler.cli import plan_report
 from scheduler.cli.arguments import add_flag, add_host, check_combination, positive, seconds
 from scheduler.cli.base import ReportCommand
@@ -20,6 +20,7 @@ from scheduler.cli.live_table import BLIND_SPOTS, LiveHosts, live_hosts
 from scheduler.cli.plan_claims import hold_room
 from scheduler.cli.request_arguments import add_flavors, format_flavor, request_specs
 from scheduler.cli.terminal import Progress, progress
+from scheduler.hosts.metrics import metric_values
 from scheduler.planning.balancing import RESOURCES, Load, balance, metric_load, resource_load
 from scheduler.planning.consolidation import consolidate
 from scheduler.planning.draining import drain
@@ -283,9 +284,11 @@ def _load(fleet: Fleet, args: Any) -> Load:
         return resource_load(fleet, args.resource)
     load = metric_load(fleet, args.metric)
     if not (load.capacity > 0).any():
+        hosts = fleet.hosts
+        known = {name for row in hosts.rows() for name in metric_values(hosts.get(row, "metrics"))}
+        cure = "enable it by [DEFAULT] compute_monitors of the agents, and see 'host show'"
         raise NotFound(
-            f"no host has reported a metric {args.metric!r}; enable it by [DEFAULT]"
-            " compute_monitors of the agents, and see 'host show'"
+            f"no host has reported a metric {args.metric!r}; {nearest(args.metric, known, cure)}"
         )
     return load
 

@@ -115,8 +115,10 @@ class ServiceForceDown(_ServiceCommand):
 class ServiceDelete(_ServiceCommand):
     """Delete a service that has ended for good; with a compute service, its host as well.
 
-    The compute nodes of the host are deleted and it leaves its aggregates. This is refused while
-    the service is alive, and while the host has instances or migrations in progress.
+    The compute nodes of the host are deleted and it leaves its aggregates. Its pending claims are
+    dropped, and the answer names their instances: these were sent there and have not arrived. This
+    is refused while the service is alive, and while the host has instances or migrations in
+    progress.
     """
 
     def add_arguments(self, parser: Any) -> None:

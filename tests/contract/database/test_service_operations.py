@@ -262,7 +262,12 @@ def test_a_deleted_service_takes_its_host_with_it(two_hosts):
     before = {name: revision(two_hosts, name) for name in ("services", "aggregates")}
     (node,) = two_hosts.read(lambda c: compute_nodes.of_hosts(c, ["h1"]))
     done = deleted(two_hosts, "H1")
-    assert done == {"host": "h1", "binary": "nova-compute", "deleted_nodes": ["h1"]}
+    assert done == {
+        "host": "h1",
+        "binary": "nova-compute",
+        "deleted_nodes": ["h1"],
+        "dropped_pending_claims": [],
+    }
     assert live_hosts(two_hosts) == ONE
     assert {name: revision(two_hosts, name) - each for name, each in before.items()} == {
         "services": 1,

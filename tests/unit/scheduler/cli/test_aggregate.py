@@ -55,7 +55,7 @@ def zones(database, command):
 @pytest.mark.parametrize(
     ("arguments", "status", "output"),
     [
-        (["create", "North"], 1, "there is an aggregate 'North' already; see 'aggregate list'"),
+        (["create", "North"], 1, "an aggregate 'north' already, which is not told from 'North'"),
         (["create", "x", "--zone=a", "--property=availability_zone=b"], 1, "'b' and 'a'"),
         (["create", "x", "--property=cpu_allocation_ratio=abc"], 1, "'abc' is not a number"),
         (["create", "x", "--property=ssd"], 2, "'ssd' is not of the form KEY=VALUE"),

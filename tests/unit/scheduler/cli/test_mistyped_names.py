@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A name that is not there: each command says which name is like it."""
+
+import pytest
+
+from inventory import server_groups
+from tests.databases import a_node, execute, save, serve
+from tests.unit.scheduler.cli.test_plan import claim
+
+
+@pytest.fixture
+def cloud(database):
+    save(database, a_node("compute1"), a_node("compute2"))
+    serve(database, "compute1", "compute2")
+    database.write(lambda c: server_groups.create(c, "databases", "anti-affinity", {}, []))
+    return database
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        ["host", "show", "compte1"],
+        ["host", "describe", "compte1"],
+        ["host", "disable", "compte1"],
+        ["service", "show", "compte1"],
+        ["service", "delete", "compte1"],
+        ["hypervisor", "show", "compte1"],
+        ["plan", "drain", "compte1"],
+        ["aggregate", "add", "host", "rack", "compte1"],
+    ],
+)
+def test_a_host(command, cloud, command_line):
+    command.json("aggregate", "create", "rack")
+    assert "did you mean compute1 or compute2?" in command.refused(*command_line)
+
+
+@pytest.mark.parametrize(
+    ("command_line", "name"),
+    [
+        (["server", "group", "show", "database"], "databases"),
+        (["host", "list", "-c", "Hots"], "Host"),
+        (["host", "list", "--sort-column", "Zome"], "Zone"),
+        (["host", "list", "-c", "Host", "--sort-column", "vCPUs Use"], "vCPUs Used or vCPUs"),
+    ],
+)
+def test_something_else(command, cloud, command_line, name):
+    assert f"did you mean {name}?" in command.refused(*command_line)
+
+
+def test_a_column_like_no_other(command, cloud):
+    for option, purpose in (("-c", "show"), ("--sort-column", "sort by")):
+        refused = command.refused("host", "list", option, "")
+        assert refused.startswith(f"there is no column '' to {purpose}; the columns are Host, ")
+
+
+def test_a_command(command):
+    assert "there is no command 'hst list'; did you mean host list" in (
+        command.run("help", "hst", "list").stderr
+    )
+
+
+def test_a_deleted_service_says_which_claims_it_drops(command, cloud):
+    pending = {"slot": 0, "state": "pending", "compute_node_id": 1}
+    claim(cloud, "new", "compute1", **pending)
+    claim(cloud, "other", "compute2", **pending | {"compute_node_id": 2})
+    execute(cloud, "UPDATE services SET last_seen_up = '2020-01-01 00:00:00'")
+    found = command.json("service", "delete", "compute1")
+    assert found["dropped_pending_claims"] == ["new"]
