@@ -5,6 +5,7 @@
 import logging
 import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -49,7 +50,8 @@ def a_server(consumer: Part | None = None) -> Part:
 
 
 def an_incoming(**attributes: Any) -> Part:
-    return Part(message=Part(_raw_message=Part(properties={})), **attributes)
+    raw = Part(properties={}, body=b"12345")
+    return Part(message=Part(_raw_message=raw), **attributes)
 
 
 @dataclass
@@ -92,6 +94,11 @@ CASES = [
         private_apis.PROPERTIES,
         lambda: private_apis.expiration(without(private_apis.PROPERTIES, an_incoming())),
         math.inf,
+    ),
+    Case(
+        private_apis.BODY,
+        lambda: private_apis.size_of(without(private_apis.BODY, an_incoming())),
+        0,
     ),
     Case(private_apis.CALL_MONITOR_TIMEOUT, lambda: private_apis.disable_heartbeats(Part())),
     Case(
@@ -138,9 +145,42 @@ def test_without_the_worker_of_oslo_service_it_warns_once(
     check(case, caplog)
 
 
+def answers_module(monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> ModuleType:
+    """Stand in for the module of oslo.messaging that sends answers."""
+    module = ModuleType(private_apis.ANSWERS_MODULE)
+    vars(module).update(attributes)
+    monkeypatch.setitem(sys.modules, private_apis.ANSWERS_MODULE, module)
+    return module
+
+
+def test_without_the_pause_of_answers_it_warns_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = answers_module(monkeypatch, time=Part(monotonic=print))
+    check(Case(private_apis.ANSWER_PAUSE, lambda: private_apis.pause_answers(print)), caplog)
+    assert vars(module.time) == {"monotonic": print}
+
+
+def test_the_pause_of_answers_is_replaced_in_that_module_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, paused = answers_module(monkeypatch, time=time), list[float]()
+    before = time.sleep
+    private_apis.pause_answers(paused.append)
+    module.time.sleep(0.25)
+    assert paused == [0.25]
+    assert module.time.monotonic is time.monotonic
+    assert time.sleep is before
+
+
 def test_each_name_has_such_a_test() -> None:
     names = {each for each in vars(private_apis).values() if isinstance(each, PrivateName)}
-    assert names - {each.name for each in CASES} == {private_apis.WORKER_SERVICE}
+    with_modules = {private_apis.WORKER_SERVICE, private_apis.ANSWER_PAUSE}
+    assert names - {each.name for each in CASES} == with_modules
+
+
+def test_the_size_of_a_message_is_that_of_its_body() -> None:
+    assert private_apis.size_of(an_incoming()) == 5
 
 
 def test_the_transport_in_memory_has_nothing_to_miss(caplog: pytest.LogCaptureFixture) -> None:
