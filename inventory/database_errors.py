@@ -3,6 +3,7 @@
 """What the errors of a database mean, in words without statements and values.
 
 DatabaseUnavailable       it did not answer, or with an error
++-- DatabaseMisconfigured the URL cannot be used, so nothing was asked
 +-- TransactionLost       others wrote the same rows at every attempt
 +-- StatementRefused      it refused a statement
     +-- DataRefused       it does not take a value
@@ -57,6 +58,12 @@ class DatabaseUnavailable(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(self.prefix + reason)
         self.reason = reason
+
+
+class DatabaseMisconfigured(DatabaseUnavailable):
+    """The URL of the database cannot be used; reason names the option and its file."""
+
+    prefix = ""
 
 
 class TransactionLost(DatabaseUnavailable):

@@ -18,10 +18,12 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api, exception
 
+from conf import loading
 from inventory import mysql_pool, session_setup
 from inventory.database_errors import (
     GONE,
     OF_A_STATEMENT,
+    DatabaseMisconfigured,
     DatabaseUnavailable,
     TransactionLost,
     message_of,
@@ -173,18 +175,22 @@ def open_database(
     """Return the database of the [database] options; those in instead replace configured ones.
 
     make_engine connects once, and oslo.db's repeats it as [database] max_retries says. Raises
-    DatabaseUnavailable, also for a wrong account, database or URL.
+    DatabaseUnavailable, also for a wrong account or database, and DatabaseMisconfigured for a URL.
     """
+    url = _url(conf)
+    if problem := _driver_problem(url):
+        raise _misconfigured(conf, problem)
     try:
-        options = _engine_options(conf) | instead
-        url = _url(conf)
-        _check_driver(url)
+        options = _engine_options(conf, url) | instead
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         return Database(make_engine(**options), conf.database.mysql_wsrep_sync_wait)
     # oslo.db lets some of SQLAlchemy's errors through as they are.
     except (exception.DBError, sa.exc.SQLAlchemyError) as error:
         raise DatabaseUnavailable(message_of(error)) from error
+    # Drivers are called with the parameters of the URL.
+    except TypeError as error:
+        raise _misconfigured(conf, f"its driver refuses a parameter: {error}") from error
 
 
 # Claims write with JSON_TABLE. By whether it is MariaDB.
@@ -193,7 +199,7 @@ _LEAST_VERSIONS = {True: (10, 6), False: (8, 0, 19)}
 _MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 
 
-def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
+def _engine_options(conf: cfg.ConfigOpts, url: sa.URL) -> dict[str, object]:
     names = (
         "connection mysql_sql_mode mysql_wsrep_sync_wait connection_recycle_time max_pool_size"
         " max_overflow pool_timeout connection_debug connection_trace connection_parameters"
@@ -202,7 +208,6 @@ def _engine_options(conf: cfg.ConfigOpts) -> dict[str, object]:
     options = {name: conf.database[name] for name in names.split() if name in conf.database}
     # It would yield to green threads, which run whenever one waits for the server anyway.
     options["thread_checkin"] = False
-    url = _url(conf)
     if url.get_backend_name() in ("mysql", "mariadb"):
         # A parameter of the URL must not be given twice.
         ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
@@ -215,26 +220,46 @@ def _url(conf: cfg.ConfigOpts) -> sa.URL:
     try:
         return sa.make_url(conf.database.connection)
     # Its message quotes a wrong port, which may be a part of the password.
-    except ValueError:
-        raise DatabaseUnavailable("[database] connection cannot be read as a URL") from None
+    except (ValueError, sa.exc.ArgumentError):
+        raise _misconfigured(conf, "it cannot be read as a URL") from None
 
 
-def _check_driver(url: sa.URL) -> None:
-    """Raise DatabaseUnavailable for a driver that is not here, or that stops green threads."""
-    if url.get_backend_name() not in ("mysql", "mariadb") or url.get_driver_name() != "mysqldb":
-        return
+def _misconfigured(conf: cfg.ConfigOpts, problem: str) -> DatabaseMisconfigured:
+    """Return the error for a URL, whose text is not shown since it has a password."""
+    where = loading.source(conf, "database", "connection")
+    return DatabaseMisconfigured(f"option [database] connection in {where}: {problem}")
+
+
+def _driver_problem(url: sa.URL) -> str:
+    """Return what is wrong with the driver of a URL, or ""."""
+    if url.get_backend_name() in ("mysql", "mariadb") and url.get_driver_name() == "mysqldb":
+        return _mysqldb_problem()
+    try:
+        dialect = url.get_dialect()
+        dialect.import_dbapi()
+        if dialect.name in ("mysql", "mariadb", "sqlite") and not dialect.is_async:
+            return ""
+        problem = "names a driver that Berthmaster cannot use"
+    except (ImportError, sa.exc.NoSuchModuleError):
+        problem = "names no driver that is installed"
+    return f"{url.drivername}:// {problem}: begin it with mysql+pymysql:// or sqlite:///"
+
+
+def _mysqldb_problem() -> str:
+    """Return why mysqldb cannot be used: it is not here, or would stop green threads; or ""."""
     instead = "or begin [database] connection with mysql+pymysql://"
     if find_spec("MySQLdb") is None:
-        raise DatabaseUnavailable(
+        return (
             "its driver mysqldb is not installed: install berthmaster[mysqlclient],"
             f" which needs a compiler and the client library of MariaDB or MySQL, {instead}"
         )
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("socket"):
-        raise DatabaseUnavailable(
+        return (
             "its driver mysqldb would stop all green threads while one waits for the server: set"
             f" [DEFAULT] concurrency_backend = threading, {instead}"
         )
+    return ""
 
 
 def _check_version(dialect: sa.Dialect) -> None:

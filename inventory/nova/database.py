@@ -59,12 +59,12 @@ class NovaDatabase:
                 parsed, pool_pre_ping=True, connect_args=_arguments(parsed)
             )
         # Without the error's text, which quotes the URL and so its password.
-        except (sa.exc.ArgumentError, ValueError):
-            raise NovaDatabaseUnavailable(name, "its URL cannot be read") from None
-        except ImportError as error:
+        except (ImportError, sa.exc.NoSuchModuleError) as error:
             raise NovaDatabaseUnavailable(
                 name, f"its URL names a missing driver: {error}"
             ) from None
+        except (sa.exc.ArgumentError, ValueError):
+            raise NovaDatabaseUnavailable(name, "its URL cannot be read") from None
         if self._engine.dialect.name != "sqlite":
             sa.event.listen(self._engine, "connect", _refuse_writes)
 

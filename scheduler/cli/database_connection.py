@@ -17,7 +17,7 @@ from oslo_db.exception import DBConnectionError, DBError
 
 from inventory import migrations
 from inventory.command_engine import single_engine
-from inventory.database_errors import DatabaseUnavailable, message_of
+from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable, message_of
 from inventory.engine import Database, open_database
 from inventory.migrations import SchemaError
 from scheduler.cli.arguments import DATABASE_TIMEOUT
@@ -54,6 +54,9 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
             _check_file(url)
         with closing(_open_in_time(conf, url, app)) as database:
             yield database
+    # Its text names the option already.
+    except DatabaseMisconfigured:
+        raise
     except DatabaseUnavailable as error:
         raise DatabaseUnavailable(f"{error.reason}{_setting(url)}") from error
     except SchemaError as error:

@@ -22,6 +22,7 @@ from compute_agent.virt.driver import (
 from compute_agent.virt.nova.cell import CellMirror
 from compute_agent.virt.nova.inventories import PlacementInventories, placement_client
 from compute_agent.virt.nova.poller import Poller
+from conf import loading
 from conf.service import liveness_limit
 from inventory.aggregates import AggregateRecord
 from inventory.nova.aggregates import aggregates_version, read_aggregates
@@ -69,7 +70,10 @@ class NovaDriver(Driver):
         try:
             self._api = NovaDatabase("API", url)
         except NovaDatabaseUnavailable as error:
-            raise DriverMisconfigured(f"[api_database] connection: {error}") from error
+            where = loading.source(conf, "api_database", "connection")
+            raise DriverMisconfigured(
+                f"option [api_database] connection in {where}: {error}"
+            ) from error
         own = conf.nova
         self._access = CellAccess(
             own.cell_template_connection, own.cell_username, own.cell_password

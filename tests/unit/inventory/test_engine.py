@@ -4,14 +4,16 @@
 
 import re
 import shutil
+import sqlite3
 import sys
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import aiosqlite
 
 from inventory import migrations
-from inventory.database_errors import DatabaseUnavailable
+from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable
 from inventory.engine import Database
 from inventory.tables import utc_now
 from tests.databases import open_at
@@ -32,17 +34,31 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
         open_at(f"sqlite:///{directory}")
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle-of-delphi://x"])
-def test_a_url_that_cannot_be_used_is_said_in_one_line(url):
-    with pytest.raises(DatabaseUnavailable) as caught:
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("nonsense", "it cannot be read as a URL"),
+        ("mysql+pymysql:nova:secret@host", "it cannot be read as a URL"),
+        # The port may be a part of the password.
+        ("mysql+pymysql://nova:secret", "it cannot be read as a URL"),
+        ("baddriver://nova:secret@host", "baddriver:// names no driver that is installed"),
+        ("mysql+no://nova:secret@host", r"mysql\+no:// names no driver that is installed"),
+        ("postgresql://nova:secret@host", "postgresql:// names no driver that is installed"),
+        ("mysql+pymysql://nova:secret@127.0.0.1:1/x?chraset=utf8", "driver refuses a parameter"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_not_called_an_unavailable_database(url, problem):
+    refused = rf"^option \[database\] connection in .+: .*{problem}"
+    with pytest.raises(DatabaseMisconfigured, match=refused) as caught:
         open_at(url)
     assert "\n" not in str(caught.value)
-
-
-def test_a_url_with_a_wrong_port_is_refused_without_its_password():
-    with pytest.raises(DatabaseUnavailable, match="cannot be read as a URL") as caught:
-        open_at("mysql+pymysql://nova:secret")
     assert "secret" not in str(caught.value)
+
+
+def test_a_driver_that_waits_for_nobody_is_refused(monkeypatch):
+    monkeypatch.setattr(aiosqlite.SQLiteDialect_aiosqlite, "import_dbapi", lambda: sqlite3)
+    with pytest.raises(DatabaseMisconfigured, match="a driver that Berthmaster cannot use: begin"):
+        open_at("sqlite+aiosqlite:///x")
 
 
 def test_a_driver_that_is_not_installed_is_named_with_what_brings_it(monkeypatch):

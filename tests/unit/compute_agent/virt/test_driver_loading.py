@@ -44,7 +44,9 @@ def test_an_unknown_name_is_refused_with_the_choices(tmp_path: Path, name: str) 
     with pytest.raises(DriverMisconfigured) as refusal:
         load(tmp_path, name)
     text = str(refusal.value)
-    assert text.startswith(f"option [DEFAULT] compute_driver = '{name}': there is no such driver")
+    option = f"option [DEFAULT] compute_driver = '{name}' in {tmp_path}/"
+    assert text.startswith(option)
+    assert ".conf: there is no such driver" in text
     assert "installed: fake, libvirt" in text
 
 

@@ -47,6 +47,7 @@ def test_a_new_schema_is_seen_when_the_old_one_is_forgotten(
     [
         ("mysql+pymysql://nova:secret@h:port/db", "its URL cannot be read"),
         ("secret", "its URL cannot be read"),
+        ("baddriver://nova:secret@h/db", "missing driver"),
         ("postgresql+psycopg2://nova:secret@h/db", "missing driver"),
     ],
 )
