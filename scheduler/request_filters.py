@@ -76,7 +76,10 @@ class RequireTenantAggregate(BaseHostFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         names = ", ".join(str(each.name) for each in host_state.aggregates or ()) or "none"
-        return f"no aggregate of the host ({names}) is for project {spec_obj.project_id}"
+        project = spec_obj.project_id
+        if project is None:
+            return "needs an aggregate for the project of the request, which names none"
+        return f"no aggregate of the host ({names}) is for project {project}"
 
 
 def _for_project(aggregates: Iterable[Aggregate] | None, project_id: str | None) -> bool:

@@ -25,4 +25,6 @@ class AggregateMultiTenancyIsolation(ReservedFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         projects = quoted(self.names(host_state.aggregates))
-        return f"is kept for the projects {projects}, the request is of {spec_obj.project_id!r}"
+        project = spec_obj.project_id
+        asked = "names no project" if project is None else f"is of {project!r}"
+        return f"is kept for the projects {projects}, the request {asked}"

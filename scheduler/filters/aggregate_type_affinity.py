@@ -21,4 +21,6 @@ class AggregateTypeAffinityFilter(ReservedFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         flavors = quoted(self.names(host_state.aggregates))
-        return f"is kept for the flavors {flavors}, the request is for {spec_obj.flavor.name!r}"
+        name = spec_obj.flavor.name
+        asked = "names no flavor" if name is None else f"is for {name!r}"
+        return f"is kept for the flavors {flavors}, the request {asked}"

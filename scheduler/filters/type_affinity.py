@@ -31,9 +31,11 @@ class TypeAffinityFilter(BaseHostFilter):
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         verdicts = [_is_of(each, spec_obj.flavor) for each in host_state.instances.values()]
+        name = spec_obj.flavor.name
+        own = "that of the request" if name is None else repr(name)
         return (
             f"has {counted(verdicts.count(False), 'instance')} of other flavors than"
-            f" {spec_obj.flavor.name!r} and {verdicts.count(None)} of unknown flavor"
+            f" {own} and {verdicts.count(None)} of unknown flavor"
         )
 
 

@@ -91,3 +91,10 @@ def test_the_reason_names_the_aggregates_and_the_project():
         "key": "no aggregate of the host (a0) is for project p1",
         "plain": "no aggregate of the host (none) is for project p1",
     }
+
+
+def test_a_request_without_a_project_is_said_to_name_none():
+    found = refusals(HOSTS, a_request(project_id=None), Plan(request_filters=[STRICT]), most=9)
+    assert {each.reason for each in found} == {
+        "needs an aggregate for the project of the request, which names none"
+    }

@@ -39,7 +39,8 @@ def test_worked_cases(metadata, project, kept_for):
     spec = a_request(project_id=project)
     passes = RULE.host_passes(host, spec)
     assert passes == (kept_for is None)
-    reason = f"is kept for the projects {kept_for}, the request is of {project!r}"
+    asked = "names no project" if project is None else f"is of {project!r}"
+    reason = f"is kept for the projects {kept_for}, the request {asked}"
     assert passes or RULE.reason(host, spec) == reason
 
 

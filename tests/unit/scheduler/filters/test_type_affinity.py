@@ -131,7 +131,8 @@ def test_worked_cases_of_aggregates(texts, name, kept_for):
     spec = a_request(flavor=a_flavor(name=name))
     passes = OF_AGGREGATE.host_passes(host, spec)
     assert passes == (kept_for is None)
-    reason = f"is kept for the flavors {kept_for}, the request is for {name!r}"
+    asked = "names no flavor" if name is None else f"is for {name!r}"
+    reason = f"is kept for the flavors {kept_for}, the request {asked}"
     assert passes or OF_AGGREGATE.reason(host, spec) == reason
 
 
@@ -152,3 +153,8 @@ def test_when_they_are_asked():
     assert not OF_HOST.run_filter_once_per_request
     assert not OF_AGGREGATE.RUN_ON_REBUILD
     assert not OF_HOST.RUN_ON_REBUILD
+
+
+def test_a_flavor_without_a_name_is_not_called_none():
+    host = a_host(instances=instances((None, "m1")))
+    assert "None" not in TypeAffinityFilter().reason(host, a_request(flavor=a_flavor(name=None)))
