@@ -3,7 +3,10 @@
 """Tests that the guides tell the truth: their example, options, commands and lines of logs."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +207,14 @@ def test_the_files_that_the_pages_for_contributors_name_are_there(page: str, cou
     named = re.findall(r"``([a-z_]+(?:/[\w.]+)+)``", guides.page(f"contributor/{page}"))
     assert len(named) > count
     assert [each for each in named if not ("NAME" in each or (ROOT / each).exists())] == []
+
+
+@pytest.mark.parametrize("program", ["user/ask.py", "user/build.py", "admin/maintain.py"])
+def test_a_program_of_a_guide_loads_no_eventlet(program: str, tmp_path: Path) -> None:
+    arguments = ["agent", "host"] if program == "admin/maintain.py" else []
+    missing = tmp_path / "missing.conf"
+    command = [sys.executable, ROOT / "doc/source" / program, *arguments, "--config-file", missing]
+    # It ends when it reads its configuration, with all that it needs imported.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "Failed to find some config files" in done.stderr
+    assert "Eventlet" not in done.stderr

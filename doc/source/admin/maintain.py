@@ -5,10 +5,11 @@
 import sys
 from uuid import uuid4
 
-# Before anything imports oslo.messaging, which would choose otherwise.
-from oslo_service.backend import BackendType, init_backend
+from conf.daemon import process
 
-init_backend(BackendType.THREADING)
+# Before anything imports oslo.messaging, which would load eventlet where it is installed.
+process.refuse_import("eventlet")
+process.start_backend("threading")
 
 from oslo_config import cfg  # noqa: E402
 
