@@ -165,7 +165,8 @@ def _refuse_twins(database: Database, driver: Driver) -> None:
 
 def _read_uuid(file: Path) -> str | None:
     try:
-        text = file.read_text().strip()
+        # Some editors begin a file with a byte order mark.
+        text = file.read_text(encoding="utf-8-sig").strip()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -63,6 +63,7 @@ _LOCATION = re.compile(
     re.DOTALL,
 )
 UNKNOWN_NAME = "a $ in it is followed by the name of no option; a $ that means itself is written $$"
+BYTE_ORDER_MARK = "the file begins with a byte order mark: save it as UTF-8 without one"
 AMBIGUOUS = (
     "its password cannot be told from its host; write in user name and password @ as %40, : as %3A,"
     " / as %2F, ? as %3F and # as %23, and an @ elsewhere as %40, too"
@@ -109,7 +110,10 @@ def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str)
     try:
         conf(list(argv), project=config_files.PROJECT, prog=program, version=version)
     except cfg.Error as error:
-        raise ConfigError(explain(error)) from error
+        text = explain(error)
+        # oslo.config shows the line as it is in Python.
+        hint = f"; {BYTE_ORDER_MARK}" if r"'\ufeff" in text else ""
+        raise ConfigError(text + hint) from error
 
 
 def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:

@@ -161,7 +161,7 @@ def _result_path(args: Any, run: Run, hosts: HostTable, settings: Any) -> Path |
 
 def _read_result(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
         return found
     except (OSError, ValueError) as error:
         raise OperationRefused(f"{path} cannot be read, remove it: {error}") from None

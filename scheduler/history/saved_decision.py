@@ -9,6 +9,7 @@ column of the host table.
 import json
 import os
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -208,6 +209,6 @@ def _cause(text: bytes, error: ValueError) -> str:
     """Return in one line what is wrong with a file."""
     if not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return " ".join(f"it holds no decision that can be read: {error}".split())
-    if text.lstrip()[:1] == b"{" and FORMAT.encode() in text[:200]:
+    if text.removeprefix(BOM_UTF8).lstrip()[:1] == b"{" and FORMAT.encode() in text[:200]:
         return "it is cut off or damaged: write it again with decision save"
     return "it is no JSON and so no decision that was saved"

@@ -63,7 +63,8 @@ def test_a_new_host_gets_a_uuid_that_stays(
 
 
 def test_a_known_host_goes_on(conf: cfg.ConfigOpts, database: Database, driver: OneNode) -> None:
-    keep(conf, f" {MINE.upper()}\n")
+    # Some editors begin a file with a byte order mark.
+    keep(conf, f"\ufeff {MINE.upper()}\n")
     store(database, MINE)
     identity.establish(conf, database, driver)
     assert identity.confirm(conf, database, NodeName("alpha", "node-a")) == MINE

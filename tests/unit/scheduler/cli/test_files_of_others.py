@@ -27,3 +27,9 @@ def test_a_public_trace_without_times_is_known_for_what_it_is(command, tmp_path)
     assert "it has the columns cpu_milli, memory_mib of a public trace and no creation_time" in (
         refused
     )
+
+
+def test_a_configuration_with_a_byte_order_mark_is_refused_for_it(command):
+    command.config.write_text(f"\ufeff{command.config.read_text()}")
+    refused = command.refused("host", "list")
+    assert "the file begins with a byte order mark: save it as UTF-8 without one" in refused

@@ -3,6 +3,7 @@
 """Tests of the command decision replay."""
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,3 +168,12 @@ def test_another_release_may_have_decided_otherwise(replay, saved):
     record = replace(kept.record, release="0.1", settings=settings)
     write_file(Path(saved[0]), replace(kept, record=record))
     assert "  It was made by release 0.1; this is " in replay(saved[0]).stdout
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(replay, saved, tmp_path):
+    marked = tmp_path / "marked.json"
+    text = BOM_UTF8 + Path(saved[0]).read_bytes()
+    marked.write_bytes(text)
+    assert replay(str(marked)).status == 0
+    marked.write_bytes(text[:-100])
+    assert "it is cut off or damaged" in replay(str(marked)).stderr
