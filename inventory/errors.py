@@ -9,6 +9,7 @@ OperationRefused
 +-- NotReported     the agent does not report the requested fact
 """
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -52,6 +53,18 @@ def checked_text(argument: str, text: str, may_be_empty: bool = False) -> str:
     if not found.isprintable():
         raise Malformed(argument, "has characters that cannot be shown in a line")
     return found
+
+
+def collated(name: str) -> str:
+    """Return a name without letter case and accents, which many databases do not compare."""
+    parts = unicodedata.normalize("NFKD", name)
+    return "".join(each for each in parts if not unicodedata.combining(each)).casefold()
+
+
+def taken(kind: str, name: str, other: str) -> InUse:
+    """Return the error for a name that is that of another object, or not told from it."""
+    alike = "" if name == other else f", which is not told from {name!r}"
+    return InUse(f"there is {kind} {other!r} already{alike}; see '{kind.partition(' ')[2]} list'")
 
 
 def some(texts: Iterable[str]) -> str:

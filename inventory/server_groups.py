@@ -41,7 +41,9 @@ def find(connection: sa.Connection, name_or_uuid: str) -> InstanceGroup | None:
     ).all()
     if not rows:
         return None
-    row = next((row for row in rows if row.uuid == name_or_uuid), rows[0])
+    # Databases may compare names without letter case and accents.
+    same = (row for row in rows if name_or_uuid in (row.uuid, row.name))
+    row = min(same, key=lambda row: row.uuid != name_or_uuid, default=rows[0])
     of_group = server_group_members.c.group_id == row.id
     query = sa.select(server_group_members.c.instance_uuid).where(of_group)
     members = list(connection.scalars(query))

@@ -3,7 +3,6 @@
 """Operator changes to aggregates: what their metadata and the zones of hosts may become."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,17 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import aggregates, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
 from inventory.claims.types import CONFIRMED
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest, some
+from inventory.errors import (
+    InUse,
+    Malformed,
+    NotFound,
+    checked_text,
+    collated,
+    counted,
+    nearest,
+    some,
+    taken,
+)
 from inventory.instance_states import released
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in, select_in
@@ -146,24 +155,13 @@ def _end(
 def _check_free(name: str, others: Iterable[AggregateRecord]) -> None:
     for each in others:
         if each.name.casefold() == name.casefold():
-            raise _taken(name, each.name)
+            raise taken("an aggregate", name, each.name)
 
 
 def _taken_by_one_of(name: str, others: Iterable[AggregateRecord]) -> InUse:
     """Return the error for a name that the database takes for that of another aggregate."""
-    known = (each.name for each in others if _plain(each.name) == _plain(name))
-    return _taken(name, next(known, name))
-
-
-def _plain(name: str) -> str:
-    """Return a name without letter case and accents, which many databases do not compare."""
-    parts = unicodedata.normalize("NFKD", name)
-    return "".join(each for each in parts if not unicodedata.combining(each)).casefold()
-
-
-def _taken(name: str, other: str) -> InUse:
-    alike = "" if name == other else f", which is not told from {name!r}"
-    return InUse(f"there is an aggregate {other!r} already{alike}; see 'aggregate list'")
+    known = (each.name for each in others if collated(each.name) == collated(name))
+    return taken("an aggregate", name, next(known, name))
 
 
 def _write_properties(connection: sa.Connection, record: AggregateRecord, wanted: Change) -> None:

@@ -17,7 +17,17 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import revisions, server_groups
 from inventory.claims import group_locks
 from inventory.claims.types import GroupRule
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest, some
+from inventory.errors import (
+    InUse,
+    Malformed,
+    NotFound,
+    checked_text,
+    collated,
+    counted,
+    nearest,
+    some,
+    taken,
+)
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.rows import execute_in
 from inventory.tables import allocations, server_group_members
@@ -41,9 +51,10 @@ def create(
     if most is not None and most < 1:
         raise Malformed("max per host", f"{most} is less than 1")
     revisions.advance(connection, _REVISION)
-    # Requests name groups; the first of several would be used.
-    if any(row.name.casefold() == name.casefold() for row in _rows(connection)):
-        raise InUse(f"there is a server group {name!r} already; see 'server group list'")
+    # Requests name groups; the first of several that the database takes for it would be used.
+    for row in _rows(connection):
+        if collated(row.name) == collated(name):
+            raise taken("a server group", name, row.name)
     rules = {} if most is None else {MOST: most}
     return show(connection, server_groups.create(connection, name, policy, rules, ()))
 

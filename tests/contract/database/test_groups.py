@@ -95,3 +95,9 @@ def test_revisions_count_every_change_however_many_make_them_at_once(url, databa
     for thread in threads:
         thread.join()
     assert database.read(revisions.current)[0]["mine"] == 40
+
+
+def test_a_request_gets_the_group_of_its_very_name(database):
+    first, second = create_group(database, "München"), create_group(database, "Munchen")
+    for name, uuid in (("München", first), ("Munchen", second)):
+        assert database.read(lambda c, name=name: server_groups.find(c, name)).uuid == uuid

@@ -44,7 +44,7 @@ def test_a_group_from_its_beginning_to_its_end(command, guests):
 @pytest.mark.parametrize(
     ("arguments", "status", "output"),
     [
-        (["create", "WEB"], 1, "there is a server group 'WEB' already"),
+        (["create", "WEB"], 1, "there is a server group 'web' already"),
         (["create", "x", "--policy=legacy"], 2, "invalid choice: 'legacy'"),
         (["create", "x", "--max-per-host=2"], 2, "is for the policy anti-affinity, not for"),
         (["create", "x", "--max-per-host=0"], 2, "'0' is not a whole number from 1"),
