@@ -82,14 +82,17 @@ def counted(number: int, noun: str, others: str = "", thousands: str = "") -> st
     return f"{number:{thousands}} {noun if number == 1 else others or f'{noun}s'}"
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+def nearest(name: str, known: Iterable[str], otherwise: str, likeness: float = 0.6) -> str:
     """Return a hint for a name that was not found: similar names, or the text in otherwise."""
-    found = similar(name, known)
+    found = similar(name, known, likeness)
     return f"did you mean {' or '.join(found)}?" if found else otherwise
 
 
-def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Return the names most like another one, at most three, the nearest first."""
+def similar(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
+    """Return the names most like another one, at most three, the nearest first.
+
+    likeness is 1 for equal names and 0 for those without a common letter.
+    """
     folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), sorted(folded), n=_SHOWN)
+    found = get_close_matches(name.casefold(), sorted(folded), _SHOWN, likeness)
     return [folded[each] for each in found]

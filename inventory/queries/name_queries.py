@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.aggregates import ZONE, zones_in
 from inventory.claims.types import PENDING
+from inventory.errors import nearest
 from inventory.tables import (
     aggregate_metadata,
     aggregates,
@@ -22,6 +23,8 @@ from inventory.tables import services as services_table
 
 # Of decisions, the newest; a person looks for no older one by completing its id.
 _NEWEST = 100
+# Of ids, half of whose digits agree by chance.
+_MISTYPED = 0.85
 
 
 def _column(column: sa.Column[str], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -68,6 +71,11 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
     "service hosts": _of(_column(services_table.c.host, _LIVE_SERVICE)),
     "zones": _zones,
 }
+
+
+def nearest_id(connection: sa.Connection, kind: str, name: str, command: str) -> str:
+    """Return a hint for an id or uuid that was not found: one of a kind, or the command."""
+    return nearest(name, names(connection, kind), f"see '{command}'", _MISTYPED)
 
 
 def names(connection: sa.Connection, kind: str) -> list[str]:

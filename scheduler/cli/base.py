@@ -85,7 +85,11 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             return database.write_once(lambda connection: operation(connection, *arguments))
 
     def call_agent(self, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
-        """Return the answer of an agent to one call, made in the name of the current user."""
+        """Return the answer of an agent to one call, made in the name of the current user.
+
+        Raise what wait_for() does, and NotFound if no agent answers and there is no such host.
+        """
+        from inventory.queries.host_queries import spelled_host
         from scheduler.client.agent_client import AgentClient
         from scheduler.wire.context import RequestContext
 
@@ -97,12 +101,21 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             timeout,
             client,
             lambda: client.call(caller, agent, method, timeout, **arguments),
+            check=lambda connection: spelled_host(connection, agent),
         )
 
-    def wait_for(self, whom: str, timeout: float, client: Any, call: Callable[[], T]) -> T:
+    def wait_for(
+        self,
+        whom: str,
+        timeout: float,
+        client: Any,
+        call: Callable[[], T],
+        check: Callable[[Any], object] | None = None,
+    ) -> T:
         """Return the answer of call(), which calls an agent or a scheduler by a client in time.
 
-        Raise what it raises, and ServiceUnavailable if there is no answer: that names what did not
+        check(connection) looks in the database for what a missing answer may come from. Raise what
+        both raise, and ServiceUnavailable if there is no answer: that names what did not
         answer, which may be the database that a scheduler or an agent waits for. The client is
         closed.
         """
@@ -118,7 +131,7 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             error = client.no_answer(timeout)
             if not isinstance(error, NoAnswer):
                 raise error from None
-            raise type(error)(error.reason + silence_of(self.app)) from None
+            raise type(error)(error.reason + silence_of(self.app, check)) from None
         finally:
             # It may wait for a broker that says nothing.
             futures.wait([in_background(client.close)], GRACE)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from inventory.claims import claims, existing
 from inventory.claims.types import CONFIRMED, ClaimLost
 from inventory.errors import InUse, NotFound
-from inventory.queries import host_queries
+from inventory.queries import host_queries, name_queries
 from scheduler.cli.arguments import add_flag, add_long, complete
 from scheduler.cli.base import ListCommand, list_rows, titles_for
 
@@ -68,7 +68,8 @@ class ClaimRelease(ListCommand):
         for uuid in args.instance:
             found = self.read(existing.listed, None, uuid, True)
             if not found:
-                raise NotFound(f"instance {uuid!r} has no claim; see 'claim list'")
+                hint = self.read(name_queries.nearest_id, "claimed instances", uuid, "claim list")
+                raise NotFound(f"instance {uuid!r} has no claim; {hint}")
             released += [row for row in found if row["state"] != CONFIRMED]
         try:
             self.write(claims.release, args.instance)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from inventory import decisions
 from inventory.errors import NotFound, OperationRefused
+from inventory.queries import name_queries
 from scheduler.cli.arguments import add_long, age_or_time, complete, whole_number
 from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows, titles_for
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
@@ -171,9 +172,10 @@ def find_decision(command: BaseCommand, text: str) -> tuple[SavedDecision, Seque
         if found is not None and (found[0].hosts is not None or is_late):
             return found
         if is_late or (found is None and text.isdecimal()):
+            hint = command.read(name_queries.nearest_id, "requests", text, "decision list")
             raise NotFound(
-                f"no decision is saved for {text!r}. Decisions are saved for [decisions] max_age,"
-                " up to max_number of them, unless [decisions] keep is off. See 'decision list'"
+                f"no decision is saved for {text!r}; {hint}. Decisions are saved for [decisions]"
+                " max_age, up to max_number of them, unless [decisions] keep is off"
             )
         sleep(WRITE_TIMEOUT / 4)
 

@@ -65,7 +65,7 @@ def test_wrong_use_is_told_and_ends_with_a_status(deployment: Deployment) -> Non
         (["host", "describe", "nowhere"], 1, "no compute node of a host 'nowhere' has reported"),
         (["host", "disable", "nowhere"], 1, "no service nova-compute on a host 'nowhere'"),
         (["host", "power", "nowhere", "explode"], 2, "invalid choice: 'explode'"),
-        (["host", "power", "nowhere", "reboot", "--timeout", "1"], 1, "has not answered within"),
+        (["host", "power", "nowhere", "reboot", "--timeout", "1"], 1, "there is no host 'nowhere'"),
         (["host", "power", "nowhere", "reboot", "--timeout", "nan"], 2, "'nan' is not a number"),
         (["select", "--timeout", "-1"], 2, "'-1' is not a number of seconds"),
         (["hypervisor", "show", "nowhere"], 1, "there is no hypervisor 'nowhere'"),

@@ -221,7 +221,7 @@ def test_of_an_instance_that_was_decided_about_again_the_newest_counts(scheduler
 
 def test_without_a_decision(command, output):
     assert command.refused("explain", "req-other").startswith(
-        "no decision is saved for 'req-other'. Decisions are saved for [decisions] max_age"
+        "no decision is saved for 'req-other'; see 'decision list'. Decisions are saved for"
     )
 
 

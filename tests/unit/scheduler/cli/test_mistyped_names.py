@@ -5,6 +5,8 @@
 import pytest
 
 from inventory import server_groups
+from scheduler.client import agent_client
+from scheduler.wire.errors import NoAnswer
 from tests.databases import a_node, execute, save, serve
 from tests.unit.scheduler.cli.test_plan import claim
 
@@ -67,3 +69,36 @@ def test_a_deleted_service_says_which_claims_it_drops(command, cloud):
     execute(cloud, "UPDATE services SET last_seen_up = '2020-01-01 00:00:00'")
     found = command.json("service", "delete", "compute1")
     assert found["dropped_pending_claims"] == ["new"]
+
+
+def test_an_instance_with_a_claim(command, cloud):
+    uuid = "0d5f3c1e-8a51-4d0c-9a3b-6f1f6f1b2c3d"
+    claim(cloud, uuid, "compute1", slot=0, state="pending", compute_node_id=1)
+    refused = command.refused("claim", "release", uuid.replace("8a51", "8a15"))
+    assert f"did you mean {uuid}?" in refused
+    other = "7b1e9a44-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
+    assert "has no claim; see 'claim list'" in command.refused("claim", "release", other)
+
+
+class SilentAgents:
+    """A client whose agents do not answer; tests/functional/test_cli.py has real ones."""
+
+    def __init__(self, conf):
+        pass
+
+    def call(self, *arguments, **named):
+        raise self.no_answer(0)
+
+    def no_answer(self, timeout):
+        return NoAnswer("no answer")
+
+    def close(self):
+        pass
+
+
+def test_the_host_of_an_agent(command, cloud, monkeypatch):
+    monkeypatch.setattr(agent_client, "AgentClient", SilentAgents)
+    refused = command.refused("host", "power", "compte1", "reboot")
+    assert refused == "there is no host 'compte1'; did you mean compute1 or compute2?"
+    refused = command.refused("host", "power", "compute1", "reboot")
+    assert refused == "Service is unavailable at this time. no answer"
