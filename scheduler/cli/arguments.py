@@ -25,6 +25,13 @@ def key_value(text: str) -> tuple[str, str]:
     return key, value
 
 
+def not_empty(text: str) -> str:
+    """Return a text that is not empty, as of a variable that a script has not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: give a value, or leave the option out")
+    return text
+
+
 def whole_number(text: str, least: int, most: int = MAX_INTEGER) -> int:
     """Return a whole number within the bounds; raise ArgumentTypeError for anything else."""
     # int() refuses texts of thousands of digits with an error of its own.

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from inventory import decisions
 from inventory.errors import NotFound, OperationRefused
 from inventory.queries import name_queries
-from scheduler.cli.arguments import add_long, age_or_time, complete, whole_number
+from scheduler.cli.arguments import add_long, age_or_time, complete, not_empty, whole_number
 from scheduler.cli.base import BaseCommand, ListCommand, ReportCommand, Table, list_rows, titles_for
 from scheduler.cli.format_decision import filters_table, format_heading, placements_table
 from scheduler.cli.terminal import progress
@@ -70,9 +70,13 @@ class DecisionList(ListCommand):
             help="Outcome of the decisions to list, such as refused.",
         )
         what = "Project of the decisions to list."
-        complete(parser.add_argument("--project", metavar="ID", help=what), "projects")
+        complete(
+            parser.add_argument("--project", type=not_empty, metavar="ID", help=what), "projects"
+        )
         what = "Id of the request, or UUID of an instance, whose decisions to list."
-        complete(parser.add_argument("--request", metavar="ID", help=what), "requests")
+        complete(
+            parser.add_argument("--request", type=not_empty, metavar="ID", help=what), "requests"
+        )
         parser.add_argument(
             "--since",
             type=age_or_time,

@@ -18,6 +18,7 @@ from scheduler.cli.arguments import (
     check_combination,
     complete,
     key_value,
+    not_empty,
     not_negative,
     positive,
 )
@@ -111,10 +112,11 @@ def format_flavor(found: Flavor) -> str:
 def device(text: str) -> InstancePCIRequest:
     """Return devices of the form VENDOR:PRODUCT[:COUNT], for argparse."""
     vendor, _, rest = text.partition(":")
-    product, _, count = rest.partition(":")
-    if not vendor or not product or not (count or "1").isdecimal() or count == "0":
+    product, colon, count = rest.partition(":")
+    count = count if colon else "1"
+    if not vendor or not product or not count.isdecimal() or count == "0":
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form VENDOR:PRODUCT[:COUNT]")
-    return InstancePCIRequest(int(count or 1), [{"vendor_id": vendor, "product_id": product}])
+    return InstancePCIRequest(int(count), [{"vendor_id": vendor, "product_id": product}])
 
 
 def add_flavors(parser: Any) -> None:
@@ -166,7 +168,8 @@ def _add_requirements(group: Any) -> None:
             complete(added, "hints")
     what, metavar = "PCI devices of each instance", "VENDOR:PRODUCT[:COUNT]"
     add_repeatable(group, "--pci-device", type=device, metavar=metavar, what=what)
-    project = group.add_argument("--project", metavar="ID", help="Project of the instances.")
+    about = "Project of the instances."
+    project = group.add_argument("--project", type=not_empty, metavar="ID", help=about)
     complete(project, "projects")
 
 

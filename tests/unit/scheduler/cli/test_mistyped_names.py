@@ -102,3 +102,19 @@ def test_the_host_of_an_agent(command, cloud, monkeypatch):
     assert refused == "there is no host 'compte1'; did you mean compute1 or compute2?"
     refused = command.refused("host", "power", "compute1", "reboot")
     assert refused == "Service is unavailable at this time. no answer"
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        ["capacity", "--flavor=1,1,1", "--project="],
+        ["capacity", "--flavor=1,1,1", "--pci-device=8086:1572:"],
+        ["capacity", "--flavor=1,,1"],
+        ["simulate", "--hosts=1:2,2048,10", "--flavors=1:512,"],
+        ["decision", "list", "--project="],
+        ["decision", "list", "--request= "],
+    ],
+)
+def test_an_empty_value_or_part_of_one(command, cloud, command_line):
+    option = command_line[-1].split("=")[0]
+    assert f"error: argument {option}: " in command.refused(*command_line, status=2)
