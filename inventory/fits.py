@@ -35,7 +35,12 @@ def fits(total: Any, used: Any, ratio: Any, requested: float) -> Any:
     So over-commit never gives one instance more than a host physically has. used may be above the
     limit, where a ratio was lowered or a host shrank.
     """
-    return (total >= requested) & within(limit(total, ratio), used, requested)
+    return fits_under(limit(total, ratio), total, used, requested)
+
+
+def fits_under(limit: Any, total: Any, used: Any, requested: float) -> Any:
+    """Return fits() where the limit of total x ratio is known."""
+    return (total >= requested) & within(limit, used, requested)
 
 
 def copies(limit: Any, used: Any, requested: float) -> Any:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the base classes of filters and weighers share: settings, inputs, texts of errors."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from scheduler.objects.request_spec import RequestSpec
 # Where the values of a plug-in's settings are configured: (attribute, group, option) each.
 Options = Sequence[tuple[str, str, str]]
 # What plug-ins may read that is no column: the instances of a host, and how many of them are
-# members of the requested server group; the latter changes with each request, so it is not cached.
+# members of the requested server group.
 INSTANCES = "instances"
 MEMBERS = "members"
 # How much of the text of an error is part of a warning.
@@ -49,14 +49,22 @@ class BasePlugin:
     """What filters and weighers share.
 
     Settings are class attributes with their defaults; options says where they are configured, as
-    (attribute, group, option) each. reads names the columns of a host that the plug-in looks at,
-    request_fields the attributes of a request that its results depend on: where both are declared,
-    results of hosts that have not changed are used again.
+    (attribute, group, option) each. reads names the columns of a host that the plug-in looks at.
+    row_local says that what the plug-in says of a host depends on these columns in the row of the
+    host alone, and on the request, whichever of its instances is placed: of the hosts of a request
+    for many instances only those that take one are then asked again. It counts for the class that
+    sets it, not for classes that inherit it.
     """
 
     reads: ClassVar[tuple[str, ...] | None] = None
-    request_fields: ClassVar[tuple[str, ...] | None] = None
+    row_local: ClassVar[bool] = False
+    # Whether applies() is that of this class, which need not be called.
+    always_applies: ClassVar[bool] = True
     options: ClassVar[Options] = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.always_applies = cls.applies is BasePlugin.applies
 
     def __init__(self, **settings: Any) -> None:
         apply_options(self, self.options, settings)
@@ -73,14 +81,3 @@ class BasePlugin:
     def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
         """Return the columns of a host that the plug-in looks at for this request, None for any."""
         return self.reads
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        """Return what of the request the results depend on, None where that is unknown.
-
-        Requests with the same question share results. Besides it and the settings, these must
-        depend on the columns of columns_read() in the row of the host alone. Both question() and
-        request_fields count for the class that defines them, not for classes that inherit them.
-        """
-        if self.request_fields is None:
-            return None
-        return tuple([getattr(spec, name) for name in self.request_fields])

@@ -16,15 +16,14 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from scheduler.base_plugin import INSTANCES, MEMBERS
-from scheduler.decision.batch_placement import consumes_numbers_only
 from scheduler.decision.pipeline import Plan, Request, allowed, filter_hosts, filters_for
-from scheduler.decision.plugin_calls import applies, ask_plugin, columns_of, declared, verdicts
+from scheduler.decision.plugin_calls import applies, ask_plugin, is_row_local, mask_of
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import Rows
-from scheduler.hosts.host_state import Candidate, Consumption
+from scheduler.hosts.host_state import Candidate, Consumption, consumes_numbers_only
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -163,15 +162,21 @@ def _fit_one_request(spec: RequestSpec, simulator: Simulator) -> bool:
 def is_repeatable(rule: BaseHostFilter, spec: RequestSpec) -> bool:
     """Return whether a filter has the same verdicts in a new request as in the old one.
 
-    One that is called for each instance judges a host by declared inputs. One that is called once
-    for a request must not read what instances change.
+    One that is called for each instance has to judge a host by its row alone. What one says that is
+    called once for a request, instances do not change, unless it reads what they do.
     """
     if ask_plugin(rule.run_filter_for_index, 1, default=True):
-        return declared(rule, spec) is not None
-    columns = columns_of(rule, spec)
+        return is_row_local(rule, spec)
+    columns = _columns_of(rule, spec)
     if columns is None:
-        return ask_plugin(rule.question, spec, default=None) is None
+        # One that judges by rows, and cannot say which columns, may read any.
+        return not rule.row_local
     return _CHANGED.isdisjoint(columns)
+
+
+def _columns_of(rule: BaseHostFilter, spec: RequestSpec) -> tuple[str, ...] | None:
+    """Return the columns that a filter reads, None where they are not known."""
+    return ask_plugin(rule.columns_read, spec, default=None)
 
 
 class BulkCapacity(NamedTuple):
@@ -200,7 +205,7 @@ def bulk_capacity(
     left, _ = filter_hosts(hosts, spec, plan.filters, candidates)
     rows = np.flatnonzero(left)
     counts, changes = np.ones(len(rows), np.int64), _changes(spec)
-    columns = {name for each in rules for name in columns_of(each, spec) or ()}
+    columns = {name for each in rules for name in _columns_of(each, spec) or ()}
     unfinished = np.arange(len(rows))
     # Instances change nothing that filters read.
     if columns.isdisjoint(name for name, change in changes.items() if change):
@@ -209,8 +214,8 @@ def bulk_capacity(
     while len(unfinished) and counts.max() < ENDLESS and counts.sum() <= bound:
         ahead = max(1, _CASES // len(unfinished))
         times = np.repeat(counts[unfinished], ahead) + np.tile(np.arange(ahead), len(unfinished))
-        part = hosts.part(np.repeat(rows[unfinished], ahead), columns, changes, times)
-        masks = [verdicts(rule, spec, part)[0] for rule in rules]
+        part = hosts.part(np.repeat(rows[unfinished], ahead), changes, times)
+        masks = [mask_of(rule, part, spec) for rule in rules]
         passes = np.logical_and.reduce([part.present, *masks]).reshape(-1, ahead)
         has_room = passes.all(axis=1)
         counts[unfinished] += np.where(has_room, ahead, passes.argmin(axis=1))

@@ -8,8 +8,7 @@
       weighing               the weighers: normalize, multiply, add up
       picker                 the best host, or one drawn from the best
       HostState.consume_from_request   the chosen host has less for the next instance
-      batch_placement        further instances, of which only the chosen host is judged again,
-        incremental_ranking  and only the best hosts are weighed again
+      further_instances      from the second instance on only the chosen host is asked again
       alternates             hosts where a failed build may be tried again
 
 plugin_calls calls filters and weighers, types has the values of a decision.

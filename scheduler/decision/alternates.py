@@ -13,7 +13,7 @@ import numpy as np
 
 from inventory.fits import copies
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY
-from scheduler.decision.incremental_ranking import IncrementalRanking
+from scheduler.decision.further_instances import FurtherInstances
 from scheduler.decision.types import Placement
 from scheduler.decision.weighing import Ranking
 from scheduler.hosts.columns import Rows, Weights
@@ -30,19 +30,19 @@ _BLOCK, _MORE = 128, 8
 def add_alternates(
     hosts: HostTable,
     placements: Sequence[Placement],
-    ranking: Ranking | IncrementalRanking,
+    ranking: Ranking | FurtherInstances,
     count: int,
-) -> tuple[Placement, ...]:
+) -> list[Placement]:
     """Return placements with the best hosts of their cells, but for those that were chosen."""
     rows = {each.chosen.row for each in placements}
     cells = {each.chosen.cell_uuid for each in placements}
     spare = {cell: _best_of(hosts, ranking, cell, rows, count) for cell in cells}
-    return tuple(replace(each, alternates=spare[each.chosen.cell_uuid]) for each in placements)
+    return [replace(each, alternates=spare[each.chosen.cell_uuid]) for each in placements]
 
 
 def _best_of(
     hosts: HostTable,
-    ranking: Ranking | IncrementalRanking,
+    ranking: Ranking | FurtherInstances,
     cell: str | None,
     taken: Collection[int],
     count: int,
@@ -56,14 +56,14 @@ def _best_of(
             if (row := int(ranking.rows[at])) not in taken and hosts.get(row, "cell_uuid") == cell
         ]
         # Where most hosts are in other cells, more of the best have to be looked at.
-        if len(found) >= count or looked_at >= len(ranking.left()):
+        if len(found) >= count or looked_at >= len(ranking.remaining()):
             return tuple(ranking.candidate(hosts, at) for at in found[:count])
         looked_at *= 8
 
 
 def limit_alternates(
     placements: Sequence[Placement], hosts: HostTable, spec: RequestSpec, rows: Rows
-) -> tuple[Placement, ...]:
+) -> list[Placement]:
     """Return placements with only those of their alternates that may be held.
 
     hosts is the table after the placements, rows are the remaining hosts of the request. The first
@@ -71,7 +71,7 @@ def limit_alternates(
     """
     most = max((len(each.alternates) for each in placements), default=0)
     if _are_enough(placements, hosts, spec, len(rows)):
-        return tuple(placements)
+        return [*placements]
     held = float(hosts.held_alternates[rows].sum())
     enough = SHARE * (held + most * len(placements))
     fitting = _count_fitting(hosts, spec, rows, placements[-1].taken, enough) if most else 0.0
@@ -82,10 +82,10 @@ def limit_alternates(
             if left >= 1 and counts[place] < len(each.alternates):
                 counts[place] += 1
                 left -= 1
-    return tuple(
+    return [
         replace(each, alternates=each.alternates[:count])
         for each, count in zip(placements, counts, strict=True)
-    )
+    ]
 
 
 def _are_enough(

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.hosts.columns import Weights
+from scheduler.hosts.columns import Mask, Weights
 
 # Up to so many of the best are found one by one, which is quicker than sorting all.
 _FEW = 8
@@ -85,3 +85,14 @@ def best_first(totals: Weights, count: int) -> list[int]:
 
 def _equal_best(totals: Weights) -> npt.NDArray[np.int64]:
     return np.flatnonzero(totals == totals.max())
+
+
+def highest(totals: Weights, most: int | None) -> Mask:
+    """Return where the highest totals are, the first of equal ones; all where they are not many."""
+    if most is None or len(totals) <= 2 * most:
+        return np.ones(len(totals), np.bool_)
+    least = np.partition(totals, len(totals) - most)[len(totals) - most]
+    found = np.asarray(totals > least)
+    equal = np.flatnonzero(totals == least)
+    found[equal[: most - int(np.count_nonzero(found))]] = True
+    return found

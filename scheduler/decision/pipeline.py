@@ -5,24 +5,29 @@
 Source: behaviour reference 3.2 to 3.8.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
+from inventory.objects.instance_group import AFFINITY
 from scheduler.decision.alternates import add_alternates, limit_alternates
-from scheduler.decision.batch_placement import BatchPlacer, FirstPlacement, batch_placer
-from scheduler.decision.equivalence_class import CachedScores, Questions
-from scheduler.decision.incremental_ranking import IncrementalRanking
+from scheduler.decision.further_instances import FurtherInstances
 from scheduler.decision.picker import Choice
-from scheduler.decision.plugin_calls import applies, ask_plugin, passing
+from scheduler.decision.plugin_calls import (
+    applies,
+    ask_filter,
+    ask_filter_guarded,
+    ask_plugin,
+    is_row_local,
+)
 from scheduler.decision.prefilter import no_such_host, prefilter
-from scheduler.decision.types import Decision, Placement, PlacementFailure, Step, WeighedHost
+from scheduler.decision.types import Decision, Placement, PlacementFailure, Step
 from scheduler.decision.weighing import Ranking, weigh_hosts
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import Mask
-from scheduler.hosts.host_state import HostState
+from scheduler.hosts.host_state import HostState, consumes_numbers_only
 from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -74,60 +79,111 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     hosts is consumed, also by what was placed before a failure: pass a working copy. A host refused
     for one instance is no candidate for the next ones, since it can only have become fuller.
     """
-    choice = Choice(Random(request.seed), plan.host_subset_size, plan.shuffle_best, request.choices)
-    group = request.spec.instance_group
-    hosts.group_counts = count_members(hosts, group) if group else None
-    candidates, first_steps = allowed(hosts, request.spec, plan)
-    scores = CachedScores(hosts, _questions(request.spec, plan, choice), candidates)
-    known = scores.find()
+    ranker = _Ranker(hosts, request, plan)
     placements: list[Placement] = []
-    ranking: Ranking | IncrementalRanking | None = None
-    batch: BatchPlacer | None = None
     for index, uuid in enumerate(request.instance_uuids):
-        if batch is not None:
-            placement = batch.place(uuid)
-            if placement is not None:
-                placements.append(placement)
-                continue
-            batch.finish()
-            candidates, batch = batch.candidates(), None
-        spec = request.spec.for_instance(uuid, (each.chosen.host for each in placements))
-        # Cached scores are those for the first instance; a placer follows them from there.
-        known = known if index == 0 else None
-        if known is not None:
-            steps, ranking = known.steps, known.ranking
-        else:
-            candidates, steps = filter_hosts(hosts, spec, plan.filters, candidates, index)
-            if not candidates.any():
-                steps = (*first_steps, *steps)
-                reason = no_such_host(hosts, spec) or refusal(spec, plan) or NOT_ENOUGH
-                return refused(hosts, request, steps, reason, index)
-            ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(candidates))
-            if index == 0 and (known := scores.note(steps, ranking)) is not None:
-                ranking = known.ranking
-        steps = (*first_steps, *steps)
-        placements.append(_place(hosts, spec, ranking, ranking.choose(choice), steps))
-        if (rules := _rules_after(index, request, plan)) is not None:
-            first = FirstPlacement(placements[-1], spec, rules, first_steps)
-            if known is not None:
-                batch = known.placer(hosts, first, choice)
-            elif isinstance(ranking, Ranking):
-                batch = batch_placer(hosts, first, ranking, choice)
-    if batch is not None:
-        batch.finish()
-    if ranking is not None and request.alternates and not request.spec.is_rebuild:
-        # Of members of a group the limits may differ now.
-        if batch is not None and not batch.is_lost and group is None:
-            ranking = batch.ranking
-        elif len(placements) > 1:
-            ranking = _weigh_again(hosts, request, plan, placements, candidates)
-        placements = _with_alternates(hosts, request, placements, ranking)
-    if known is not None:
-        if batch is None:
-            first = FirstPlacement(placements[0], request.spec, known.rules, first_steps)
-            batch = known.placer(hosts, first, choice)
-        scores.keep(known, batch)
+        ranking = ranker.rank(placements)
+        if not len(ranking.rows):
+            reason = no_such_host(hosts, request.spec) or refusal(request.spec, plan) or NOT_ENOUGH
+            return refused(hosts, request, ranker.steps, reason, index)
+        spec, position = request.spec.for_instance(uuid), ranking.choose(ranker.choice)
+        placements.append(_place(hosts, spec, ranking, position, ranker.steps))
+    if placements and request.alternates and not request.spec.is_rebuild:
+        ranking = ranker.rank_again(placements)
+        placements = add_alternates(hosts, placements, ranking, request.alternates)
+        if request.holds_alternates:
+            placements = limit_alternates(placements, hosts, request.spec, ranking.remaining())
     return placed(hosts, request, placements)
+
+
+class _Ranker:
+    """Filters and weighs the hosts for one instance of a request after the other.
+
+    steps are those of the last instance.
+    """
+
+    def __init__(self, hosts: HostTable, request: Request, plan: Plan) -> None:
+        self._hosts, self._request, self._plan = hosts, request, plan
+        self._spec = request.spec
+        self.choice = Choice(
+            Random(request.seed), plan.host_subset_size, plan.shuffle_best, request.choices
+        )
+        group = request.spec.instance_group
+        hosts.group_counts = count_members(hosts, group) if group else None
+        self._candidates, self._first_steps = allowed(hosts, request.spec, plan)
+        self.steps = self._first_steps
+        self._ranking = Ranking(np.zeros(0, np.int64))
+        self._further: FurtherInstances | None = None
+
+    def rank(self, placements: Sequence[Placement]) -> Ranking | FurtherInstances:
+        """Return the hosts that remain for the instance after these, with their weights."""
+        index = len(placements)
+        uuid = self._request.instance_uuids[index]
+        if placements and self._further is None:
+            self._further = self._further_instances(index, placements[-1])
+        if self._further is not None and self._further.follow(placements[-1].chosen.row, uuid):
+            self.steps = (*self._first_steps, *self._further.steps)
+            return self._further
+        return self._rank_all(placements, uuid, index)
+
+    def rank_again(self, placements: Sequence[Placement]) -> Ranking | FurtherInstances:
+        """Return the hosts where the last instance could go as well, now that all are placed."""
+        last = placements[-1]
+        if len(placements) == 1:
+            return self._ranking
+        # Of members of a group the limits may differ now.
+        further = self._further if self._request.spec.instance_group is None else None
+        if further is not None and further.follow(last.chosen.row, None):
+            return further
+        return self._rank_all(placements, last.instance_uuid, len(placements) - 1)
+
+    def _rank_all(self, placements: Sequence[Placement], uuid: str | None, index: int) -> Ranking:
+        """Ask about all remaining hosts."""
+        hosts, plan = self._hosts, self._plan
+        if self._further is not None:
+            self._candidates, self._further = self._further.candidates(), None
+        chosen = (each.chosen.host for each in placements)
+        self._spec = spec = self._request.spec.for_instance(uuid, chosen)
+        self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
+        self.steps = (*self._first_steps, *steps)
+        self._ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(self._candidates))
+        return self._ranking
+
+    def _further_instances(self, index: int, placed: Placement) -> FurtherInstances | None:
+        """Return what ranks the instances from this place on, None where all hosts are asked."""
+        filters, spec = self._plan.filters, self._request.spec
+        now, last = (
+            filters_for(filters, spec, at) for at in (index, len(self._request.instance_uuids) - 1)
+        )
+        if placed.taken is None or now != last:
+            return None
+        if not can_be_followed(self._hosts, self._spec, now, self._ranking):
+            return None
+        return FurtherInstances(self._hosts, self._spec, now, self._ranking, self.choice)
+
+
+def can_be_followed(
+    hosts: HostTable, spec: RequestSpec, filters: Sequence[BaseHostFilter], ranking: Ranking
+) -> bool:
+    """Return whether only the host that takes an instance changes, in a way that can be followed.
+
+    ranking has the hosts that remained for an instance, spec is the request of that instance, which
+    its host has taken; filters are those of further instances.
+    """
+    if not consumes_numbers_only(hosts, spec) or not ranking.is_finite:
+        return False
+    group = spec.instance_group
+    if group is not None:
+        if group.policy == AFFINITY and not group.hosts:
+            # The host of the first member decides for all others.
+            return False
+        # Where an instance is already, its group lets it stay; nodes of a host share counts.
+        present = hosts.instances.rows_of(spec.instance_uuid or "")
+        if len(present) > 1 or not hosts.names.has_one_node_per_host:
+            return False
+    asked = [each for each in filters if applies(each, spec)]
+    weighers = [each.weigher for each in ranking.weighed]
+    return all(is_row_local(each, spec) for each in (*asked, *weighers))
 
 
 def placed(hosts: HostTable, request: Request, placements: Sequence[Placement]) -> Decision:
@@ -196,13 +252,28 @@ def apply_filters(
     hosts: HostTable, spec: RequestSpec, filters: Sequence[BaseHostFilter], candidates: Mask
 ) -> tuple[Mask, tuple[Step, ...]]:
     """Return the candidates that pass these filters, and a step for each until none is left."""
+    try:
+        return _apply(hosts, spec, filters, candidates, ask_filter)
+    except Exception:
+        # A filter has failed: it refuses all hosts, with a warning that names it.
+        return _apply(hosts, spec, filters, candidates, ask_filter_guarded)
+
+
+def _apply(
+    hosts: HostTable,
+    spec: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    candidates: Mask,
+    ask: Callable[[BaseHostFilter, HostTable, RequestSpec], Mask | None],
+) -> tuple[Mask, tuple[Step, ...]]:
     steps: list[Step] = []
     left = int(np.count_nonzero(candidates))
     for each in filters:
         before = left
-        if applies(each, spec):
-            hosts.candidates = candidates
-            candidates = candidates & passing(hosts, each, spec)
+        hosts.candidates = candidates
+        mask = ask(each, hosts, spec)
+        if mask is not None:
+            candidates = np.logical_and(candidates, mask)
             left = int(np.count_nonzero(candidates))
         steps.append(Step(each.name, before, left))
         if not left:
@@ -210,75 +281,18 @@ def apply_filters(
     return candidates, tuple(steps)
 
 
-def _questions(spec: RequestSpec, plan: Plan, choice: Choice) -> Questions:
-    first, further = (filters_for(plan.filters, spec, index) for index in (0, 1))
-    return Questions(spec, first, further, plan.weighers, choice)
-
-
-def _rules_after(index: int, request: Request, plan: Plan) -> list[BaseHostFilter] | None:
-    """Return the filters of all further instances, None where they differ or none follows."""
-    last = len(request.instance_uuids) - 1
-    if index == last:
-        return None
-    rules = filters_for(plan.filters, request.spec, index + 1)
-    return rules if rules == filters_for(plan.filters, request.spec, last) else None
-
-
 def _place(
     hosts: HostTable,
     spec: RequestSpec,
-    ranking: Ranking | IncrementalRanking,
+    ranking: Ranking | FurtherInstances,
     position: int,
     steps: tuple[Step, ...],
 ) -> Placement:
     """Consume what the instance needs on the chosen host."""
     chosen = ranking.candidate(hosts, position)
-    weighed = _best_weighed(hosts, ranking)
+    explained = ranking.best_first(EXPLAINED) if isinstance(ranking, Ranking) else [position]
+    nodes = hosts.nodes(ranking.rows[explained])
+    weighed = tuple(map(ranking.weighed_host, nodes, explained))
     state = HostState.of(hosts, chosen.row)
     taken = None if spec.is_rebuild else state.consume_from_request(spec)
     return Placement(spec.instance_uuid, chosen, steps, weighed, taken=taken)
-
-
-def _best_weighed(
-    hosts: HostTable, ranking: Ranking | IncrementalRanking
-) -> tuple[WeighedHost, ...]:
-    best = np.array(ranking.best_first(EXPLAINED), np.int64)
-    shares = {name: each.tolist() for name, each in ranking.shares(best).items()}
-    rows, totals = ranking.rows[best].tolist(), ranking.totals[best].tolist()
-    return tuple(
-        WeighedHost(
-            hosts.get(row, "host"),
-            hosts.get(row, "nodename"),
-            total,
-            {name: each[place] for name, each in shares.items()},
-        )
-        for place, (row, total) in enumerate(zip(rows, totals, strict=True))
-    )
-
-
-def _weigh_again(
-    hosts: HostTable,
-    request: Request,
-    plan: Plan,
-    placements: Sequence[Placement],
-    candidates: Mask,
-) -> Ranking:
-    """Return the weights of the candidates that remain after several instances."""
-    last = len(placements) - 1
-    chosen = (each.chosen.host for each in placements)
-    spec = request.spec.for_instance(placements[last].instance_uuid, chosen)
-    left, _ = filter_hosts(hosts, spec, plan.filters, candidates, last)
-    return weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(left))
-
-
-def _with_alternates(
-    hosts: HostTable,
-    request: Request,
-    placements: Sequence[Placement],
-    ranking: Ranking | IncrementalRanking,
-) -> list[Placement]:
-    """Return placements with alternates: the next best hosts."""
-    found = add_alternates(hosts, placements, ranking, request.alternates)
-    if request.holds_alternates:
-        found = limit_alternates(found, hosts, request.spec, ranking.left())
-    return [*found]

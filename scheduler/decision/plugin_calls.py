@@ -1,36 +1,75 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to plug-ins: their failures become warnings, and known results are not computed again."""
+"""Calls to plug-ins, plain and guarded.
+
+A plain call raises what the plug-in raises, and costs nothing else. Whoever gets an exception from
+plain calls makes them again as guarded ones, which turn the failure of a plug-in into a warning
+with its name.
+"""
 
 import math
-from collections.abc import Callable, Hashable
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from inventory.errors import counted
-from scheduler.base_plugin import MEMBERS, BasePlugin, error_text
+from scheduler.base_plugin import INSTANCES, MEMBERS, BasePlugin, error_text
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import FLAVOR_MIX, NUMBERS, OBJECTS, Mask, Rows, Weights
-from scheduler.hosts.limits import Limits
-from scheduler.hosts.result_cache import Results, compute_incremental
+from scheduler.hosts.aggregate_metadata import keys_in_use
+from scheduler.hosts.columns import Mask, Rows, Weights
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.weighers import BaseHostWeigher
 
 T = TypeVar("T")
-_COLUMNS = frozenset((*NUMBERS, *OBJECTS, MEMBERS, FLAVOR_MIX))
-# The longest question that is a cache key: the properties of an image may be of any length.
-_MAX_KEY = 1000
-# How many questions are known to be short or not.
-_MAX_MEMO = 4096
-# Names of results; limits have their own names.
-_PASSES, _RAW = "passes", "raw"
+# A weigher with its multiplier and the raw weight of each row.
+Asked = tuple[BaseHostWeigher, float | Weights, Weights]
+
+
+def ask_filter(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask | None:
+    """Return for each row whether its host passes, None where the filter does not apply."""
+    if not (rule.always_applies or rule.applies(spec)):
+        return None
+    mask = rule.mask(hosts, spec)
+    if mask.shape != (hosts.size,):
+        raise ValueError("a mask of another size")
+    return mask
+
+
+def ask_filter_guarded(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask | None:
+    """Return the same; no host passes where the filter fails."""
+    return mask_of(rule, hosts, spec) if applies(rule, spec) else None
+
+
+def ask_weighers(
+    weighers: Sequence[BaseHostWeigher], hosts: HostTable, spec: RequestSpec, rows: Rows
+) -> list[Asked]:
+    """Return what weighers say that apply and count, with their multipliers for these rows."""
+    in_use = keys_in_use(hosts, tuple([each.aggregate_key for each in weighers]))
+    found = [
+        _weighed(each, hosts, spec, rows, is_used)
+        for each, is_used in zip(weighers, in_use, strict=True)
+        if each.always_applies or each.applies(spec)
+    ]
+    return [each for each in found if each is not None]
+
+
+def ask_weighers_guarded(
+    weighers: Sequence[BaseHostWeigher], hosts: HostTable, spec: RequestSpec, rows: Rows
+) -> list[Asked]:
+    """Return the same, without the weighers that fail."""
+    found = []
+    for each in weighers:
+        try:
+            found.append(_weighed(each, hosts, spec, rows) if applies(each, spec) else None)
+        except Exception as error:
+            hosts.warn(f"{each.name} is left out since it failed: {error_text(error)}")
+    return [each for each in found if each is not None]
 
 
 def ask_plugin(call: Callable[..., T], *arguments: Any, default: T) -> T:
-    """Return what a plug-in declares of itself, or the default where the call fails.
+    """Return what a plug-in says of itself, or the default where the call fails.
 
     The default has to lead to the call of mask() or weigh(), whose failure gives the warning.
     """
@@ -45,11 +84,6 @@ def applies(plugin: BasePlugin, spec: RequestSpec) -> bool:
     return ask_plugin(plugin.applies, spec, default=True)
 
 
-def columns_of(plugin: BasePlugin, spec: RequestSpec) -> tuple[str, ...] | None:
-    """Return the columns that a plug-in reads, None for any."""
-    return ask_plugin(plugin.columns_read, spec, default=None)
-
-
 def mask_of(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask:
     """Return for each row whether its host passes; no host does where the filter fails."""
     try:
@@ -59,59 +93,10 @@ def mask_of(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask:
         return np.zeros(hosts.size, np.bool_)
 
 
-def weights_of(weigher: BaseHostWeigher, hosts: HostTable, spec: RequestSpec) -> Weights:
-    """Return the raw weight of each row; raise ValueError for another size, or as weigh() does."""
-    return np.asarray(_sized(weigher.weigh(hosts, spec), hosts.size, "weigh"), np.float64)
-
-
-def multipliers_of(weigher: BaseHostWeigher, hosts: HostTable, rows: Rows) -> float | Weights:
-    """Return the multiplier of all these rows, or one for each; 0 where the weigher fails."""
-    try:
-        found = weigher.multipliers(hosts, rows)
-        if isinstance(found, float) or not np.ndim(found):
-            found = float(found)
-        else:
-            found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
-        # math is ten times as fast for the usual single number.
-        finite = math.isfinite(found) if isinstance(found, float) else np.isfinite(found).all()
-        if not finite:
-            raise ValueError("a multiplier is not a finite number")
-    except Exception as error:
-        _leave_out(weigher, hosts, error)
-        return 0.0
-    return found
-
-
-def _leave_out(weigher: BaseHostWeigher, hosts: HostTable, error: Exception) -> None:
-    hosts.warn(f"{weigher.name} is left out since it failed: {error_text(error)}")
-
-
-def _sized(values: Any, size: int, method: str) -> Any:
-    if np.shape(values) != (size,):
-        rows = counted(size, "row")
-        raise ValueError(f"{method}() did not return one element for each of {rows}")
-    return values
-
-
-def passing(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec) -> Mask:
-    """Return for each row whether its host passes a filter, and set the limits of the filter."""
-    inputs = _cacheable(rule, spec)
-    if inputs is None:
-        return mask_of(rule, hosts, spec)
-    question, columns = inputs
-    found = compute_incremental(hosts, (rule, question), columns, partial(_verdicts, rule, spec))
-    for name, column in found.items():
-        if name != _PASSES:
-            setattr(hosts.limits, name, column)
-    return found[_PASSES]
-
-
 def passes_at(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec, row: int) -> bool:
-    """Return whether the host of a row passes a filter; nothing is kept for later requests."""
-    inputs = _cacheable(rule, spec)
-    if inputs is not None:
-        part = hosts.part(np.array([row]), inputs[1])
-        return bool(_verdicts(rule, spec, part)[_PASSES][0])
+    """Return whether the host of a row passes a filter."""
+    if is_row_local(rule, spec) and MEMBERS not in (rule.columns_read(spec) or ()):
+        return bool(mask_of(rule, hosts.part(np.array([row])), spec)[0])
     candidates = hosts.candidates
     hosts.candidates = np.zeros(hosts.size, np.bool_)
     hosts.candidates[row] = True
@@ -121,70 +106,65 @@ def passes_at(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec, row: in
         hosts.candidates = candidates
 
 
-def verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> tuple[Mask, Results]:
-    """Return whether each host passes a filter, and the limits by name that the filter sets."""
-    found = _verdicts(rule, spec, hosts)
-    return found.pop(_PASSES), found
+def weights_of(weigher: BaseHostWeigher, hosts: HostTable, spec: RequestSpec) -> Weights:
+    """Return the raw weight of each row; raise ValueError for another size, or as weigh() does."""
+    weights = weigher.weigh(hosts, spec)
+    # Most weighers return an array that is good as it is.
+    if not (isinstance(weights, np.ndarray) and weights.shape == (hosts.size,)):
+        weights = _sized(weights, hosts.size, "weigh")
+    return np.asarray(weights, np.float64)
 
 
-def raw_weights(hosts: HostTable, weigher: BaseHostWeigher, spec: RequestSpec) -> Weights | None:
-    """Return the raw weight of each row; None where the weigher fails."""
-    inputs = _cacheable(weigher, spec)
-    try:
-        if inputs is None:
-            return weights_of(weigher, hosts, spec)
-        question, columns = inputs
-        key = weigher, question
-        return compute_incremental(
-            hosts, key, columns, lambda part: {_RAW: weights_of(weigher, part, spec)}
-        )[_RAW]
-    except Exception as error:
-        _leave_out(weigher, hosts, error)
+def is_row_local(plugin: BasePlugin, spec: RequestSpec) -> bool:
+    """Return whether what a plug-in says of a host follows from the row of that host alone.
+
+    That counts for the class that says so, and not for one that inherits from it and may read more.
+    """
+    if not vars(type(plugin)).get("row_local"):
+        return False
+    names = ask_plugin(plugin.columns_read, spec, default=None)
+    # What plug-ins of others declare may be anything.
+    return isinstance(names, tuple) and INSTANCES not in names
+
+
+def _weighed(
+    weigher: BaseHostWeigher,
+    hosts: HostTable,
+    spec: RequestSpec,
+    rows: Rows,
+    in_aggregates: bool = True,
+) -> Asked | None:
+    """Return what a weigher says, None where it does not count.
+
+    in_aggregates is False where no aggregate changes its multiplier.
+    """
+    multiplier: float | Weights = weigher.sign * weigher.multiplier
+    if in_aggregates or not weigher.has_plain_multiplier:
+        multiplier = weigher.multipliers(hosts, rows)
+    elif not multiplier:
         return None
-
-
-def is_declared(plugin: BasePlugin) -> bool:
-    """Return whether the class of a plug-in, and not one that it inherits from, has a question."""
-    own = vars(type(plugin))
-    return "question" in own or "request_fields" in own
-
-
-def declared(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str, ...]] | None:
-    """Return the question of a plug-in and the columns it reads; None where it declares none."""
-    if not is_declared(plugin):
+    multiplier = _multiplier(multiplier, len(rows))
+    if not (multiplier if isinstance(multiplier, float) else multiplier.any()):
         return None
-    question = ask_plugin(plugin.question, spec, default=None)
-    columns = columns_of(plugin, spec)
-    if question is None or not columns:
-        return None
-    # Neither may be hashable, whatever plug-ins declare.
-    if not ask_plugin(_are_columns, columns, default=False):
-        return None
-    return (question, columns) if ask_plugin(_is_short, question, default=False) else None
+    return weigher, multiplier, weights_of(weigher, hosts, spec)
 
 
-@lru_cache(_MAX_MEMO)
-def _are_columns(names: tuple[str, ...]) -> bool:
-    # Instances are in no column.
-    return _COLUMNS.issuperset(names)
+def _multiplier(found: Any, count: int) -> float | Weights:
+    """Return a multiplier of all of so many rows, or one for each."""
+    if isinstance(found, float) or not np.ndim(found):
+        found = float(found)
+        # math is ten times as fast for the usual single number.
+        is_finite = math.isfinite(found)
+    else:
+        found = np.asarray(_sized(found, count, "multipliers"), np.float64)
+        is_finite = bool(np.isfinite(found).all())
+    if not is_finite:
+        raise ValueError("a multiplier is not a finite number")
+    return found  # type: ignore[no-any-return]  # it is one of the two by now
 
 
-def _cacheable(plugin: BasePlugin, spec: RequestSpec) -> tuple[Hashable, tuple[str, ...]] | None:
-    inputs = declared(plugin, spec)
-    return None if inputs is None or MEMBERS in inputs[1] else inputs
-
-
-@lru_cache(_MAX_MEMO)
-def _is_short(question: Hashable) -> bool:
-    return len(repr(question)) <= _MAX_KEY
-
-
-def _verdicts(rule: BaseHostFilter, spec: RequestSpec, hosts: HostTable) -> Results:
-    """Return the verdicts of a filter about all hosts, and the limits that it sets."""
-    limits, candidates = hosts.limits, hosts.candidates
-    # About all hosts, since the next request may have other candidates.
-    hosts.limits, hosts.candidates = Limits(hosts.size), hosts.present
-    try:
-        return {_PASSES: mask_of(rule, hosts, spec), **hosts.limits.columns}
-    finally:
-        hosts.limits, hosts.candidates = limits, candidates
+def _sized(values: Any, size: int, method: str) -> Any:
+    if np.shape(values) != (size,):
+        rows = counted(size, "row")
+        raise ValueError(f"{method}() did not return one element for each of {rows}")
+    return values

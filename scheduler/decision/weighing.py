@@ -1,34 +1,91 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Weigh hosts: normalize the raw weights of each weigher, multiply and sum them."""
+"""Weigh hosts: scale the raw weights of each weigher, multiply and sum them."""
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scheduler.decision import picker
 from scheduler.decision.picker import Choice
-from scheduler.decision.plugin_calls import applies, multipliers_of, raw_weights
+from scheduler.decision.plugin_calls import ask_weighers, ask_weighers_guarded
+from scheduler.decision.types import WeighedHost
 from scheduler.hosts.columns import Rows, Weights
 from scheduler.hosts.host_state import Candidate, candidate
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.weighers import BaseHostWeigher
 
-# The number of hosts that are summed at a time, so that they fit into the caches of a processor.
-_BLOCK = 8192
-# The ends of a range without hosts.
-_EMPTY = (math.inf, -math.inf)
-_ALL = slice(None)
+
+class Weighed(NamedTuple):
+    """A weigher with its multiplier for all hosts of a ranking, or one for each of them."""
+
+    weigher: BaseHostWeigher
+    multiplier: float | Weights
+
+    def at(self, positions: Rows) -> "Weighed":
+        """Return the same for the hosts at these positions."""
+        if isinstance(self.multiplier, float):
+            return self
+        return Weighed(self.weigher, self.multiplier[positions])
+
+    def shares(self, raw: Weights, scale_range: "Range") -> Weights | None:
+        """Return the shares of hosts in their totals, None where all are 0.
+
+        A raw weight that is not finite gets the least share.
+        """
+        if scale_range.is_finite:
+            return self._shares(raw, scale_range)
+        finite = np.isfinite(raw)
+        shares = self._shares(np.where(finite, raw, 0.0), scale_range)
+        if shares is None:
+            shares = np.zeros(len(raw))
+        if self.weigher.scales:
+            return np.where(finite, shares, np.minimum(self.multiplier, 0.0))
+        return np.where(finite, shares, np.min(shares, where=finite, initial=0.0))
+
+    def share(self, raw: float, position: int, scale_range: "Range") -> float:
+        """Return shares() of a single host, at this position, equal to the last bit."""
+        multiplier = self.multiplier
+        if not isinstance(multiplier, float):
+            multiplier = float(multiplier[position])
+        if not self.weigher.scales:
+            return multiplier * raw
+        low, high = scale_range.low, scale_range.high
+        shares: float = scale(min(max(raw, low), high), low, high)
+        return shares * multiplier
+
+    def _shares(self, raw: Weights, scale_range: "Range") -> Weights | None:
+        if not self.weigher.scales:
+            return np.asarray(self.multiplier * raw)
+        low, high, clips, _ = scale_range
+        if high <= low:
+            # All are equal, or below minval and so equal once they are clamped.
+            return None
+        if clips:
+            raw = np.minimum(np.maximum(raw, low), high)
+        shares: Weights = scale(raw, low, high)
+        if not isinstance(self.multiplier, float) or self.multiplier != 1.0:
+            shares *= self.multiplier
+        return shares
 
 
-def scale(raw: Weights, low: float, high: float) -> Weights:
-    """Return (raw - low) / (high - low) for numbers from low to high, 0 where that is no range."""
-    if high <= low:
-        # All are equal, or below minval and so equal once they are clamped.
-        return np.zeros(len(raw))
+class Range(NamedTuple):
+    """The range that becomes 0 to 1: minval to maxval of the weigher, else the extremes.
+
+    clips is set where raw weights lie outside of it, is_finite where all of them are finite.
+    """
+
+    low: float
+    high: float
+    clips: bool
+    is_finite: bool
+
+
+def scale(raw: Any, low: float, high: float) -> Any:
+    """Return (raw - low) / (high - low) for numbers from low to high, which is above low."""
     if not math.isfinite(high - low):
         # The difference of two huge numbers is infinite; that of their halves is not.
         raw, low, high = raw / 2, low / 2, high / 2
@@ -36,162 +93,84 @@ def scale(raw: Weights, low: float, high: float) -> Weights:
     return (raw - low if low else raw) / (high - low)
 
 
-def scale_one(value: float, low: float, high: float) -> float:
-    """Return scale() of a single number, clamped to the range first, equal to the last bit."""
-    if high <= low:
-        return 0.0
-    value = min(max(value, low), high)
-    if not math.isfinite(high - low):
-        value, low, high = value / 2, low / 2, high / 2
-    return (value - low) / (high - low)
+class Ranking:
+    """Hosts with their total weights: the sum of the shares of all weighers.
 
-
-class WeigherScores:
-    """The raw weights of some hosts by one weigher, and the range to which they are scaled.
-
-    It begins at minval and ends at maxval, where they are given, else at the extremes of the raw
-    weights, which are clamped to it. raw has an element for each host, as has multipliers unless
-    there is one for all of them. Of hosts that are left out only the extremes are known: see
-    leave_out().
+    rows has the rows of the hosts, raw the raw weights: a row for each weigher, a column for each
+    host. outside has the least and the greatest raw weight of each weigher among hosts that are no
+    part of the ranking, but of the range to which weights are scaled.
     """
 
     def __init__(
-        self, weigher: BaseHostWeigher, multipliers: float | Weights, raw: Weights
+        self,
+        rows: Rows,
+        weighed: Sequence[Weighed] = (),
+        raw: Weights | None = None,
+        outside: tuple[Weights, Weights] | None = None,
     ) -> None:
-        self.weigher = weigher
-        self.multipliers = multipliers
-        self.raw = raw
-        self.range = (0.0, 0.0)
-        self.drift = 0.0
-        self._clips = False
-        self._outside = self._first = _EMPTY
-        self._fixed: Weights | None = None
-        if not self.measure(raw):
-            self._fixed = self._shares_of_not_finite()
+        self.rows = rows
+        self.weighed = weighed
+        self.raw = np.zeros((0, len(rows))) if raw is None else raw
+        self._outside = outside
+        self.ranges = self._measure()
+        self._shares = [
+            each.shares(*more) for each, *more in zip(weighed, self.raw, self.ranges, strict=True)
+        ]
+        self.totals = self._sum()
 
     @property
     def is_finite(self) -> bool:
-        """Whether all raw weights are finite; only then they can be changed."""
-        return self._fixed is None
+        """Whether all raw weights are finite."""
+        return all(each.is_finite for each in self.ranges)
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether the share of each host is 0, since all raw weights are equal."""
-        return self.weigher.scales and self.is_finite and self.range[1] <= self.range[0]
+    def change(self, position: int, raw: Sequence[float]) -> None:
+        """Set the raw weights of one host."""
+        is_moved = False
+        for at, (before, now) in enumerate(zip(self.raw[:, position].tolist(), raw, strict=True)):
+            if before == now:
+                continue
+            self.raw[at, position] = now
+            known, each = self.ranges[at], self.weighed[at]
+            low, high = known.low, known.high
+            # Only a weight at one of its ends can move the range.
+            if not (low < before < high and low < now < high):
+                self.ranges[at] = self._measure_one(at)
+            if self.ranges[at] != known:
+                self._shares[at], is_moved = each.shares(self.raw[at], self.ranges[at]), True
+            elif (shares := self._shares[at]) is not None:
+                shares[position] = each.share(now, position, known)
+        if is_moved:
+            self.totals = self._sum()
+        else:
+            own = [float(each[position]) for each in self._shares if each is not None]
+            self.totals[position] = sum(own)
 
-    @property
-    def max_share(self) -> float:
-        """The largest absolute share that a host may have."""
-        raw = 1.0 if self.weigher.scales else float(np.abs(self.raw).max())
-        return raw * self._max_multiplier
+    def extremes(self, positions: Rows) -> tuple[Weights, Weights]:
+        """Return the least and the greatest raw weight of each weigher among these hosts."""
+        raw = self.raw[:, positions]
+        return raw.min(axis=1, initial=np.inf), raw.max(axis=1, initial=-np.inf)
 
-    @property
-    def _max_multiplier(self) -> float:
-        if isinstance(self.multipliers, float):
-            return abs(self.multipliers)
-        return float(np.abs(self.multipliers).max())
+    def part(self, positions: Rows, outside: tuple[Weights, Weights] | None = None) -> "Ranking":
+        """Return a ranking of the hosts at these positions."""
+        weighed = [each.at(positions) for each in self.weighed]
+        return Ranking(self.rows[positions], weighed, self.raw[:, positions], outside)
 
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the range is that of when hosts were left out."""
-        return self.range == self._first
+    def shares(self) -> dict[str, Weights]:
+        """Return the share of each weigher in the total of each host."""
+        return {
+            each.weigher.name: np.zeros(len(self.rows)) if found is None else found
+            for each, found in zip(self.weighed, self._shares, strict=True)
+        }
 
-    def measure(self, raw: Weights) -> bool:
-        """Set the range by these raw weights and those left out; return False if not finite."""
-        # ndarray.min() and max() take longer.
-        least, most = float(np.minimum.reduce(raw)), float(np.maximum.reduce(raw))
-        if not math.isfinite(least) or not math.isfinite(most):
-            return False
-        least, most = min(least, self._outside[0]), max(most, self._outside[1])
-        low, high = self.weigher.minval, self.weigher.maxval
-        self.range = (least if low is None else low, most if high is None else high)
-        self._clips = least < self.range[0] or most > self.range[1]
-        if self._outside != _EMPTY:
-            self.drift = self._max_growth()
-        return True
+    def weighed_host(self, node: tuple[str, str], position: int) -> WeighedHost:
+        """Return the host at a position, a node, with the share of each weigher in its total."""
+        shares = {
+            each.weigher.name: 0.0 if found is None else float(found[position])
+            for each, found in zip(self.weighed, self._shares, strict=True)
+        }
+        return WeighedHost(*node, float(self.totals[position]), shares)
 
-    def keeps_range(self, before: float, after: float) -> bool:
-        """Return whether the range surely stays when the weight of a host changes so."""
-        low, high = self.range
-        return low < before < high and low < after < high
-
-    def shares(self, at: Rows | slice) -> Weights:
-        """Return the shares of these hosts in their totals."""
-        if self._fixed is not None:
-            return self._fixed[at]
-        return self.shares_of(self.raw[at], at)
-
-    def shares_of(self, raw: Weights, at: Rows | slice) -> Weights:
-        """Return the shares of these hosts for other raw weights."""
-        multipliers = self.multipliers
-        if not isinstance(multipliers, float):
-            multipliers = multipliers[at]
-        if not self.weigher.scales:
-            return np.asarray(multipliers * raw)
-        if self._clips:
-            raw = np.minimum(np.maximum(raw, self.range[0]), self.range[1])
-        shares = scale(raw, *self.range)
-        if not isinstance(multipliers, float) or multipliers != 1.0:
-            shares *= multipliers
-        return shares
-
-    def share_of(self, raw: float, at: int) -> float:
-        """Return shares_of() of a single host."""
-        multipliers = self.multipliers
-        multiplier = multipliers if isinstance(multipliers, float) else float(multipliers[at])
-        if not self.weigher.scales:
-            return multiplier * raw
-        return scale_one(raw, *self.range) * multiplier
-
-    def change(self, at: Rows, raw: Weights) -> None:
-        """Set the raw weights of some hosts."""
-        if not self.raw.flags.writeable:
-            self.raw = self.raw.copy()
-        self.raw[at] = raw
-
-    def select(self, at: Rows) -> None:
-        """Drop all hosts but these."""
-        self.raw = self.raw[at]
-        if not isinstance(self.multipliers, float):
-            self.multipliers = self.multipliers[at]
-
-    def leave_out(self, raw: Weights) -> None:
-        """Leave out hosts with these raw weights from now on, in place of any before."""
-        self._outside = (float(raw.min()), float(raw.max())) if len(raw) else _EMPTY
-        self._first, self.drift = self.range, 0.0
-
-    def _max_growth(self) -> float:
-        """Return by how much the share of a host left out may have grown since it was."""
-        if self.range == self._first or not self.weigher.scales:
-            return 0.0
-        moved = (
-            abs(scale_one(end, *self.range) - scale_one(end, *self._first)) for end in self._outside
-        )
-        return max(moved) * self._max_multiplier
-
-    def _shares_of_not_finite(self) -> Weights:
-        """Return the shares where some raw weights are not finite: these get the least share."""
-        finite = np.isfinite(self.raw)
-        if finite.any():
-            self.measure(self.raw[finite])
-        shares = self.shares_of(np.where(finite, self.raw, 0.0), _ALL)
-        if self.weigher.scales:
-            return np.where(finite, shares, np.minimum(self.multipliers, 0.0))
-        return np.where(finite, shares, np.min(shares, where=finite, initial=0.0))
-
-
-class Ranking(NamedTuple):
-    """The total weight of each of these rows, and the scores of which it is the sum."""
-
-    rows: Rows
-    totals: Weights
-    scores: Sequence[WeigherScores]
-
-    def shares(self, positions: Rows | slice = _ALL) -> dict[str, Weights]:
-        """Return the share of each weigher in the totals at these positions."""
-        return {each.weigher.name: each.shares(positions) for each in self.scores}
-
-    def left(self) -> Rows:
+    def remaining(self) -> Rows:
         """Return the rows of all hosts."""
         return self.rows
 
@@ -208,16 +187,40 @@ class Ranking(NamedTuple):
         row = int(self.rows[position])
         return candidate(hosts, row, hosts.limits.on(row), float(self.totals[position]))
 
+    def _measure(self) -> list[Range]:
+        """Return the range of each weigher."""
+        if not self.weighed:
+            return []
+        least, most = np.minimum.reduce(self.raw, axis=1), np.maximum.reduce(self.raw, axis=1)
+        if self._outside is not None:
+            least, most = np.minimum(least, self._outside[0]), np.maximum(most, self._outside[1])
+        extremes = zip(least.tolist(), most.tolist(), strict=True)
+        return [self._range(at, *each) for at, each in enumerate(extremes)]
 
-def sum_scores(scores: Sequence[WeigherScores], count: int) -> Weights:
-    """Return the total weights of so many hosts."""
-    totals = np.zeros(count)
-    scores = [each for each in scores if not each.is_zero]
-    for start in range(0, count, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        for each in scores:
-            totals[block] += each.shares(block)
-    return totals
+    def _measure_one(self, at: int) -> Range:
+        """Return the range of one weigher."""
+        least, most = float(self.raw[at].min()), float(self.raw[at].max())
+        if self._outside is not None:
+            least = min(least, float(self._outside[0][at]))
+            most = max(most, float(self._outside[1][at]))
+        return self._range(at, least, most)
+
+    def _range(self, at: int, least: float, most: float) -> Range:
+        weigher = self.weighed[at].weigher
+        is_finite = math.isfinite(least) and math.isfinite(most)
+        if not is_finite:
+            known = self.raw[at][np.isfinite(self.raw[at])]
+            least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        low = least if weigher.minval is None else weigher.minval
+        high = most if weigher.maxval is None else weigher.maxval
+        return Range(low, high, least < low or most > high, is_finite)
+
+    def _sum(self) -> Weights:
+        totals = np.zeros(len(self.rows))
+        for each in self._shares:
+            if each is not None:
+                totals += each
+        return totals
 
 
 def weigh_hosts(
@@ -225,18 +228,18 @@ def weigh_hosts(
 ) -> Ranking:
     """Return the weights of these rows. A single host is not weighed at all."""
     if len(rows) < 2:
-        return Ranking(rows, np.zeros(len(rows)), ())
-    hosts.candidates = np.zeros(hosts.size, np.bool_)
-    hosts.candidates[rows] = True
-    scores: list[WeigherScores] = []
-    for weigher in weighers:
-        if not applies(weigher, spec):
-            continue
-        multipliers = multipliers_of(weigher, hosts, rows)
-        if not (multipliers if isinstance(multipliers, float) else multipliers.any()):
-            continue
-        raw = raw_weights(hosts, weigher, spec)
-        if raw is not None:
-            raw = raw if len(rows) == len(raw) else raw.take(rows)
-            scores.append(WeigherScores(weigher, multipliers, raw))
-    return Ranking(rows, sum_scores(scores, len(rows)), scores)
+        return Ranking(rows)
+    if len(rows) == hosts.size:
+        hosts.candidates = hosts.present
+    else:
+        hosts.candidates = np.zeros(hosts.size, np.bool_)
+        hosts.candidates[rows] = True
+    try:
+        asked = ask_weighers(weighers, hosts, spec, rows)
+    except Exception:
+        # A plug-in has failed: it is left out, with a warning that names it.
+        asked = ask_weighers_guarded(weighers, hosts, spec, rows)
+    raw = np.empty((len(asked), len(rows)))
+    for at, (_, _, weights) in enumerate(asked):
+        raw[at] = weights if len(weights) == len(rows) else weights.take(rows)
+    return Ranking(rows, [Weighed(weigher, multiplier) for weigher, multiplier, _ in asked], raw)

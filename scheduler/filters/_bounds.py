@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inventory.errors import counted
-from inventory.fits import fits, limit
+from inventory.fits import fits_under, limit
 from scheduler.base_plugin import ResourceShortfall
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.hosts.columns import Rows, Weights
@@ -41,7 +41,8 @@ class OvercommitFilter(BaseHostFilter):
         (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
         # A ratio from metadata is any number that someone wrote, so the limit may become infinite.
         with np.errstate(over="ignore"):
-            return fits(total, used, ratios, getattr(spec, self.resource)), limit(total, ratios)
+            most = limit(total, ratios)
+            return fits_under(most, total, used, getattr(spec, self.resource)), most
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         total, used, ratio = self._figures(host_state)

@@ -35,21 +35,21 @@ class AggregateCoreFilter(_AggregateRatio, CoreFilter):
     """Keep the hosts with enough free vCPUs by the cpu_allocation_ratio of their aggregates."""
 
     reads = (*CoreFilter.reads, "aggregates")
-    request_fields = CoreFilter.request_fields
+    row_local = True
 
 
 class AggregateDiskFilter(_AggregateRatio, DiskFilter):
     """Keep the hosts with enough free disk by the disk_allocation_ratio of their aggregates."""
 
     reads = (*DiskFilter.reads, "aggregates")
-    request_fields = DiskFilter.request_fields
+    row_local = True
 
 
 class AggregateRamFilter(_AggregateRatio, RamFilter):
     """Keep the hosts with enough free memory by the ram_allocation_ratio of their aggregates."""
 
     reads = (*RamFilter.reads, "aggregates")
-    request_fields = RamFilter.request_fields
+    row_local = True
 
 
 class AggregateIoOpsFilter(_AggregateCap, IoOpsFilter):
@@ -57,7 +57,7 @@ class AggregateIoOpsFilter(_AggregateCap, IoOpsFilter):
 
     key = "max_io_ops_per_host"
     reads = (*IoOpsFilter.reads, "aggregates")
-    request_fields = ()
+    row_local = True
 
 
 class AggregateNumInstancesFilter(_AggregateCap, NumInstancesFilter):
@@ -65,4 +65,4 @@ class AggregateNumInstancesFilter(_AggregateCap, NumInstancesFilter):
 
     key = "max_instances_per_host"
     reads = (*NumInstancesFilter.reads, "aggregates")
-    request_fields = ()
+    row_local = True

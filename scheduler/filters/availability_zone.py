@@ -21,7 +21,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
     default_zone = "nova"
     options: ClassVar[Options] = (("default_zone", "DEFAULT", "default_availability_zone"),)
     reads = ("aggregates",)
-    request_fields = ("availability_zone",)
+    row_local = True
 
     def applies(self, spec: RequestSpec) -> bool:
         return bool(spec.availability_zone)

@@ -3,7 +3,7 @@
 """A filter for the extra specs of a flavor that the attributes of hosts have to meet."""
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +120,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     """
 
     run_filter_once_per_request = True
+    row_local = True
 
     def applies(self, spec: RequestSpec) -> bool:
         return any(capabilities(spec))
@@ -127,9 +128,6 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     def columns_read(self, spec: RequestSpec) -> tuple[str, ...] | None:
         firsts = {each.first for each in capabilities(spec) if each.is_attribute}
         return None if firsts & UNCOLUMNED else ("stats", *sorted(firsts))
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return tuple(capabilities(spec))
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         requested = list(capabilities(spec))

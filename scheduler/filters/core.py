@@ -18,7 +18,7 @@ class CoreFilter(OvercommitFilter):
 
     resource, unit, ratio = "vcpus", ("vCPU", "vCPUs"), "cpu_allocation_ratio"
     reads: ClassVar[tuple[str, ...]] = ("vcpus_total", "vcpus_used", "cpu_allocation_ratio")
-    request_fields = ("vcpus",)
+    row_local = True
 
     def amounts(self, hosts: HostTable | HostState) -> tuple[Any, Any]:
         return hosts.vcpus_total, hosts.vcpus_used
@@ -26,5 +26,7 @@ class CoreFilter(OvercommitFilter):
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         passes, most = self.room(hosts, spec)
         # Nova sets it for hosts that are refused, too, unlike the limits of memory and disk.
-        hosts.limits.vcpu = np.where(most > 0, most, np.nan)
-        return passes | np.asarray(hosts.vcpus_total == 0, np.bool_)
+        most[~(most > 0)] = np.nan
+        hosts.limits.vcpu = most
+        passes |= hosts.vcpus_total == 0
+        return passes

@@ -19,7 +19,7 @@ class DiskFilter(OvercommitFilter):
         "free_disk_mb",
         "disk_allocation_ratio",
     )
-    request_fields = ("disk_mb",)
+    row_local = True
 
     def amounts(self, hosts: HostTable | HostState) -> tuple[Any, Any]:
         total = hosts.total_usable_disk_gb * 1024
@@ -27,5 +27,6 @@ class DiskFilter(OvercommitFilter):
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         passes, most = self.room(hosts, spec)
-        hosts.limits.disk_gb = np.where(passes, most / 1024, np.nan)
+        most[~passes] = np.nan
+        hosts.limits.disk_gb = most / 1024
         return passes

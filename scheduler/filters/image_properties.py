@@ -5,11 +5,11 @@
 import json
 import operator
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from inventory.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
-from scheduler.filters import BaseHostFilter, HostState, RequestSpec
+from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.objects.flavor_and_image import ImageMetaProps
 
 _PROPERTIES = (
@@ -29,6 +29,7 @@ class ImagePropertiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
     reads = ("supported_instances", "hypervisor_version", "cpu_info")
+    row_local = True
     default_architecture: str | None = None
     options = (
         ("default_architecture", "filter_scheduler", "image_properties_default_architecture"),
@@ -37,11 +38,22 @@ class ImagePropertiesFilter(BaseHostFilter):
     def applies(self, spec: RequestSpec) -> bool:
         return any(self._requirements(spec))
 
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return self._requirements(spec)
-
-    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        return not self._unmet(host_state, spec_obj)
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        names, requested, bits = self._requirements(spec)
+        mask = hosts.present.copy()
+        if names:
+            mask &= hosts.memo(
+                "supported_instances", (self.name, names), lambda each: _offers(each, names), bool
+            )
+        if requested:
+            mask &= hosts.memo(
+                "hypervisor_version", (self.name, requested), lambda v: _meets(v, requested), bool
+            )
+        if bits:
+            mask &= hosts.memo(
+                "cpu_info", (self.name, bits), lambda info: not _is_narrower(info, bits), bool
+            )
+        return mask
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         return "; ".join(self._unmet(host_state, spec_obj))
@@ -62,24 +74,39 @@ class ImagePropertiesFilter(BaseHostFilter):
     def _unmet(self, host: HostState, spec: RequestSpec) -> list[str]:
         unmet = []
         names, requested, bits = self._requirements(spec)
-        supported = _supported(host)
-        if names and not any(all(name in entry for name in names) for entry in supported):
+        if names and not _offers(host.supported_instances, names):
+            supported = _entries(host.supported_instances)
             offers = ", ".join("/".join(map(str, entry)) for entry in supported) or "nothing"
             unmet.append(f"needs {'/'.join(names)}, the host supports {offers}")
-        version = _whole(host.hypervisor_version)
-        if version and requested and not holds(requested, version):
-            unmet.append(_version_mismatch(requested, version))
-        offered = _host_address_bits(host) if bits else 0
-        if offered and offered < bits:
+        if requested and not _meets(host.hypervisor_version, requested):
+            unmet.append(_version_mismatch(requested, _whole(host.hypervisor_version)))
+        if bits and _is_narrower(host.cpu_info, bits):
+            offered = _address_bits(host.cpu_info)
             unmet.append(f"needs {bits} bits of physical addresses, the host has {offered}")
         return unmet
 
 
-def _supported(host: HostState) -> list[Any]:
+def _entries(supported: Any) -> list[Any]:
     """Return the entries of supported_instances; anything but a list of lists is left out."""
-    reported = host.supported_instances
-    entries = reported if isinstance(reported, list) else []
+    entries = supported if isinstance(supported, list) else []
     return [each for each in entries if isinstance(each, list)]
+
+
+def _offers(supported: Any, names: Sequence[str]) -> bool:
+    """Return whether one entry of supported_instances has all these names."""
+    return any(all(name in entry for name in names) for entry in _entries(supported))
+
+
+def _meets(version: Any, requested: str) -> bool:
+    """Return whether a version meets a predicate; a host without a version is not refused."""
+    known = _whole(version)
+    return not known or holds(requested, known)
+
+
+def _is_narrower(cpu_info: Any, bits: int) -> bool:
+    """Return whether a host is known to have fewer bits of physical addresses."""
+    offered = _address_bits(cpu_info)
+    return bool(offered) and offered < bits
 
 
 def _version_mismatch(requested: str, version: int) -> str:
@@ -89,9 +116,9 @@ def _version_mismatch(requested: str, version: int) -> str:
     return f"needs hypervisor version {requested}, the host has {found}"
 
 
-def _host_address_bits(host: HostState) -> int:
+def _address_bits(cpu_info: Any) -> int:
     try:
-        return _whole(json.loads(host.cpu_info)["maxphysaddr"]["bits"])
+        return _whole(json.loads(cpu_info)["maxphysaddr"]["bits"])
     except (KeyError, TypeError, ValueError, RecursionError):
         # Not every driver reports it; a host without the figure is not refused.
         return 0

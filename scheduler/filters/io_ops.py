@@ -15,4 +15,4 @@ class IoOpsFilter(LoadFilter):
     resource = "io_ops"
     noun = ("instance is busy with input and output", "instances are busy with input and output")
     reads: ClassVar[tuple[str, ...]] = ("num_io_ops",)
-    request_fields = ()
+    row_local = True

@@ -16,4 +16,4 @@ class NumInstancesFilter(LoadFilter):
     noun = ("instance", "instances")
     refusal_text = "has {}, {} allowed"
     reads: ClassVar[tuple[str, ...]] = ("num_instances",)
-    request_fields = ()
+    row_local = True

@@ -19,12 +19,13 @@ class RamFilter(OvercommitFilter):
         "free_ram_mb",
         "ram_allocation_ratio",
     )
-    request_fields = ("memory_mb",)
+    row_local = True
 
     def amounts(self, hosts: HostTable | HostState) -> tuple[Any, Any]:
         return hosts.total_usable_ram_mb, hosts.total_usable_ram_mb - hosts.free_ram_mb
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         passes, most = self.room(hosts, spec)
-        hosts.limits.memory_mb = np.where(passes, most, np.nan)
+        most[~passes] = np.nan
+        hosts.limits.memory_mb = most
         return passes

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members belong together."""
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from inventory.objects.instance_group import AFFINITY
@@ -17,13 +15,10 @@ class ServerGroupAffinityFilter(BaseHostFilter):
     """Keep the hosts that members of the instance's affinity group are on; any for the first."""
 
     reads = (MEMBERS,)
+    row_local = True
 
     def applies(self, spec: RequestSpec) -> bool:
         return group_with(AFFINITY, spec) is not None
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        # The host of the first member decides for all others.
-        return "named" if spec.instance_group and spec.instance_group.hosts else None
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         group = spec.instance_group

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members must not share a host."""
 
-from collections.abc import Hashable
-
 from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 from scheduler.base_plugin import MEMBERS
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
@@ -19,12 +17,10 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     """
 
     reads = (MEMBERS,)
+    row_local = True
 
     def applies(self, spec: RequestSpec) -> bool:
         return group_with(ANTI_AFFINITY, spec) is not None
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        return None if spec.instance_group is None else self._most(spec.instance_group)
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         group = spec.instance_group

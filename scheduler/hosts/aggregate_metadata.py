@@ -18,6 +18,8 @@ from scheduler.hosts.table import HostTable
 Own = TypeVar("Own", float, Weights)
 # Above any sensible ratio, cap or multiplier; sums and products of such numbers are still finite.
 _MAX = 1e100
+# How many keys are looked for together.
+_BITS = 62
 
 
 def values(aggregates: Iterable[Aggregate] | None, key: str) -> set[str]:
@@ -66,6 +68,19 @@ def smallest(
     return min(numbers, default=default)
 
 
+def keys_in_use(hosts: HostTable, keys: tuple[str | None, ...]) -> list[bool]:
+    """Return of each key whether any aggregate of any host may have it."""
+
+    def bits(aggregates: Iterable[Aggregate] | None) -> int:
+        found = {key for each in aggregates or () for key in each.metadata}
+        return sum(1 << at for at, key in enumerate(keys[:_BITS]) if key in found)
+
+    # All keys at once, since most clouds use none of them.
+    values = hosts.memo_values("aggregates", ("keys in use", keys), bits, np.int64)
+    used = int(np.bitwise_or.reduce(values))
+    return [at >= _BITS or bool(used >> at & 1) for at in range(len(keys))]
+
+
 def overridden(
     hosts: HostTable, key: str, own: Own, cast: Callable[[str], float] = float
 ) -> Own | Weights:
@@ -82,5 +97,7 @@ def overridden(
     values = hosts.memo_values("aggregates", memo_key, of_host, float)
     if not np.count_nonzero(values == values):
         return own
-    found = hosts.memo("aggregates", memo_key, of_host, float)
-    return np.where(np.isnan(found), own, found)
+    if isinstance(own, np.ndarray):
+        found = hosts.spread("aggregates", values)
+        return np.where(np.isnan(found), own, found)
+    return hosts.spread("aggregates", np.where(np.isnan(values), own, values))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of the host table: names, types, numbers with copy on write, and encoded objects."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,15 @@ class NumericColumns:
         else:
             self._columns[name][row] = value
 
+    def add_to(self, row: int, changes: Mapping[str, int]) -> None:
+        """Add to whole numbers of a row."""
+        for name, change in changes.items():
+            if name in self._borrowed:
+                late = self._late.setdefault(name, {})
+                late[row] = late.get(row, self._columns[name][row]) + change
+            else:
+                self._columns[name][row] += change
+
     def write(self, rows: Sequence[int], name: str, values: Iterable[Any]) -> list[int]:
         """Write an element of each of these rows; return the rows whose element has changed.
 
@@ -152,21 +161,36 @@ class NumericColumns:
 
     def copy(self) -> "NumericColumns":
         """Return columns that can be changed without changing these."""
-        return NumericColumns({name: self.column(name) for name in DTYPES}, DTYPES)
+        for name in [*self._late]:
+            self.own(name)
+        return NumericColumns(self._columns.copy(), DTYPES)
 
     def detached(self) -> "NumericColumns":
         """Return a copy that shares no array."""
         return NumericColumns({name: self.column(name).copy() for name in DTYPES})
 
-    def part(
-        self, rows: Rows, names: Collection[str], changes: Mapping[str, int], times: Rows | int
-    ) -> "NumericColumns":
-        """Return these columns of some rows, to which the changes were added so many times."""
-        columns = {name: self.column(name)[rows] for name in names if name in DTYPES}
-        for name in changes:
-            if name in columns:
-                columns[name] += changes[name] * times
-        return NumericColumns(columns)
+    def part(self, rows: Rows, changes: Mapping[str, int], times: Rows | int) -> "NumericColumns":
+        """Return the columns of some rows, to which the changes were added so many times."""
+
+        def gathered(name: str) -> Column:
+            column = self.column(name)[rows]
+            if name in changes:
+                column += changes[name] * times
+            return column
+
+        return NumericColumns(Gathered(gathered))
+
+
+class Gathered(dict[str, Any]):
+    """Columns of some rows by name, each gathered when it is first read."""
+
+    def __init__(self, gather: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._gather = gather
+
+    def __missing__(self, name: str) -> Any:
+        found = self[name] = self._gather(name)
+        return found
 
 
 class EncodedColumn:

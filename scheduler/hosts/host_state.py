@@ -149,8 +149,7 @@ class HostState:
 
     def consume(self, consumed: Consumption) -> None:
         """Count one more instance, with its amounts but without cells and devices."""
-        for name, change in consumed.changes.items():
-            self.table.set(self.row, name, self.table.get(self.row, name) + change)
+        self.table.add_to(self.row, consumed.changes)
 
     def __repr__(self) -> str:
         return (
@@ -161,6 +160,13 @@ class HostState:
 
 
 _PROPERTIES = frozenset({"limits", "instances", "service"})
+
+
+def consumes_numbers_only(hosts: HostTable, spec: RequestSpec) -> bool:
+    """Return whether an instance consumes nothing but numbers, the same on each host."""
+    if spec.is_rebuild or spec.numa_topology or spec.devices:
+        return False
+    return BARE_METAL not in hosts.distinct("hypervisor_type")
 
 
 def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: float) -> Candidate:

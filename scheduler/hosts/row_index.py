@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the host table by the names of hosts, by instance, and by members of a server group."""
+"""Rows of the host table by the names of hosts, by instance, by group, and those written last."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ import numpy as np
 
 from inventory.objects.instance_group import InstanceGroup
 from scheduler.hosts.columns import Rows
-from scheduler.hosts.result_cache import ChangeLog
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
@@ -22,6 +21,40 @@ Trait = tuple[object, ...]
 EVERY: Trait = ("every",)
 # How many traits are counted at a time; an image has some seventy properties.
 _MAX_COUNTS = 128
+# The least number of writes that a log holds; before these, all rows count as written.
+MAX_WRITES = 4096
+
+
+class ChangeLog:
+    """Counts the writes of a column and holds the rows of the last ones."""
+
+    __slots__ = ("_first", "_rows")
+
+    def __init__(self, position: int = 0) -> None:
+        self._first = position
+        self._rows: list[int] = []
+
+    @property
+    def position(self) -> int:
+        """The number of writes so far."""
+        return self._first + len(self._rows)
+
+    def note(self, rows: Collection[int]) -> None:
+        """Count a write of each of these rows."""
+        self._rows += rows
+        if len(self._rows) >= 2 * MAX_WRITES:
+            dropped = len(self._rows) - MAX_WRITES
+            del self._rows[:dropped]
+            self._first += dropped
+
+    def note_all(self) -> None:
+        """Count a write of all rows."""
+        self._first = self.position + 1
+        self._rows.clear()
+
+    def since(self, position: int) -> Sequence[int] | None:
+        """Return the rows written since a position, None where that may be any."""
+        return self._rows[position - self._first :] if position >= self._first else None
 
 
 class RowIndex:

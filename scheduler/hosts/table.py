@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hosts of a decision: one numpy column per number, one encoded column per object."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.hosts.columns import (
-    FLAVOR_MIX,
     NUMBERS,
     OBJECTS,
     EncodedColumn,
+    Gathered,
     Mask,
     NumericColumns,
     Rows,
@@ -20,10 +20,11 @@ from scheduler.hosts.columns import (
 )
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.limits import Limits
-from scheduler.hosts.result_cache import ChangeLog, ResultCache
-from scheduler.hosts.row_index import GroupCounts, InstanceIndex, RowIndex
+from scheduler.hosts.row_index import ChangeLog, GroupCounts, InstanceIndex, RowIndex
 
 Make = Callable[[Any], Any]
+_OBJECTS = frozenset(OBJECTS)
+_COLUMNS = (*NUMBERS, *OBJECTS)
 
 
 class HostTable:
@@ -51,11 +52,10 @@ class HostTable:
         self._present: Mask = np.zeros(0, np.bool_)
         self.names = RowIndex()
         self._holes: list[int] = []
-        self._borrowed: set[str] = set()
-        self._logs = {name: ChangeLog() for name in (*NUMBERS, *OBJECTS, FLAVOR_MIX)}
-        self.result_cache = ResultCache()
-        # Scores of all hosts by the kind of request, kept by those who decide.
-        self.score_cache: dict[Hashable, Any] = {}
+        # The object columns that a copy shares with the table that it was made from.
+        self._shared: frozenset[str] = frozenset()
+        # Of the writes of each column; nobody asks a copy what has changed.
+        self._logs = {name: ChangeLog() for name in _COLUMNS}
 
     def __len__(self) -> int:
         """Return the number of hosts."""
@@ -66,6 +66,8 @@ class HostTable:
             raise AttributeError(f"the table has no column of numbers called {name}")
         column = self._numbers.column(name)[: self.size]
         column.flags.writeable = False
+        # Python finds it there from now on, until the column is another array.
+        self.__dict__[name] = column
         return column
 
     @property
@@ -92,35 +94,52 @@ class HostTable:
 
     def get(self, row: int, name: str) -> Any:
         """Return one element: a plain number (None for NaN), flag or object."""
-        if name in self._objects:
+        if name in _OBJECTS:
             return self._objects[name][row]
         return self._numbers.get(row, name)
 
     def set(self, row: int, name: str, value: Any) -> None:
         """Write one element."""
-        if name in self._objects:
+        if name in _OBJECTS:
             self._own_object(name).set(row, value)
         else:
             self._numbers.set(row, name, value)
-        self._log(name).note((row,))
+            self.__dict__.pop(name, None)
+        self._note(name, (row,))
 
     def write(self, rows: Sequence[int], name: str, values: Iterable[Any]) -> None:
         """Write an element of each of these rows, in this order; the same value is no change."""
-        if name in self._objects:
+        if name in _OBJECTS:
             by_key = [(key_of(value), value) for value in values]
             return self.share(rows, name, [key for key, _ in by_key], dict(by_key).get)
-        changed = self._numbers.write(rows, name, values)
-        self._log(name).note(changed)
+        self.__dict__.pop(name, None)
+        self._note(name, self._numbers.write(rows, name, values))
+
+    def add_to(self, row: int, changes: Mapping[str, int]) -> None:
+        """Add to whole numbers of a row."""
+        self._numbers.add_to(row, changes)
+        for name in changes:
+            self.__dict__.pop(name, None)
+            self._note(name, (row,))
+
+    def nodes(self, rows: Rows) -> list[tuple[str, str]]:
+        """Return (host, nodename) of each of these rows."""
+        hosts, nodes = (
+            [each.values[code] for code in each.codes[rows].tolist()]
+            for each in (self._objects["host"], self._objects["nodename"])
+        )
+        return [*zip(hosts, nodes, strict=True)]
 
     def share(self, rows: Sequence[int], name: str, keys: Iterable[Hashable], make: Make) -> None:
         """Give each of these rows the object of its key, make(key) where no row has it yet."""
-        changed = self._own_object(name).write(rows, keys, make)
-        self._log(name).note(changed)
+        self._note(name, self._own_object(name).write(rows, keys, make))
 
     def fill(self, name: str, column: npt.NDArray[Any]) -> None:
         """Write a whole column of numbers, one element for each row."""
         self._numbers.own(name)[: self.size] = column
-        self._log(name).note_all()
+        self.__dict__.pop(name, None)
+        if self._logs:
+            self._logs[name].note_all()
 
     def set_time(self, time: float) -> None:
         """Set the time, on the clock of last_seen, to which heartbeat_age refers."""
@@ -128,10 +147,9 @@ class HostTable:
         self.fill("heartbeat_age", time - self.last_seen)
 
     def set_flavor_mix(self, mix: FlavorMix) -> None:
-        """Set what is usually asked for; the same mix is no change."""
+        """Set what is usually asked for; an equal mix stays the same object."""
         if mix != self.flavor_mix:
             self.flavor_mix = mix
-            self._log(FLAVOR_MIX).note_all()
 
     def objects_of(self, name: str) -> list[Any]:
         """Return an object column as a list with an element for each row."""
@@ -140,7 +158,7 @@ class HostTable:
 
     def codes(self, name: str) -> Rows:
         """Return integers that are equal where rows have the same value of a column."""
-        if name in self._objects:
+        if name in _OBJECTS:
             return self._objects[name].codes[: self.size].astype(np.int64)
         if name == "instances":
             codes = np.zeros(self.size, np.int64)
@@ -161,8 +179,14 @@ class HostTable:
         The function is called once per distinct value (None included, it must not raise), also
         over later requests as long as the value exists.
         """
-        values = self.memo_values(name, key, function, dtype)
-        return values[self._objects[name].codes[: self.size]]
+        return self.spread(name, self.memo_values(name, key, function, dtype))
+
+    def spread(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return for each row one of these values, that of its value of an object column."""
+        if len(values) == 1:
+            return np.full(self.size, values[0])
+        # For some types this is twice as fast as values[codes].
+        return values.take(self._objects[name].codes[: self.size])
 
     def memo_values(
         self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
@@ -177,11 +201,11 @@ class HostTable:
         None is a value as well. memo() is for conditions that later requests have in common.
         """
         verdicts = np.array([holds(value) for value in self._objects[name].values], np.bool_)
-        return verdicts[self._objects[name].codes[: self.size]]
+        return self.spread(name, verdicts)
 
     def positions(self, columns: Iterable[str]) -> tuple[int, ...]:
         """Return the number of writes of each of these columns; see written_since()."""
-        return tuple([self._logs[name].position for name in columns])
+        return tuple([self._logs[name].position if self._logs else 0 for name in columns])
 
     def written_since(self, columns: Iterable[str], positions: Iterable[int]) -> Rows | None:
         """Return the rows in which any of these columns was written, None where that is unknown."""
@@ -193,29 +217,19 @@ class HostTable:
             rows.update(written)
         return np.array(sorted(rows), np.int64)
 
-    def is_private(self, columns: Iterable[str]) -> bool:
-        """Return whether this copy has changed one of these columns."""
-        return not self._borrowed.issuperset(columns)
-
     def part(
-        self,
-        rows: Rows,
-        columns: Iterable[str],
-        changes: Mapping[str, int] | None = None,
-        times: Rows | int = 0,
+        self, rows: Rows, changes: Mapping[str, int] | None = None, times: Rows | int = 0
     ) -> "HostTable":
-        """Return a read-only table of these rows, with these columns and names.
+        """Return a read-only table of the columns of these rows.
 
         The changes are added to the numbers of each row so many times.
         """
         other = HostTable.__new__(HostTable)
         other.__dict__.update(self.__dict__)
         other.size = len(rows)
-        names = {*columns, "host", "nodename"}
-        other._numbers = self._numbers.part(rows, names, changes or {}, times)
-        other._objects = {
-            name: self._objects[name].part(rows) for name in names if name in self._objects
-        }
+        other._forget()
+        other._numbers = self._numbers.part(rows, changes or {}, times)
+        other._objects = Gathered(lambda name: self._objects[name].part(rows))
         other._present = other.candidates = self._present[rows]
         other.limits = Limits(len(rows))
         if self.group_counts is not None:
@@ -246,7 +260,7 @@ class HostTable:
     def remove(self, row: int) -> None:
         """Remove the node of a row; another node may get the row."""
         self.names.remove(self.get(row, "host"), self.get(row, "nodename"))
-        for name in (*NUMBERS, *OBJECTS):
+        for name in _COLUMNS:
             self.set(row, name, None)
         self.instances.replace(row, {})
         self._present[row] = False
@@ -257,21 +271,19 @@ class HostTable:
 
         It is valid as long as this table does not change.
         """
+        for name in NUMBERS - self.__dict__.keys():
+            getattr(self, name)
         other = HostTable.__new__(HostTable)
         other.__dict__.update(self.__dict__)
         other._numbers = self._numbers.copy()
         other._objects = self._objects.copy()
-        other._borrowed = {*self._logs}
+        other._shared = _OBJECTS
+        other._logs = {}
         other.instances = InstanceIndex(self.instances)
         other.limits = Limits(self.size)
         other.candidates = self.present
         other.warnings = {}
         other.group_counts = None
-        other._logs = self._logs.copy()
-        # Results of a copy that has changed do not hold for the table that it was made from.
-        changed = bool(self._borrowed) and self.is_private(self._logs)
-        other.result_cache = ResultCache(None if changed else self.result_cache)
-        other.score_cache = {} if changed else self.score_cache
         return other
 
     def detached(self) -> "HostTable":
@@ -280,17 +292,16 @@ class HostTable:
         It takes some milliseconds for ten thousand hosts, most of it for the distinct values.
         """
         other = self.working_copy()
+        other._forget()
         other._numbers = self._numbers.detached()
         other._objects = {name: each.copy() for name, each in self._objects.items()}
-        other._borrowed = set()
-        other._logs = {name: ChangeLog(each.position) for name, each in self._logs.items()}
+        other._shared = frozenset()
+        other._logs = {name: ChangeLog(self.positions([name])[0]) for name in _COLUMNS}
         other.instances = self.instances.detached()
         other.names = self.names.copy()
         other._present = self._present.copy()
         other.candidates = other.present
         other._holes = self._holes.copy()
-        other.result_cache = ResultCache()
-        other.score_cache = {}
         return other
 
     def _new_row(self) -> int:
@@ -301,21 +312,25 @@ class HostTable:
             if row == len(self._present):
                 self._grow(max(16, row + row // 2) if row else 1)
             self.size += 1
+            self._forget()
         self._present[row] = True
         return row
 
     def _own_object(self, name: str) -> EncodedColumn:
-        if name in self._borrowed:
+        if name in self._shared:
             self._objects[name] = self._objects[name].copy()
-            self._log(name)
+            self._shared -= {name}
         return self._objects[name]
 
-    def _log(self, name: str) -> ChangeLog:
-        """Return the change log of a column, which from now on is private to this table."""
-        if name in self._borrowed:
-            self._logs[name] = ChangeLog(self._logs[name].position)
-            self._borrowed.discard(name)
-        return self._logs[name]
+    def _forget(self) -> None:
+        """Read all columns anew, since the table has another size."""
+        for name in NUMBERS:
+            self.__dict__.pop(name, None)
+
+    def _note(self, name: str, rows: Collection[int]) -> None:
+        """Count the writes of some rows of a column."""
+        if self._logs:
+            self._logs[name].note(rows)
 
     def _grow(self, capacity: int) -> None:
         self._numbers.grow(capacity)

@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from scheduler.decision.plugin_calls import raw_weights
+from scheduler.decision.plugin_calls import weights_of
 from scheduler.hosts.flavor_mix import make_mix
 from scheduler.hosts.resources import resources
 from scheduler.planning.fleet import Fleet
@@ -141,7 +141,7 @@ class _Consolidation:
         copy, mask = self._fleet.passing(spec)
         if not mask.any():
             return None
-        weights = raw_weights(copy, self._weigher, spec)
+        weights = weights_of(self._weigher, copy, spec)
         assert weights is not None
         rows = np.flatnonzero(self._fleet.preferred(mask))
         return int(rows[np.argmax(weights[rows])])

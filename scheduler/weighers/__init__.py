@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers prefer some hosts over others. These are the base classes for all of them."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,15 @@ class BaseHostWeigher(BasePlugin):
     scales: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     aggregate_key: ClassVar[str | None] = None
+    # Whether nothing but the metadata of aggregates changes the multiplier of a host.
+    has_plain_multiplier: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        base = BaseHostWeigher
+        cls.has_plain_multiplier = (
+            cls.weight_multiplier is base.weight_multiplier and cls.multipliers is base.multipliers
+        )
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         """Return the raw weight of each row; rows that are no candidates may have any."""
@@ -74,7 +83,7 @@ class BaseHostWeigher(BasePlugin):
         if self.aggregate_key is None:
             return self.sign * self.multiplier
         found = aggregate_metadata.overridden(hosts, self.aggregate_key, self.multiplier)
-        return self.sign * (found[rows] if isinstance(found, np.ndarray) else found)
+        return self.sign * (found.take(rows) if isinstance(found, np.ndarray) else found)
 
 
 class ColumnWeigher(BaseHostWeigher):

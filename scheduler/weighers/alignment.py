@@ -26,7 +26,7 @@ class AlignmentWeigher(BaseHostWeigher):
     aggregate_key = "alignment_weight_multiplier"
     options = (("multiplier", "alignment", "weight_multiplier"),)
     reads = resources.COLUMNS
-    request_fields = ("vcpus", "memory_mb", "disk_mb")
+    row_local = True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         product, needed_squared, free_squared = np.zeros((3, hosts.size))

@@ -13,4 +13,4 @@ class BuildFailureWeigher(ColumnWeigher):
     aggregate_key = "build_failure_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "build_failure_weight_multiplier"),)
     reads = ("failed_builds",)
-    request_fields = ()
+    row_local = True

@@ -14,7 +14,7 @@ class CPUWeigher(BaseHostWeigher):
     aggregate_key = "cpu_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "cpu_weight_multiplier"),)
     reads = ("vcpus_total", "cpu_allocation_ratio", "vcpus_used")
-    request_fields = ()
+    row_local = True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return np.asarray(hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weigher for the cell of an instance that moves."""
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from scheduler.objects.request_spec import CellMapping
@@ -17,13 +15,10 @@ class CrossCellWeigher(BaseHostWeigher):
     aggregate_key = "cross_cell_move_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "cross_cell_move_weight_multiplier"),)
     reads = ("cell_uuid",)
+    row_local = True
 
     def applies(self, spec: RequestSpec) -> bool:
         return _preferred(spec) is not None
-
-    def question(self, spec: RequestSpec) -> Hashable | None:
-        cell = _preferred(spec)
-        return None if cell is None else cell.uuid
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         cell = _preferred(spec)

@@ -12,4 +12,4 @@ class DiskWeigher(ColumnWeigher):
     aggregate_key = "disk_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "disk_weight_multiplier"),)
     reads = ("free_disk_mb",)
-    request_fields = ()
+    row_local = True

@@ -19,7 +19,7 @@ class FillFirstCostWeigher(BaseHostWeigher):
     in_all = False
     options = (("multiplier", "filter_scheduler", "compute_fill_first_cost_fn_weight"),)
     reads = ("free_ram_mb",)
-    request_fields = ()
+    row_local = True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return -hosts.free_ram_mb.astype(np.float64)

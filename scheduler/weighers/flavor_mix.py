@@ -6,6 +6,8 @@ Source: the idea is that of fragmentation gradient descent for GPUs (Weng et al.
 Fragmentation", USENIX ATC 2023), here in whole copies of flavors, for vCPUs, memory and disk.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from inventory.fits import copies_of_each
@@ -17,6 +19,9 @@ from scheduler.weighers import BaseHostWeigher, HostTable, RequestSpec, Weights
 
 # The number of hosts that are weighed at a time, so that they fit into the caches of a processor.
 _BLOCK = 512
+# From how many hosts on weights of the last sizes are kept, and of how many sizes: a host that has
+# not changed is not weighed again, which takes a hundred times as long as to compare its figures.
+_MANY, _KEPT = 1024, 8
 # Costs are whole numbers of this, so that sums of them are exact.
 _UNIT = 2.0**-20
 
@@ -34,14 +39,36 @@ class FlavorMixWeigher(BaseHostWeigher):
     aggregate_key = "flavor_mix_weight_multiplier"
     options = (("multiplier", "flavor_mix", "weight_multiplier"),)
     reads = (*resources.COLUMNS, FLAVOR_MIX)
-    request_fields = ("vcpus", "memory_mb", "disk_mb")
+    row_local = True
 
     # Of the mix of the last request, most likely that of the next.
     _known: tuple[FlavorMix, FlavorArrays] = ((), FlavorArrays.of(()))
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._last: dict[tuple[int, ...], _Weighed] = {}
+
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
-        flavors = self._flavors(hosts.flavor_mix)
         needs = spec.vcpus, spec.memory_mb, spec.disk_mb
+        if hosts.size < _MANY:
+            return self._weigh(hosts, needs)
+        figures = np.array([getattr(hosts, name) for name in resources.COLUMNS])
+        before = self._last.pop(needs, None)
+        if before is None or before.mix is not hosts.flavor_mix or not before.fits(figures):
+            weights = self._weigh(hosts, needs)
+        else:
+            rows = np.flatnonzero((figures != before.figures).any(axis=0))
+            weights = before.weights.copy()
+            if len(rows):
+                weights[rows] = self._weigh(hosts.part(rows), needs)
+        # Requests of other threads may come in between: each entry is right by itself.
+        self._last[needs] = _Weighed(hosts.flavor_mix, figures, weights)
+        for oldest in [*self._last][:-_KEPT]:
+            self._last.pop(oldest, None)
+        return weights
+
+    def _weigh(self, hosts: HostTable, needs: tuple[int, int, int]) -> Weights:
+        flavors = self._flavors(hosts.flavor_mix)
         every = resources.resources(hosts)
         # Absurd totals lead to infinities.
         with np.errstate(all="ignore"):
@@ -58,6 +85,18 @@ class FlavorMixWeigher(BaseHostWeigher):
             flavors = FlavorArrays.of(mix)
             self._known = mix, flavors
         return flavors
+
+
+class _Weighed(NamedTuple):
+    """The weights of all hosts for one size, with the mix and the figures that they follow from."""
+
+    mix: FlavorMix
+    figures: Weights
+    weights: Weights
+
+    def fits(self, figures: Weights) -> bool:
+        """Return whether there are as many hosts."""
+        return self.figures.shape == figures.shape
 
 
 def _cost(block: list[Resource], needs: tuple[int, ...], flavors: FlavorArrays) -> Weights:

@@ -16,7 +16,7 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     aggregate_key = "hypervisor_version_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "hypervisor_version_weight_multiplier"),)
     reads = ("hypervisor_version",)
-    request_fields = ()
+    row_local = True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.memo("hypervisor_version", "figure", _version, np.float64)

@@ -13,4 +13,4 @@ class IoOpsWeigher(ColumnWeigher):
     aggregate_key = "io_ops_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "io_ops_weight_multiplier"),)
     reads = ("num_io_ops",)
-    request_fields = ()
+    row_local = True

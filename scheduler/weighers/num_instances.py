@@ -12,4 +12,4 @@ class NumInstancesWeigher(ColumnWeigher):
     aggregate_key = "num_instances_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "num_instances_weight_multiplier"),)
     reads = ("num_instances",)
-    request_fields = ()
+    row_local = True

@@ -18,7 +18,7 @@ class PCIWeigher(BaseHostWeigher):
     aggregate_key = "pci_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "pci_weight_multiplier"),)
     reads = ("pci_stats",)
-    request_fields = ()
+    row_local = True
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         return hosts.memo("pci_stats", "free devices", _weight, float)

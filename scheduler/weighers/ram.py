@@ -12,4 +12,4 @@ class RAMWeigher(ColumnWeigher):
     aggregate_key = "ram_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "ram_weight_multiplier"),)
     reads = ("free_ram_mb",)
-    request_fields = ()
+    row_local = True

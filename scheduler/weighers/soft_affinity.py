@@ -13,4 +13,4 @@ class ServerGroupSoftAffinityWeigher(SoftGroupWeigher):
     aggregate_key = "soft_affinity_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "soft_affinity_weight_multiplier"),)
     reads = (MEMBERS,)
-    request_fields = ()
+    row_local = True

@@ -14,4 +14,4 @@ class ServerGroupSoftAntiAffinityWeigher(SoftGroupWeigher):
     aggregate_key = "soft_anti_affinity_weight_multiplier"
     options = (("multiplier", "filter_scheduler", "soft_anti_affinity_weight_multiplier"),)
     reads = (MEMBERS,)
-    request_fields = ()
+    row_local = True

@@ -23,11 +23,6 @@ class RoomyHost(BaseHostFilter):
 class RoomyHosts(BaseHostFilter):
     """Keep the hosts with at least twice the memory of the instance."""
 
-    reads = ("total_usable_ram_mb",)
-
-    def question(self, spec):
-        return spec.memory_mb
-
     def mask(self, hosts, spec):
         return hosts.total_usable_ram_mb >= 2 * spec.memory_mb
 
@@ -83,10 +78,6 @@ class FreeShare(BaseHostWeigher):
 
     minval = 0.0
     maxval = 1.0
-    reads = ("free_ram_mb", "total_usable_ram_mb")
-
-    def question(self, spec):
-        return ()
 
     def weigh(self, hosts, spec):
         return hosts.free_ram_mb / np.maximum(hosts.total_usable_ram_mb, 1)

@@ -5,7 +5,7 @@
 from hypothesis import strategies as st
 
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.result_cache import MAX_WRITES
+from scheduler.hosts.row_index import MAX_WRITES
 from scheduler.hosts.snapshots import COLUMNS
 from tests.builders import a_request
 from tests.contract.drawn.drawn_hosts import INSTANCES, MIXES, hosts

@@ -314,7 +314,7 @@ class Counting(RamFilter):
         self.asked += hosts.size
         return super().mask(hosts, spec)
 
-    question, reads = RamFilter.question, RamFilter.reads
+    reads, row_local = RamFilter.reads, True
 
 
 @pytest.mark.parametrize(("memory_mb", "most"), [(0, None), (0, 5), (1, 5)])

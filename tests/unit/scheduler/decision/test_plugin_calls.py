@@ -57,10 +57,9 @@ def _decided(plan, uuids=("u",)):
         ({"mask": _returning(np.ones(2, np.bool_))}, SHORT.format("mask")),
     ],
 )
-@pytest.mark.parametrize("question", [None, "the same"])
-def test_a_filter_that_fails_refuses_all_hosts(methods, problem, question):
-    if question:
-        methods = {**methods, "question": _returning(question), "reads": ("free_ram_mb",)}
+@pytest.mark.parametrize("row_local", [False, True])
+def test_a_filter_that_fails_refuses_all_hosts(methods, problem, row_local):
+    methods = {**methods, "row_local": row_local, "reads": ("free_ram_mb",)}
     decision = _decided(Plan([_filter(**methods)]))
     assert not decision.placements
     assert [str(step) for step in decision.shortage.steps] == ["Broken 3->0"]
@@ -83,10 +82,9 @@ def test_a_filter_that_fails_refuses_all_hosts(methods, problem, question):
         ({"multipliers": _returning(float("inf"))}, "ValueError: a multiplier is not a finite"),
     ],
 )
-@pytest.mark.parametrize("question", [None, "the same"])
-def test_a_weigher_that_fails_is_left_out(methods, problem, question):
-    if question:
-        methods = {**methods, "question": _returning(question), "reads": ("free_ram_mb",)}
+@pytest.mark.parametrize("row_local", [False, True])
+def test_a_weigher_that_fails_is_left_out(methods, problem, row_local):
+    methods = {**methods, "row_local": row_local, "reads": ("free_ram_mb",)}
     decision = _decided(Plan((), [_weigher(**methods), RAMWeigher()]), UUIDS)
     # It would prefer h1.
     assert decision.placements[0].chosen.host == "h2"
@@ -96,9 +94,9 @@ def test_a_weigher_that_fails_is_left_out(methods, problem, question):
     assert warning.startswith(f"Broken is left out since it failed: {problem}")
 
 
-@pytest.mark.parametrize("method", ["applies", "question", "columns_read", "run_filter_for_index"])
+@pytest.mark.parametrize("method", ["applies", "columns_read", "run_filter_for_index"])
 def test_a_plug_in_that_cannot_say_how_it_is_to_be_asked_is_asked(method):
-    broken = {method: _raising(KeyError("gpu")), "question": _raising(KeyError("gpu"))}
+    broken = {method: _raising(KeyError("gpu")), "row_local": True}
     rule = _filter(mask=_returning(np.array([True, False, False])), **broken)
     decision = _decided(Plan([rule], [_weigher(**broken)]), UUIDS)
     assert {each.chosen.host for each in decision.placements} == {"h1"}
@@ -107,9 +105,7 @@ def test_a_plug_in_that_cannot_say_how_it_is_to_be_asked_is_asked(method):
 
 @pytest.mark.parametrize("reads", [("free_ram",), "free_ram_mb", 7])
 def test_columns_that_do_not_exist_fail_no_request(reads):
-    rule = _filter(
-        mask=_returning(np.array([True, False, False])), question=_returning(1), reads=reads
-    )
+    rule = _filter(mask=_returning(np.array([True, False, False])), row_local=True, reads=reads)
     assert {each.chosen.host for each in _decided(Plan([rule]), UUIDS).placements} == {"h1"}
 
 
@@ -117,9 +113,7 @@ class Later(BaseHostWeigher):
     """A weigher that fails for the hosts that have taken an instance."""
 
     reads = ("free_ram_mb",)
-
-    def question(self, spec):
-        return "the same"
+    row_local = True
 
     def weigh(self, hosts, spec):
         if hosts.size != 3:

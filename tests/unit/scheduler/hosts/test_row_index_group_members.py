@@ -61,7 +61,7 @@ def test_an_instance_that_is_placed_is_one_member_more_on_all_nodes_of_its_host(
     HostState.of(table, 0).consume_from_request(a_request(instance_uuid="a"))
     assert group_counts(table, group).members.tolist() == [2, 1, 0]
     assert table.group_counts.named.tolist() == [1, 1, 0]
-    part = table.part(np.array([1, 2]), (), {}, np.array([0, 3]))
+    part = table.part(np.array([1, 2]), {}, np.array([0, 3]))
     assert group_counts(part, group).members.tolist() == [1, 3]
     assert group_counts(table.working_copy(), group).members.tolist() == [1, 0, 0]
 

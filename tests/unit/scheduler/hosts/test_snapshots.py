@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.hosts import snapshots
 from scheduler.hosts.columns import NUMBERS, OBJECTS
 from scheduler.hosts.flavor_mix import make_mix
-from scheduler.hosts.result_cache import MAX_WRITES
+from scheduler.hosts.row_index import MAX_WRITES
 from scheduler.hosts.snapshots import COLUMNS, ColumnChange, Snapshot, SnapshotLog, restore
 from scheduler.objects.instance import Instance
 from tests.contract.drawn.drawn_lives import lives

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.decision.equivalence_class: cached scores never change what is decided."""
+"""Tests of scheduler.decision.pipeline: requests while others change hosts."""
 
 from unittest import mock
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.objects.aggregate import Aggregate
-from scheduler.decision import batch_placement
-from scheduler.decision.equivalence_class import MAX_CLASSES, EquivalenceClass
+from scheduler.decision import further_instances
 from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.filters import BaseHostFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from scheduler.filters.core import CoreFilter
@@ -20,13 +20,14 @@ from scheduler.filters.disk import DiskFilter
 from scheduler.filters.num_instances import NumInstancesFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.hosts.host_state import HostState
+from scheduler.weighers import BaseHostWeigher
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
-from tests.contract.test_reuse import outcome
-from tests.unit.scheduler.decision.test_batch_placement_further import (
+from tests.contract.test_row_local import outcome
+from tests.hosts import hosts_with
+from tests.unit.scheduler.decision.test_further_instances import (
     MULTIPLIERS,
     SMALL,
-    SPREAD,
     a_fleet,
     a_plan,
     without_shortcuts,
@@ -80,10 +81,6 @@ def reserve(table, decision):
         HostState.of(table, each.chosen.row).consume(each.taken)
 
 
-def classes(table):
-    return [each for each in table.score_cache.values() if each is not None]
-
-
 @given(
     st.lists(st.tuples(SMALL, SMALL, SMALL), min_size=1, max_size=12),
     st.tuples(*[MULTIPLIERS] * 5),
@@ -94,7 +91,7 @@ def test_requests_are_decided_as_if_every_host_were_asked_each_time(figures, mul
     table, plan = a_fleet(figures), a_full_plan(mult)
     other = without_shortcuts(plan)
     table.fill("cpu_allocation_ratio", np.full(table.size, data.draw(st.sampled_from([1.0, 4.0]))))
-    with mock.patch.object(batch_placement, "FEW", few):
+    with mock.patch.object(further_instances, "WATCHED", few):
         for number in range(data.draw(st.integers(5, 15))):
             uuids = [f"u{number}-{n}" for n in range(data.draw(st.sampled_from([1, 1, 2, 4])))]
             request = Request(
@@ -124,28 +121,7 @@ def test_requests_are_decided_as_if_every_host_were_asked_each_time(figures, mul
                     table.remove(min(table.rows()))
 
 
-@pytest.fixture
-def asked():
-    """Count the hosts about which a filter is asked."""
-    with mock.patch.object(
-        RAMWeigher, "weigh", autospec=True, side_effect=RAMWeigher.weigh
-    ) as call:
-        yield lambda: [each.args[1].size for each in call.call_args_list]
-
-
-def test_from_the_third_request_on_only_hosts_that_have_changed_are_asked(asked):
-    table, plan = a_fleet([(0, 6, 6)] * 600), a_full_plan(SPREAD)
-    for number in range(3):
-        reserve(table, decide(table.working_copy(), Request(SPECS[0], [f"u{number}"]), plan))
-    before = len(asked())
-    table.set(599, "vcpus_used", 3)
-    decision = decide(table.working_copy(), Request(SPECS[0], ["u3"]), plan)
-    assert decision.placements
-    assert max(asked()[before:]) < 100
-    assert len(classes(table)) == 1
-
-
-def test_a_class_ends_when_a_host_is_full():
+def test_a_host_that_is_full_is_no_candidate():
     table, plan = a_fleet([(0, 6, 6), (0, 6, 6)]), a_full_plan((-1.0, 0.0, 0.0, 0.0, 0.0))
     hosts = []
     for number in range(12):
@@ -156,12 +132,35 @@ def test_a_class_ends_when_a_host_is_full():
     assert hosts == ["h0"] * 8 + ["h1"] * 4
 
 
-def test_requests_that_depend_on_more_than_numbers_have_no_class():
-    table, plan = a_fleet([(0, 6, 6)] * 3), a_full_plan(SPREAD)
-    for number in range(3):
-        spec = a_request(vcpus=1, memory_mb=1024, root_gb=1, force_hosts=["h1"])
-        decide(table.working_copy(), Request(spec, [f"u{number}"]), plan)
-    assert table.score_cache == {}
+class Only(BaseHostFilter):
+    """Keeps two hosts for one flavor."""
+
+    def host_passes(self, host_state, spec_obj):
+        return spec_obj.vcpus != 7 or host_state.host in ("b", "c")
+
+
+class Smallest(BaseHostWeigher):
+    """A weigher in the form of the guide, which is asked about the remaining hosts alone."""
+
+    reads = ("total_usable_ram_mb",)
+
+    def _weigh_object(self, host_state, weight_properties):
+        return -host_state.total_usable_ram_mb
+
+
+class SmallestLocal(Smallest):
+    reads = ("total_usable_ram_mb",)
+    row_local = True
+
+
+@pytest.mark.parametrize("weigher", [Smallest, SmallestLocal])
+def test_what_a_weigher_said_of_some_hosts_does_not_count_for_other_requests(weigher):
+    table = hosts_with("total_usable_ram_mb", {"a": 5000, "b": 1000, "c": 2000})
+    plan, plain = Plan([Only()], [weigher()]), Request(a_request(vcpus=1), ["u"], 1)
+    alone = decide(table.working_copy(), plain, plan)
+    decide(table.working_copy(), Request(a_request(vcpus=7), ["v"]), plan)
+    assert alone.placements[0].chosen.host == "b"
+    assert decide(table.working_copy(), plain, plan) == alone
 
 
 def test_a_weigher_that_fails_is_asked_each_time():
@@ -175,28 +174,10 @@ def test_a_weigher_that_fails_is_asked_each_time():
     assert [*decision.placements[0].weighed[0].shares] == ["RAMWeigher"]
 
 
-def test_the_classes_asked_for_least_lately_are_dropped():
-    table, plan = a_fleet([(0, 6, 6)] * 3), a_full_plan(SPREAD)
-    for memory_mb in range(1, MAX_CLASSES + 3):
-        for _ in range(2):
-            spec = a_request(vcpus=0, memory_mb=memory_mb, root_gb=0)
-            decide(table.working_copy(), Request(spec, ["u"]), plan)
-    assert len(table.score_cache) == MAX_CLASSES
-    assert all(isinstance(each, EquivalenceClass) for each in classes(table))
-
-
-def test_copies_that_live_on_have_scores_of_their_own():
-    table, plan = a_fleet([(0, 6, 6)] * 3), a_full_plan(SPREAD)
-    for _ in range(2):
-        decide(table.working_copy(), Request(SPECS[0], ["u"]), plan)
-    assert table.score_cache
-    assert table.detached().score_cache == {}
-
-
 class EverySecond(RamFilter):
     """A filter that is asked about every other instance of a request."""
 
-    request_fields = RamFilter.request_fields
+    row_local = True
 
     def run_filter_for_index(self, index):
         return index % 2 == 0

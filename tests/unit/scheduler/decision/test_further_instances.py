@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of batch_placement: the same as if every host were asked about each instance."""
+"""Tests of further_instances: the same as if every host were asked about each instance."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from inventory.objects.pci_and_network import InstancePCIRequests
-from scheduler.decision import batch_placement, pipeline
-from scheduler.decision.batch_placement import batch_placer
-from scheduler.decision.pipeline import Plan, Request, decide
+from scheduler.decision import further_instances, pipeline
+from scheduler.decision.pipeline import Plan, Request, can_be_followed, decide
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
@@ -29,7 +28,7 @@ from scheduler.weighers.ram import RAMWeigher
 from scheduler.weighers.soft_affinity import ServerGroupSoftAffinityWeigher
 from scheduler.weighers.soft_anti_affinity import ServerGroupSoftAntiAffinityWeigher
 from tests.builders import a_group, a_request
-from tests.contract.test_reuse import forgetful, outcome
+from tests.contract.test_row_local import forgetful, outcome
 from tests.hosts import a_host, a_table
 from tests.profiles import one_in
 
@@ -101,13 +100,15 @@ def test_the_outcome_is_that_of_asking_about_all_hosts(figures, multipliers, cou
 @settings(max_examples=one_in(10))
 @given(st.randoms(use_true_random=False), st.tuples(*[MULTIPLIERS] * 5), st.integers(50, 600))
 def test_also_where_only_the_best_are_weighed_anew(chance, multipliers, count):
-    figures = [[chance.randrange(7) for _ in range(3)] for _ in range(2 * batch_placement.FEW + 50)]
+    figures = [
+        [chance.randrange(7) for _ in range(3)] for _ in range(2 * further_instances.WATCHED + 50)
+    ]
     table, plan = a_fleet(figures), a_plan(multipliers)
     request = Request(SPEC, [f"u{n}" for n in range(count)])
     assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
 
 
-EQUAL = [(0, 6, 6)] * (2 * batch_placement.FEW + 50)
+EQUAL = [(0, 6, 6)] * (2 * further_instances.WATCHED + 50)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +133,6 @@ class OneEach(RamFilter):
 
     reads = ("host",)
 
-    def question(self, spec):
-        return tuple(spec.instance_group.hosts), spec.instance_uuid
-
     def mask(self, hosts, spec):
         taken = spec.instance_group.hosts
         return np.array([hosts.get(row, "host") not in taken for row in range(hosts.size)])
@@ -145,9 +143,6 @@ class Other(RAMWeigher):
 
     sign = -1
     multiplier = 1
-
-    def question(self, spec):
-        return ()
 
     def weigh(self, hosts, spec):
         with np.errstate(all="ignore"):
@@ -235,14 +230,14 @@ def test_an_instance_that_is_somewhere_already(policy, rooms, members, hosts):
 
 @pytest.fixture
 def ways(monkeypatch):
-    """What the short way was, each time that it was sought; None where there was none."""
+    """Whether there was a short way, each time that it was sought."""
     found = []
 
     def noted(*args):
-        found.append(batch_placer(*args))
+        found.append(can_be_followed(*args))
         return found[-1]
 
-    monkeypatch.setattr(pipeline, "batch_placer", noted)
+    monkeypatch.setattr(pipeline, "can_be_followed", noted)
     return found
 
 
@@ -254,14 +249,14 @@ def test_groups_take_the_short_way_unless_hosts_have_several_nodes(policy, sever
     assert len(decide(table, request, Plan([RamFilter(), *GROUP_RULES], SOFT)).placements) == 3
     # Where the first member of an affinity group goes decides about the others.
     expected = [False, True] if policy == "affinity" else [True]
-    assert [each is not None for each in ways] == (expected if policy else [False, False])
+    assert ways == (expected if policy else [False, False])
 
 
 def test_a_list_of_no_devices_is_nothing_that_an_instance_takes(ways):
     # As Nova's conductor sends it with every plain request.
     spec = a_request(memory_mb=1024, root_gb=1, pci_requests=InstancePCIRequests("u1"))
     decide(a_fleet([(0, 6, 6), (1, 5, 6)]), Request(spec, ["u1", "u2"]), a_plan(SPREAD))
-    assert [each is not None for each in ways] == [True]
+    assert ways == [True]
 
 
 def test_the_table_has_in_the_end_what_all_instances_took():

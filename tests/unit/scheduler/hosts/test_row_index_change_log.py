@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.hosts.result_cache."""
+"""Tests of scheduler.hosts.row_index: the rows that were written."""
 
-from scheduler.hosts.result_cache import MAX_WRITES, ChangeLog
+from scheduler.hosts.row_index import MAX_WRITES, ChangeLog
 
 
 def test_it_knows_the_rows_that_were_written_since():
