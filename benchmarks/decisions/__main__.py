@@ -38,7 +38,7 @@ from benchmarks.decisions.cases import Case
 from benchmarks.decisions.growth import growth
 from benchmarks.decisions.report import report
 from benchmarks.decisions.sides import Nova, Numpy, Ours
-from benchmarks.decisions.streams import streams
+from benchmarks.decisions.streams import busy_streams, streams
 from benchmarks.figures import Figure
 from benchmarks.nova import Peer, a_peer, one_processor, refuse_absence
 
@@ -55,6 +55,7 @@ def measure(asked: argparse.Namespace) -> Sequence[Figure]:
             found += _on_fleet(some, turns, peer)
         if not asked.quick:
             found += streams(turns, peer)
+        found += busy_streams(turns, asked.quick)
         found += keeping.figures(asked.quick)
     return [*found, *growth(found)]
 

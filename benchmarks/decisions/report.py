@@ -31,7 +31,7 @@ def _row(ours: Figure, sides: Mapping[str, Figure]) -> str:
     row += f" {min(ours.turns):8.3f} {max(ours.turns):8.3f}"
     if nova or numpy:
         row += f" {nova.median:9.1f} {nova.median / ours.median:7.0f}" if nova else " " * 18
-        row += f" {_SAME[ours.facts['same_hosts']]:>10}"
+        row += f" {_SAME[ours.facts.get('same_hosts')]:>10}"
     if numpy:
         row += f" {numpy.median:9.3f} {numpy.median / ours.median:6.2f}"
     return row
@@ -40,6 +40,8 @@ def _row(ours: Figure, sides: Mapping[str, Figure]) -> str:
 def _described(case: Mapping[str, Any]) -> str:
     """Return what makes a case another one than its hosts and instances do."""
     words = [each for each in ("stream", "fresh") if case.get(each)]
+    if case.get("foreign_changes"):
+        words.append(f"{case['flavors']} flavors, {case['foreign_changes']} changes")
     if case.get("weighing", "spread") != "spread":
         words.append(case["weighing"])
     if case.get("grouped"):

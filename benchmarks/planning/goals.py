@@ -99,7 +99,7 @@ def _repair(fleet: Fleet, keep_going: KeepGoing) -> MovePlan:
         total = hosts.get(row, "total_usable_ram_mb")
         used = total - hosts.get(row, "free_ram_mb")
         hosts.set(row, "ram_allocation_ratio", ALLOWED * used / total)
-    return repair(fleet, np.zeros(hosts.size, np.bool_), keep_going)
+    return repair(fleet, keep_going)
 
 
 def _make_room(fleet: Fleet, keep_going: KeepGoing) -> MovePlan:

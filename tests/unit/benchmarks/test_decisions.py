@@ -162,9 +162,11 @@ def test_a_program_measures_reports_and_writes(monkeypatch, tmp_path, capsys):
     measured = [Figure.from_dict(each) for each in json.loads(figures.read_text())]
     found = [each for each in measured if each.what == "decide"]
     assert [(each.who, each.case["instances"]) for each in found] == [
-        (OURS, 1), (NOVA, 1), (FLOOR, 1), (OURS, 60), (NOVA, 60), (FLOOR, 60), (OURS, 1)
+        (OURS, 1), (NOVA, 1), (FLOOR, 1), (OURS, 60), (NOVA, 60), (FLOOR, 60), (OURS, 1),
+        (OURS, 1), (FLOOR, 1),
     ]  # fmt: skip
-    assert [each.facts["same_hosts"] for each in found] == [True] * 6 + [None]
+    assert [each.facts.get("same_hosts") for each in found] == [True] * 6 + [None] * 3
+    assert found[-1].case["foreign_changes"] == 4
     assert all(each.median > 0 for each in found)
     said = capsys.readouterr().out
     assert "same hosts" in said
