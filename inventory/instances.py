@@ -6,12 +6,12 @@ A service that builds instances may keep rows of its own here, marked as managed
 and write rows only for guests that have none.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log
 
 from inventory.database_errors import execute_each
 from inventory.instance_states import released
@@ -20,7 +20,7 @@ from inventory.rows import written_since as query_since
 from inventory.tables import instances as table
 from inventory.tables import utc_now
 
-LOG = log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 # Deleted rows are kept for readers that ask what changed; they reload everything more often.
 KEPT = timedelta(days=1)
 _FACTS = (

@@ -176,7 +176,7 @@ def test_what_the_database_refuses_reaches_the_log_and_no_caller(
     text = json.dumps(failure)
     assert not any(each in text for each in ("Data too long", "INSERT", "compute1"))
     (line,) = [each for each in scheduler.log.read_text().splitlines() if "Data too long" in each]
-    assert 'Request failed: the database refused a statement: (1406, "Data too long' in line
+    assert 'Request failed: the database refuses a value: (1406, "Data too long' in line
     assert "Traceback" not in scheduler.log.read_text()
 
 

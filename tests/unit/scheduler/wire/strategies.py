@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.numa import InstanceNUMACell
+from inventory.objects.pci_and_network import InstancePCIRequests
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.request_spec import RequestSpec, SchedulerRetries
 from scheduler.objects.selection import SchedulerLimits
 from tests.unit.scheduler.wire.releases import PROPERTIES, TRUTHS, WHOLE_NUMBERS
 
 counts = st.integers(0, 2**31 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+# As they are read: in small letters, without blanks.
+uuids = st.text("0123456789abcdef-", min_size=1, max_size=8)
 moments = st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='seconds')}Z")
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -58,6 +61,10 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (InstanceGroup, "rules"): st.fixed_dictionaries(
         {}, optional={"max_server_per_host": st.integers(1, 2**31 - 1)}
     ),
+    (InstanceGroup, "members"): st.lists(uuids, max_size=2),
+    (InstancePCIRequests, "instance_uuid"): st.none() | uuids,
+    (SchedulerRetries, "num_attempts"): st.integers(0, 2_000_000_000),
+    (RequestSpec, "instance_uuid"): st.none() | uuids,
     (RequestSpec, "num_instances"): st.integers(1, 10_000),
     # Of Placement, and of no caller.
     (RequestSpec, "offered_nodes"): st.none(),
