@@ -25,7 +25,7 @@ CAN_BUILD_MYSQLCLIENT = pkg-config --exists libmariadb 2>/dev/null && $(CAN_BUIL
 HAS_LIBVIRT = $(BIN)/python -c 'import libvirt' 2>/dev/null
 HAS_MYSQLCLIENT = $(BIN)/python -c 'import MySQLdb' 2>/dev/null
 
-.PHONY: help venv peer system-packages demo test test-matrix lint types docs man dist wheels unit
+.PHONY: help venv peer system-packages demo test test-matrix test-release lint types docs man dist wheels unit
 .PHONY: functional bench chaos clean
 
 help: ## list the targets
@@ -70,14 +70,21 @@ test: ## the gate: all that protects, about 8 minutes after the installation; st
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs
 	$(AGAIN) peer
-	$(PYTEST) -m "not matrix"
+	$(PYTEST) -m "not matrix and not release"
 
-test-matrix: ## the rest: the other backend and database, the pages' commands, 200 examples, storms
+test-matrix: ## the rest: the other backend and database, the pages' commands, 50 examples, storms
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer
-	$(PYTEST) -m "matrix or hypothesis" --hypothesis-profile=matrix
+	$(PYTEST) -m "(matrix or hypothesis) and not release" --hypothesis-profile=matrix
 	$(AGAIN) chaos MINUTES=1 STORMS="zones galera"
+
+test-release: ## before a release: packages, image, Ansible, mysqlclient, pictures, 200 examples, all storms
+	@tools/install-system-packages test
+	$(AGAIN) venv
+	$(AGAIN) peer
+	$(PYTEST) -m "release or hypothesis" --hypothesis-profile=release
+	$(AGAIN) chaos MINUTES=6
 
 lint: venv ## style, formatting, the floors of the house, the sample configuration
 	$(BIN)/ruff check .
@@ -115,10 +122,10 @@ wheels: dist ## Berthmaster and all that it needs: build/wheels for the image, i
 	@ls dist/*-wheels.tar
 
 unit: venv ## of the gate, the tests that need no daemon, in all folders
-	$(PYTEST) -m "not daemons and not matrix" tests
+	$(PYTEST) -m "not daemons and not matrix and not release" tests
 
 functional: venv peer ## of the gate, those against real brokers, databases, hypervisors and processes
-	$(PYTEST) -m "not matrix" tests/functional
+	$(PYTEST) -m "not matrix and not release" tests/functional
 
 QUICK ?=
 RESULT = benchmarks/results/$(if $(QUICK),quick,latest).json

@@ -64,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "matrix: for `make test-matrix` alone; set on all tests of benchmarks"
     )
+    config.addinivalue_line("markers", "release: for `make test-release` alone")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

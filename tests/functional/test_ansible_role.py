@@ -17,7 +17,7 @@ from tests.fixtures.machines.cloud import InstalledCloud, Run
 from tests.fixtures.machines.machine import Machines
 from tests.fixtures.machines.root import fresh_root
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 CONTROLLERS, HYPERVISORS = ["controller1", "controller2"], ["hypervisor1"]
 PYTHON, CONFIGURATION = "/opt/berthmaster/bin/python", "/etc/berthmaster/berthmaster"

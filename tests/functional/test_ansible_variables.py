@@ -11,7 +11,7 @@ import yaml
 
 from tests.fixtures.machines.cloud import PLAYBOOKS
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 SECRET = "pass word"
 OWN = {"berthmaster_manage_rabbitmq": False}

@@ -16,7 +16,7 @@ from tests.fixtures.machines import wheels
 from tests.fixtures.machines.root import base_archive
 from tests.fixtures.releases import TREE
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 DAEMONS = ["berthmaster-scheduler", "berthmaster-agent"]
 

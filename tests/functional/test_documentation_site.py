@@ -16,7 +16,7 @@ from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.documented import ROOT, SOURCE
 
 # Building the pages takes half a minute.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 SOON = 30.0
 # One page of each kind: diagrams, tables, commands, charts, pictures, generated references.

@@ -17,7 +17,7 @@ from tests.fixtures import availability
 from tests.fixtures.daemons.process import ProcessError, wait_until
 from tests.fixtures.deployment import Deployment
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 AUDITED, ENDED = 60.0, 30.0
 
 

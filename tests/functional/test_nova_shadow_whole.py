@@ -16,7 +16,7 @@ from tests.fixtures.served_nova import Backends, ServedNova, open_served_nova, s
 from tests.fixtures.whole_nova import HOSTS, write_config
 
 # Seven programs of Nova begin for it.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 # Seconds that Nova may take here: on a busy machine it boots one in three seconds.
 PATIENCE = 600.0

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.releases import TREE
 
 # Sphinx runs our programs to write the man pages.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 # What makes the sample, which is installed in its place.
 NOT_INSTALLED = {"broker.conf", "config-generator.conf"}

@@ -68,7 +68,7 @@ def take(browser: Browser, address: str, width: int, dark: bool, height: int) ->
     return upper.quantize(_COLORS, dither=Image.Dither.NONE)
 
 
-@pytest.mark.matrix
+@pytest.mark.release
 def test_the_pictures_of_the_docs_are_of_these_pages(tmp_path: Path, rabbitmq: RabbitMQ) -> None:
     availability.require(availability.CHROMIUM)
     directory = Path(os.environ.get(VARIABLE) or tmp_path)

@@ -36,7 +36,7 @@ def ask(client: SchedulerClient, number: int, **changes: Any) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param({}, id="spread"), pytest.param(MIXED, id="mix", marks=pytest.mark.matrix)],
+    [pytest.param({}, id="spread"), pytest.param(MIXED, id="mix", marks=pytest.mark.release)],
 )
 def test_its_own_trace_is_decided_as_it_was(
     deployment: Deployment, database: Database, client: SchedulerClient, options: dict[str, Any]

@@ -94,7 +94,7 @@ def session(recorder: Recorder) -> dict[str, str]:
     }
 
 
-@pytest.mark.matrix
+@pytest.mark.release
 def test_the_session_in_the_docs_is_what_the_commands_show(recorder: Recorder) -> None:
     recorded = session(recorder)
     texts = dict(zip(recorded, comparable(recorded.values()), strict=True))

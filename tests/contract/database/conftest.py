@@ -18,7 +18,7 @@ BACKENDS = [
     pytest.param("sqlite", marks=pytest.mark.matrix),
     pytest.param("mariadb", marks=pytest.mark.daemons),
     # The same server through mysqlclient.
-    pytest.param("mysqldb", marks=[pytest.mark.daemons, pytest.mark.matrix]),
+    pytest.param("mysqldb", marks=[pytest.mark.daemons, pytest.mark.release]),
 ]
 NewDatabase = Callable[[], str]
 

@@ -13,7 +13,7 @@ from tests.databases import a_node, a_uuid, migrated, save, serve
 from tests.fixtures.command import Command
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 
-WIDTHS = [80, *(pytest.param(width, marks=pytest.mark.matrix) for width in (100, 200))]
+WIDTHS = [80, *(pytest.param(width, marks=pytest.mark.release) for width in (100, 200))]
 WEB = uuids_of("web")[0]
 # The arguments of each command that prints tables; the first ones change nothing.
 COMMANDS = {
@@ -83,7 +83,7 @@ class Fleet(NamedTuple):
     command: Command
 
 
-@pytest.fixture(scope="module", params=[3, pytest.param(2000, marks=pytest.mark.matrix)])
+@pytest.fixture(scope="module", params=[3, pytest.param(2000, marks=pytest.mark.release)])
 def fleet(request, tmp_path_factory) -> Fleet:
     """A fleet whose scheduler has placed 1 and 1000 instances, and refused one."""
     directory = tmp_path_factory.mktemp(f"fleet-{request.param}")
