@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Domains as libvirt writes them, for tests that look at one part of them."""
 
+from xml.etree import ElementTree
+
+from compute_agent.virt.libvirt import domain_numa, nova_metadata
+from compute_agent.virt.libvirt.domain_numa import DomainCell
 from tests.fixtures.agent import UUID
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -21,6 +25,12 @@ def a_domain(*parts: str, devices: str = "", metadata: str = "") -> str:
   <os><type arch='x86_64' machine='q35'>hvm</type></os>
   <devices>{devices}</devices>
 </domain>"""
+
+
+def read(*parts: str, devices: str = "", metadata: str = "") -> tuple[DomainCell, ...]:
+    """Return what such a domain says of its cells."""
+    root = ElementTree.fromstring(a_domain(*parts, devices=devices, metadata=metadata))
+    return domain_numa.read(root, 4, 4096, nova_metadata.read(root.find("metadata")))
 
 
 def noted(flavor: str = "", image: str = "", more: str = "", namespace: str = NOVA) -> str:

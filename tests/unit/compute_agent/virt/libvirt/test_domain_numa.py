@@ -19,12 +19,8 @@ from tests.unit.compute_agent.virt.libvirt.domain import (
     huge,
     noted,
     pinned,
+    read,
 )
-
-
-def read(*parts: str, devices: str = "", metadata: str = "") -> tuple[DomainCell, ...]:
-    root = ElementTree.fromstring(a_domain(*parts, devices=devices, metadata=metadata))
-    return domain_numa.read(root, 4, 4096, nova_metadata.read(root.find("metadata")))
 
 
 @pytest.mark.parametrize(

@@ -3,34 +3,26 @@
 """Where guests are on their host, from what their domains say to the usage of its cells."""
 
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute_agent.virt.libvirt import domain_numa, nova_metadata
-from compute_agent.virt.libvirt.domain_numa import DomainCell
 from compute_agent.virt.libvirt.guest_numa import placed
 from compute_agent.virt.libvirt.host_cells import HostCells
 from inventory.numa.cells import with_usage
 from inventory.objects.numa import InstanceNUMACell, NUMACell, NUMAPagesTopology, NUMATopology
 from tests.unit.compute_agent.virt.libvirt.domain import (
     TWO_CELLS,
-    a_domain,
     bound,
     guest_cells,
     huge,
     noted,
     pinned,
+    read,
 )
 
 PAGES_2M = "<page size='2048' unit='KiB'/>"
-
-
-def read(*parts: str, devices: str = "", metadata: str = "") -> tuple[DomainCell, ...]:
-    root = ElementTree.fromstring(a_domain(*parts, devices=devices, metadata=metadata))
-    return domain_numa.read(root, 4, 4096, nova_metadata.read(root.find("metadata")))
 
 
 def a_host(*cells: NUMACell, default_pages_kib: int | None = None) -> HostCells:
