@@ -37,7 +37,7 @@ def start(conf: cfg.ConfigOpts, program: str, version: str) -> None:
 
 
 def follow_nova(conf: cfg.ConfigOpts) -> None:
-    """Let our loggers be as that of nova is in the file of log_config_append, if it has one.
+    """Give our loggers the level and handlers of the logger nova in log_config_append.
 
     Such files often let only warnings of all others through, or nothing.
     """

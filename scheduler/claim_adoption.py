@@ -30,7 +30,7 @@ STOP_TIMEOUT = 1.0
 
 
 class ClaimAdoption:
-    """A thread that hands claims which wait for long to a reconciler, whoever has made them."""
+    """A thread that hands old pending claims of any scheduler to the claim reconciler."""
 
     def __init__(
         self,

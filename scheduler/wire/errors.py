@@ -67,7 +67,7 @@ class ServiceUnavailable(SchedulerFailure):
 
 
 class NoAnswer(ServiceUnavailable):
-    """The broker took a call, and nobody answered in time; raised by clients, not by servers."""
+    """The broker took a call, and no server answered in time; only clients raise it."""
 
 
 class ComputeHostNotFound(SchedulerFailure):

@@ -206,7 +206,7 @@ def read_memory(
 
 
 def _default_pages(kind: str, is_local: bool) -> int | None:
-    """Return the KiB of the huge pages that guests have by default, None where nobody knows."""
+    """Return the default size of huge pages in KiB, None if the kernel does not report one."""
     if is_local and kind != TEST:
         with suppress(OSError):
             return parse_meminfo(MEMINFO.read_text()).get("Hugepagesize")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a command names when nobody answers, on a machine that is slow at everything."""
+"""Which daemon a command names when no answer comes, on a slow machine."""
 
 import time
 from argparse import Namespace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A host is reported whatever part of its libvirt fails that nobody has asked for."""
+"""A host is reported although libvirt calls fail that its options do not need."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
