@@ -13,7 +13,7 @@ from inventory.objects.pci_and_network import NetworkMetadata
 
 @dataclass(frozen=True, slots=True)
 class HostCells:
-    """The unused cells of a host, and the CPUs and page size of guests that name none.
+    """The cells of a host with nothing in use, all CPUs of each, and its default huge pages.
 
     cpus holds all CPUs of each cell, those that are not for guests included. default_pages_kib is
     the size of huge pages of guests that name none; None if it is unknown.
