@@ -39,9 +39,10 @@ def use(
     hosts: HostTable, row: int, taken: Consumption, sign: int, is_building: bool = False
 ) -> None:
     """Count what an instance takes of a host, or give it back where sign is -1."""
-    for name, change in taken.changes.items():
-        if name != "num_io_ops" or is_building:
-            hosts.set(row, name, hosts.get(row, name) + sign * change)
+    changes = {name: sign * change for name, change in taken.changes.items()}
+    if not is_building:
+        del changes["num_io_ops"]
+    hosts.add_to(row, changes)
     if taken.cells is not None and (cells := hosts.get(row, "numa_topology")) is not None:
         hosts.set(row, "numa_topology", with_usage(cells, taken.cells, sign))
     if taken.devices:
