@@ -150,7 +150,8 @@ class FurtherInstances:
         self._positions, outside = np.flatnonzero(watched), np.flatnonzero(~watched)
         self._outside = ranking.extremes(outside)
         self._top = ranking.part(self._positions, self._outside)
-        self._first_ranges = self._top.ranges
+        # As they are now: those of the ranking move.
+        self._first_ranges = [*self._top.ranges]
         self._best_outside, self._first_outside = -np.inf, len(ranking.rows)
         if len(outside):
             best = int(outside[ranking.totals[outside].argmax()])

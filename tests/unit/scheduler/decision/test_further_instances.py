@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
@@ -106,6 +106,30 @@ def test_also_where_only_the_best_are_weighed_anew(chance, multipliers, count):
     table, plan = a_fleet(figures), a_plan(multipliers)
     request = Request(SPEC, [f"u{n}" for n in range(count)])
     assert placed(table, request, plan) == placed(table, request, without_shortcuts(plan))
+
+
+SIZES = st.sampled_from([1, 2, 3, 6, 20, 40])
+
+
+@given(
+    st.integers(1, 3),
+    st.lists(st.tuples(SMALL, SIZES, SIZES), min_size=4, max_size=12),
+    st.tuples(*[MULTIPLIERS] * 5),
+    st.integers(2, 20),
+)
+@example(
+    1,
+    [(2, 20, 5), (1, 3, 1), (4, 2, 30), (4, 40, 5), (4, 2, 1), (4, 3, 30), (5, 2, 30)],
+    (-1.0, 0.5, 3.0, 0.0, 0.0),
+    12,
+)
+def test_also_where_ranges_move_while_few_are_watched(watched, figures, multipliers, count):
+    table, plan = a_fleet(figures), a_plan(multipliers)
+    request = Request(SPEC, [f"u{n}" for n in range(count)], 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(further_instances, "WATCHED", watched)
+        found = placed(table, request, plan)
+    assert found == placed(table, request, without_shortcuts(plan))
 
 
 EQUAL = [(0, 6, 6)] * (2 * further_instances.WATCHED + 50)
