@@ -56,6 +56,8 @@ class BasePlugin:
     sets it, not for classes that inherit it.
     """
 
+    # Its name in decisions: that of the class, unless the class sets another one.
+    name = "BasePlugin"
     reads: ClassVar[tuple[str, ...] | None] = None
     row_local: ClassVar[bool] = False
     # Whether applies() is that of this class, which need not be called.
@@ -64,15 +66,13 @@ class BasePlugin:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        named = next(each for each in cls.__mro__ if "name" in vars(each))
+        if vars(named)["name"] == named.__name__:
+            cls.name = cls.__name__
         cls.always_applies = cls.applies is BasePlugin.applies
 
     def __init__(self, **settings: Any) -> None:
         apply_options(self, self.options, settings)
-
-    @property
-    def name(self) -> str:
-        """The name of the plug-in in decisions."""
-        return type(self).__name__
 
     def applies(self, spec: RequestSpec) -> bool:
         """Return False when the request alone shows that all hosts pass, or that all weigh 0."""

@@ -4,7 +4,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from typing import NamedTuple
 
 import numpy as np
@@ -231,7 +230,7 @@ def _ranked(at: ReplayState, request: Request, plan: Plan, rows: Rows) -> _Ranki
     order = np.argsort(-weights.totals, kind="stable")
     best = rows[order].tolist()
     shares = {name: each[order].tolist() for name, each in weights.shares().items()}
-    choice = Choice(Random(), plan.host_subset_size, plan.shuffle_best, request.choices)
+    choice = Choice(0, plan.host_subset_size, plan.shuffle_best, request.choices)
     drawn_from = choice.drawn_from(weights.totals) if best else 0
     if at.chosen is None or at.chosen.row not in best[:drawn_from]:
         drawn_from = 0

@@ -40,14 +40,14 @@ class _After(NamedTuple):
 
     refused_by: BaseHostFilter | None
     limits: dict[str, float]
-    raw: Weights
+    raw: list[float]
 
 
 class FurtherInstances:
     """The ranking of hosts for the next instance of a request; made once the first was placed.
 
     rows and totals are those of the watched hosts, in the order of the table; positions are among
-    them. filters are those of each further instance.
+    them. filters are those of each further instance, consumed is what each consumes.
     """
 
     def __init__(
@@ -57,11 +57,12 @@ class FurtherInstances:
         filters: Sequence[BaseHostFilter],
         ranking: Ranking,
         choice: Choice,
+        consumed: Consumption,
     ) -> None:
         self._hosts = hosts
         # For an instance that is on no host yet.
         self._spec = spec.for_instance(None)
-        self._changes = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb).changes
+        self.consumed = consumed
         self._filters = filters
         self._weighers = [each.weigher for each in ranking.weighed]
         # A random choice looks at all totals.
@@ -102,21 +103,21 @@ class FurtherInstances:
         except Exception:
             # A plug-in has failed. Where all hosts are asked it is named.
             return False
-        if not math.isfinite(now.raw.sum()):
+        if not all(map(math.isfinite, now.raw)):
             return False
         if self._refused or now.refused_by:
             count = int(np.count_nonzero(self._left))
             self.steps = self._steps_without(count, now.refused_by)
         self._refused = now.refused_by is not None
-        position = int(np.searchsorted(self._all.rows, row))
-        at = int(np.searchsorted(self._positions, position))
+        position = int(self._all.rows.searchsorted(row))
+        at = int(self._positions.searchsorted(position))
         if self._refused:
             self._drop(position, at)
             return True
         for name, limit in now.limits.items():
-            getattr(hosts.limits, name)[row] = limit
+            hosts.limits.set_one(row, name, limit)
         if self._top.weighed:
-            self._top.change(at, now.raw.tolist())
+            self._top.change(at, now.raw)
             self._all.raw[:, position] = now.raw
         return True
 
@@ -221,18 +222,20 @@ class FurtherInstances:
         likely = self._top.rows[np.flatnonzero(picker.highest(self._top.totals, _OTHERS))].tolist()
         others = [each for each in likely if each != row and not self._ahead.get(each)]
         rows, times = [row] * count + others, [*range(count), *[1] * len(others)]
-        part = self._hosts.part(np.array(rows), self._changes, np.array(times))
+        part = self._hosts.part(np.array(rows), self.consumed.changes, np.array(times))
         refused: list[BaseHostFilter | None] = [None] * len(rows)
         for rule in self._filters:
             mask = ask_filter(rule, part, self._spec)
             if mask is not None and not mask.all():
                 for at in np.flatnonzero(~mask).tolist():
                     refused[at] = refused[at] or rule
-        raw = np.array([weights_of(each, part, self._spec) for each in self._weighers])
-        raw = raw.reshape(len(self._weighers), len(rows))
+        weights = np.empty((len(self._weighers), len(rows)))
+        for at, each in enumerate(self._weighers):
+            weights[at] = weights_of(each, part, self._spec)
+        raw = weights.T.tolist()
         limits = {name: column.tolist() for name, column in part.limits.columns.items()}
         found = [
-            _After(rule, {name: each[at] for name, each in limits.items()}, raw[:, at])
+            _After(rule, {name: each[at] for name, each in limits.items()}, raw[at])
             for at, rule in enumerate(refused)
         ]
         self._ahead.update(zip(others, ([each] for each in found[count:]), strict=True))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose a host by the weights."""
 
-from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
 import numpy as np
@@ -16,28 +16,30 @@ _FEW = 8
 NEARLY = 0.01
 
 
-@dataclass(frozen=True, slots=True)
 class Choice:
     """How one of the subset_size best hosts is chosen, each with the same probability.
 
     With shuffle, hosts that share the best total change places at random first. With more choices
-    than subset_size, those that are nearly as good as the best may be drawn as well.
+    than subset_size, those that are nearly as good as the best may be drawn as well. takes_best is
+    set where it is always the best host, the first of equal ones.
     """
 
-    chance: Random
-    subset_size: int = 1
-    shuffle: bool = False
-    choices: int = 1
+    def __init__(
+        self, seed: int = 0, subset_size: int = 1, shuffle: bool = False, choices: int = 1
+    ) -> None:
+        self.subset_size, self.shuffle, self.choices = subset_size, shuffle, choices
+        self.takes_best = subset_size == 1 and not shuffle and choices <= 1
+        self._seed = seed
 
-    @property
-    def takes_best(self) -> bool:
-        """Whether it is always the best host, the first of equal ones."""
-        return self.subset_size == 1 and not self.shuffle and self.choices <= 1
+    @cached_property
+    def chance(self) -> Random:
+        """What draws. Most decisions do not, and it takes a while to seed."""
+        return Random(self._seed)
 
     def among(self, totals: Weights) -> int:
         """Return the position of the chosen host."""
         if self.takes_best:
-            return int(np.argmax(totals))
+            return int(totals.argmax())
         if self.choices > self.subset_size:
             return self.chance.choice(self._nearly_best(totals))
         if self.subset_size == 1:

@@ -5,9 +5,8 @@
 Source: behaviour reference 3.2 to 3.8.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
 import numpy as np
 
@@ -15,19 +14,13 @@ from inventory.objects.instance_group import AFFINITY
 from scheduler.decision.alternates import add_alternates, limit_alternates
 from scheduler.decision.further_instances import FurtherInstances
 from scheduler.decision.picker import Choice
-from scheduler.decision.plugin_calls import (
-    applies,
-    ask_filter,
-    ask_filter_guarded,
-    ask_plugin,
-    is_row_local,
-)
+from scheduler.decision.plugin_calls import applies, ask_plugin, is_row_local, mask_of
 from scheduler.decision.prefilter import no_such_host, prefilter
-from scheduler.decision.types import Decision, Placement, PlacementFailure, Step
+from scheduler.decision.types import Decision, Placement, PlacementFailure, Step, WeighedHost
 from scheduler.decision.weighing import Ranking, weigh_hosts
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import Mask
-from scheduler.hosts.host_state import HostState, consumes_numbers_only
+from scheduler.hosts.columns import Mask, rows_in
+from scheduler.hosts.host_state import Consumption, HostState, consumes_numbers_only, place_instance
 from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -81,13 +74,12 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     """
     ranker = _Ranker(hosts, request, plan)
     placements: list[Placement] = []
-    for index, uuid in enumerate(request.instance_uuids):
+    for index in range(len(request.instance_uuids)):
         ranking = ranker.rank(placements)
         if not len(ranking.rows):
             reason = no_such_host(hosts, request.spec) or refusal(request.spec, plan) or NOT_ENOUGH
             return refused(hosts, request, ranker.steps, reason, index)
-        spec, position = request.spec.for_instance(uuid), ranking.choose(ranker.choice)
-        placements.append(_place(hosts, spec, ranking, position, ranker.steps))
+        placements.append(_place(hosts, ranker, ranking))
     if placements and request.alternates and not request.spec.is_rebuild:
         ranking = ranker.rank_again(placements)
         placements = add_alternates(hosts, placements, ranking, request.alternates)
@@ -99,14 +91,14 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
 class _Ranker:
     """Filters and weighs the hosts for one instance of a request after the other.
 
-    steps are those of the last instance.
+    spec is the request of the last instance, steps are the steps of its decision.
     """
 
     def __init__(self, hosts: HostTable, request: Request, plan: Plan) -> None:
         self._hosts, self._request, self._plan = hosts, request, plan
-        self._spec = request.spec
+        self.spec = request.spec
         self.choice = Choice(
-            Random(request.seed), plan.host_subset_size, plan.shuffle_best, request.choices
+            request.seed, plan.host_subset_size, plan.shuffle_best, request.choices
         )
         group = request.spec.instance_group
         hosts.group_counts = count_members(hosts, group) if group else None
@@ -122,6 +114,7 @@ class _Ranker:
         if placements and self._further is None:
             self._further = self._further_instances(index, placements[-1])
         if self._further is not None and self._further.follow(placements[-1].chosen.row, uuid):
+            self.spec = self._request.spec.for_instance(uuid)
             self.steps = (*self._first_steps, *self._further.steps)
             return self._further
         return self._rank_all(placements, uuid, index)
@@ -143,10 +136,10 @@ class _Ranker:
         if self._further is not None:
             self._candidates, self._further = self._further.candidates(), None
         chosen = (each.chosen.host for each in placements)
-        self._spec = spec = self._request.spec.for_instance(uuid, chosen)
+        self.spec = spec = self._request.spec.for_instance(uuid, chosen)
         self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
         self.steps = (*self._first_steps, *steps)
-        self._ranking = weigh_hosts(hosts, spec, plan.weighers, np.flatnonzero(self._candidates))
+        self._ranking = weigh_hosts(hosts, spec, plan.weighers, rows_in(self._candidates))
         return self._ranking
 
     def _further_instances(self, index: int, placed: Placement) -> FurtherInstances | None:
@@ -157,9 +150,11 @@ class _Ranker:
         )
         if placed.taken is None or now != last:
             return None
-        if not can_be_followed(self._hosts, self._spec, now, self._ranking):
+        if not can_be_followed(self._hosts, self.spec, now, self._ranking):
             return None
-        return FurtherInstances(self._hosts, self._spec, now, self._ranking, self.choice)
+        return FurtherInstances(
+            self._hosts, self.spec, now, self._ranking, self.choice, placed.taken
+        )
 
 
 def can_be_followed(
@@ -245,35 +240,28 @@ def filters_for(
         filters = [each for each in filters if each.RUN_ON_REBUILD]
     elif spec.has_forced_target:
         filters = ()
-    return [each for each in filters if ask_plugin(each.run_filter_for_index, index, default=True)]
+    return [
+        each
+        for each in filters
+        if (
+            not (index and each.run_filter_once_per_request)
+            if each.runs_by_attribute
+            else ask_plugin(each.run_filter_for_index, index, default=True)
+        )
+    ]
 
 
 def apply_filters(
     hosts: HostTable, spec: RequestSpec, filters: Sequence[BaseHostFilter], candidates: Mask
 ) -> tuple[Mask, tuple[Step, ...]]:
     """Return the candidates that pass these filters, and a step for each until none is left."""
-    try:
-        return _apply(hosts, spec, filters, candidates, ask_filter)
-    except Exception:
-        # A filter has failed: it refuses all hosts, with a warning that names it.
-        return _apply(hosts, spec, filters, candidates, ask_filter_guarded)
-
-
-def _apply(
-    hosts: HostTable,
-    spec: RequestSpec,
-    filters: Sequence[BaseHostFilter],
-    candidates: Mask,
-    ask: Callable[[BaseHostFilter, HostTable, RequestSpec], Mask | None],
-) -> tuple[Mask, tuple[Step, ...]]:
     steps: list[Step] = []
     left = int(np.count_nonzero(candidates))
     for each in filters:
         before = left
         hosts.candidates = candidates
-        mask = ask(each, hosts, spec)
-        if mask is not None:
-            candidates = np.logical_and(candidates, mask)
+        if each.always_applies or applies(each, spec):
+            candidates = candidates & mask_of(each, hosts, spec)
             left = int(np.count_nonzero(candidates))
         steps.append(Step(each.name, before, left))
         if not left:
@@ -281,18 +269,18 @@ def _apply(
     return candidates, tuple(steps)
 
 
-def _place(
-    hosts: HostTable,
-    spec: RequestSpec,
-    ranking: Ranking | FurtherInstances,
-    position: int,
-    steps: tuple[Step, ...],
-) -> Placement:
-    """Consume what the instance needs on the chosen host."""
+def _place(hosts: HostTable, ranker: _Ranker, ranking: Ranking | FurtherInstances) -> Placement:
+    """Choose a host, and consume there what the instance needs."""
+    spec, position = ranker.spec, ranking.choose(ranker.choice)
     chosen = ranking.candidate(hosts, position)
-    explained = ranking.best_first(EXPLAINED) if isinstance(ranking, Ranking) else [position]
-    nodes = hosts.nodes(ranking.rows[explained])
-    weighed = tuple(map(ranking.weighed_host, nodes, explained))
-    state = HostState.of(hosts, chosen.row)
-    taken = None if spec.is_rebuild else state.consume_from_request(spec)
-    return Placement(spec.instance_uuid, chosen, steps, weighed, taken=taken)
+    if isinstance(ranking, FurtherInstances):
+        node = chosen.host, chosen.nodename
+        weighed: tuple[WeighedHost, ...] = (ranking.weighed_host(node, position),)
+        taken: Consumption | None = ranking.consumed
+        place_instance(hosts, chosen.row, spec, ranking.consumed)
+    else:
+        best = ranking.best_first(EXPLAINED)
+        weighed = tuple(map(ranking.weighed_host, hosts.nodes(ranking.rows[best]), best))
+        state = HostState.of(hosts, chosen.row)
+        taken = None if spec.is_rebuild else state.consume_from_request(spec)
+    return Placement(spec.instance_uuid, chosen, ranker.steps, weighed, taken=taken)

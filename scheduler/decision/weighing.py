@@ -4,19 +4,36 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from scheduler.base_plugin import error_text
 from scheduler.decision import picker
 from scheduler.decision.picker import Choice
-from scheduler.decision.plugin_calls import ask_weighers, ask_weighers_guarded
+from scheduler.decision.plugin_calls import applies, checked_multiplier, multipliers_of, weights_of
 from scheduler.decision.types import WeighedHost
+from scheduler.hosts.aggregate_metadata import keys_in_use
 from scheduler.hosts.columns import Rows, Weights
 from scheduler.hosts.host_state import Candidate, candidate
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.weighers import BaseHostWeigher
+
+
+@dataclass(slots=True)
+class Range:
+    """The range that becomes 0 to 1: minval to maxval of the weigher, else the extremes.
+
+    is_finite is set where all raw weights are finite, is_plain where all are also in the range, and
+    the range itself is finite: nearly always.
+    """
+
+    low: float
+    high: float
+    is_finite: bool
+    is_plain: bool
 
 
 class Weighed(NamedTuple):
@@ -31,66 +48,73 @@ class Weighed(NamedTuple):
             return self
         return Weighed(self.weigher, self.multiplier[positions])
 
-    def shares(self, raw: Weights, scale_range: "Range") -> Weights | None:
-        """Return the shares of hosts in their totals, None where all are 0.
+    def range_of(self, raw: Weights, least: float, most: float) -> Range:
+        """Return the range of raw weights with these extremes."""
+        minval, maxval = self.weigher.minval, self.weigher.maxval
+        is_finite = -math.inf < least and most < math.inf
+        if not is_finite:
+            known = raw[np.isfinite(raw)]
+            least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        low = least if minval is None else minval
+        high = most if maxval is None else maxval
+        is_plain = is_finite and low <= least and most <= high and high - low < math.inf
+        return Range(low, high, is_finite, is_plain)
 
-        A raw weight that is not finite gets the least share.
+    def shares(self, raw: Weights, scale_range: Range) -> Weights | None:
+        """Return the shares of hosts in their totals, None where all are 0."""
+        low, high = scale_range.low, scale_range.high
+        if not scale_range.is_plain or not self.weigher.scales:
+            return self._unusual_shares(raw, scale_range)
+        if high <= low:
+            return None
+        # Most ranges begin at 0, and a step less saves a sixth of the cost.
+        shares: Weights = (raw - low if low else raw) / (high - low)
+        if not isinstance(self.multiplier, float) or self.multiplier != 1.0:
+            shares *= self.multiplier
+        return shares
+
+    def share(self, raw: float, position: int, scale_range: Range) -> float:
+        """Return shares() of a single host, at this position, equal to the last bit.
+
+        All raw weights have to be finite, and the range not empty.
         """
-        if scale_range.is_finite:
-            return self._shares(raw, scale_range)
-        finite = np.isfinite(raw)
-        shares = self._shares(np.where(finite, raw, 0.0), scale_range)
-        if shares is None:
-            shares = np.zeros(len(raw))
-        if self.weigher.scales:
-            return np.where(finite, shares, np.minimum(self.multiplier, 0.0))
-        return np.where(finite, shares, np.min(shares, where=finite, initial=0.0))
-
-    def share(self, raw: float, position: int, scale_range: "Range") -> float:
-        """Return shares() of a single host, at this position, equal to the last bit."""
         multiplier = self.multiplier
         if not isinstance(multiplier, float):
             multiplier = float(multiplier[position])
         if not self.weigher.scales:
             return multiplier * raw
         low, high = scale_range.low, scale_range.high
-        shares: float = scale(min(max(raw, low), high), low, high)
-        return shares * multiplier
+        if scale_range.is_plain:
+            return (raw - low) / (high - low) * multiplier
+        share: float = _scaled(min(max(raw, low), high), low, high)
+        return share * multiplier
 
-    def _shares(self, raw: Weights, scale_range: "Range") -> Weights | None:
+    def _unusual_shares(self, raw: Weights, scale_range: Range) -> Weights | None:
+        """Return the shares; a raw weight that is not finite gets the least share."""
+        low, high, is_finite = scale_range.low, scale_range.high, scale_range.is_finite
+        finite = np.isfinite(raw)
+        raw = raw if is_finite else np.where(finite, raw, 0.0)
+        lowest: float | Weights = np.minimum(self.multiplier, 0.0)
         if not self.weigher.scales:
-            return np.asarray(self.multiplier * raw)
-        low, high, clips, _ = scale_range
-        if high <= low:
+            shares = np.asarray(self.multiplier * raw)
+            lowest = float(np.min(shares, where=finite, initial=0.0))
+        elif high > low:
+            clamped = np.minimum(np.maximum(raw, low), high)
+            shares = _scaled(clamped, low, high) * self.multiplier
+        elif is_finite:
             # All are equal, or below minval and so equal once they are clamped.
             return None
-        if clips:
-            raw = np.minimum(np.maximum(raw, low), high)
-        shares: Weights = scale(raw, low, high)
-        if not isinstance(self.multiplier, float) or self.multiplier != 1.0:
-            shares *= self.multiplier
-        return shares
+        else:
+            shares = np.zeros(len(raw))
+        return shares if is_finite else np.where(finite, shares, lowest)
 
 
-class Range(NamedTuple):
-    """The range that becomes 0 to 1: minval to maxval of the weigher, else the extremes.
-
-    clips is set where raw weights lie outside of it, is_finite where all of them are finite.
-    """
-
-    low: float
-    high: float
-    clips: bool
-    is_finite: bool
-
-
-def scale(raw: Any, low: float, high: float) -> Any:
+def _scaled(raw: Any, low: float, high: float) -> Any:
     """Return (raw - low) / (high - low) for numbers from low to high, which is above low."""
     if not math.isfinite(high - low):
         # The difference of two huge numbers is infinite; that of their halves is not.
         raw, low, high = raw / 2, low / 2, high / 2
-    # Most ranges begin at 0, and a step less saves a sixth of the cost.
-    return (raw - low if low else raw) / (high - low)
+    return (raw - low) / (high - low)
 
 
 class Ranking:
@@ -112,9 +136,11 @@ class Ranking:
         self.weighed = weighed
         self.raw = np.zeros((0, len(rows))) if raw is None else raw
         self._outside = outside
+        self._names = [each.weigher.name for each in weighed]
         self.ranges = self._measure()
         self._shares = [
-            each.shares(*more) for each, *more in zip(weighed, self.raw, self.ranges, strict=True)
+            each.shares(own, known)
+            for each, own, known in zip(weighed, self.raw, self.ranges, strict=True)
         ]
         self.totals = self._sum()
 
@@ -142,7 +168,7 @@ class Ranking:
         if is_moved:
             self.totals = self._sum()
         else:
-            own = [float(each[position]) for each in self._shares if each is not None]
+            own = [each.item(position) for each in self._shares if each is not None]
             self.totals[position] = sum(own)
 
     def extremes(self, positions: Rows) -> tuple[Weights, Weights]:
@@ -157,18 +183,14 @@ class Ranking:
 
     def shares(self) -> dict[str, Weights]:
         """Return the share of each weigher in the total of each host."""
-        return {
-            each.weigher.name: np.zeros(len(self.rows)) if found is None else found
-            for each, found in zip(self.weighed, self._shares, strict=True)
-        }
+        shares = [np.zeros(len(self.rows)) if each is None else each for each in self._shares]
+        return dict(zip(self._names, shares, strict=True))
 
     def weighed_host(self, node: tuple[str, str], position: int) -> WeighedHost:
         """Return the host at a position, a node, with the share of each weigher in its total."""
-        shares = {
-            each.weigher.name: 0.0 if found is None else float(found[position])
-            for each, found in zip(self.weighed, self._shares, strict=True)
-        }
-        return WeighedHost(*node, float(self.totals[position]), shares)
+        shares = [0.0 if each is None else each.item(position) for each in self._shares]
+        by_name = dict(zip(self._names, shares, strict=True))
+        return WeighedHost(*node, self.totals.item(position), by_name)
 
     def remaining(self) -> Rows:
         """Return the rows of all hosts."""
@@ -184,8 +206,8 @@ class Ranking:
 
     def candidate(self, hosts: HostTable, position: int) -> Candidate:
         """Return the host at a position, with its limits and its weight."""
-        row = int(self.rows[position])
-        return candidate(hosts, row, hosts.limits.on(row), float(self.totals[position]))
+        row = self.rows.item(position)
+        return candidate(hosts, row, hosts.limits.on(row), self.totals.item(position))
 
     def _measure(self) -> list[Range]:
         """Return the range of each weigher."""
@@ -194,26 +216,18 @@ class Ranking:
         least, most = np.minimum.reduce(self.raw, axis=1), np.maximum.reduce(self.raw, axis=1)
         if self._outside is not None:
             least, most = np.minimum(least, self._outside[0]), np.maximum(most, self._outside[1])
-        extremes = zip(least.tolist(), most.tolist(), strict=True)
-        return [self._range(at, *each) for at, each in enumerate(extremes)]
+        found = zip(self.weighed, self.raw, least.tolist(), most.tolist(), strict=True)
+        return [each.range_of(*more) for each, *more in found]
 
     def _measure_one(self, at: int) -> Range:
         """Return the range of one weigher."""
-        least, most = float(self.raw[at].min()), float(self.raw[at].max())
+        raw = self.raw[at]
+        # Their methods take longer, and this is asked for each further instance.
+        least, most = float(np.minimum.reduce(raw)), float(np.maximum.reduce(raw))
         if self._outside is not None:
             least = min(least, float(self._outside[0][at]))
             most = max(most, float(self._outside[1][at]))
-        return self._range(at, least, most)
-
-    def _range(self, at: int, least: float, most: float) -> Range:
-        weigher = self.weighed[at].weigher
-        is_finite = math.isfinite(least) and math.isfinite(most)
-        if not is_finite:
-            known = self.raw[at][np.isfinite(self.raw[at])]
-            least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-        low = least if weigher.minval is None else weigher.minval
-        high = most if weigher.maxval is None else weigher.maxval
-        return Range(low, high, least < low or most > high, is_finite)
+        return self.weighed[at].range_of(raw, least, most)
 
     def _sum(self) -> Weights:
         totals = np.zeros(len(self.rows))
@@ -226,20 +240,37 @@ class Ranking:
 def weigh_hosts(
     hosts: HostTable, spec: RequestSpec, weighers: Sequence[BaseHostWeigher], rows: Rows
 ) -> Ranking:
-    """Return the weights of these rows. A single host is not weighed at all."""
+    """Return the weights of these rows. A single host is not weighed at all.
+
+    A weigher that fails is left out, with a warning that names it.
+    """
     if len(rows) < 2:
         return Ranking(rows)
-    if len(rows) == hosts.size:
+    is_all = len(rows) == hosts.size
+    if is_all:
         hosts.candidates = hosts.present
     else:
         hosts.candidates = np.zeros(hosts.size, np.bool_)
         hosts.candidates[rows] = True
-    try:
-        asked = ask_weighers(weighers, hosts, spec, rows)
-    except Exception:
-        # A plug-in has failed: it is left out, with a warning that names it.
-        asked = ask_weighers_guarded(weighers, hosts, spec, rows)
-    raw = np.empty((len(asked), len(rows)))
-    for at, (_, _, weights) in enumerate(asked):
-        raw[at] = weights if len(weights) == len(rows) else weights.take(rows)
-    return Ranking(rows, [Weighed(weigher, multiplier) for weigher, multiplier, _ in asked], raw)
+    in_use = keys_in_use(hosts, tuple([each.aggregate_key for each in weighers]))
+    weighed: list[Weighed] = []
+    raw = np.empty((len(weighers), len(rows)))
+    for each, is_used in zip(weighers, in_use, strict=True):
+        try:
+            if not (each.always_applies or applies(each, spec)):
+                continue
+            if is_used or not each.has_plain_multiplier:
+                multiplier = multipliers_of(each, hosts, rows)
+            elif each.multiplier:
+                multiplier = checked_multiplier(each.sign * each.multiplier)
+            else:
+                continue
+            if multiplier is None:
+                continue
+            weights = weights_of(each, hosts, spec)
+            raw[len(weighed)] = weights if is_all else weights.take(rows)
+        except Exception as error:
+            hosts.warn(f"{each.name} is left out since it failed: {error_text(error)}")
+        else:
+            weighed.append(Weighed(each, multiplier))
+    return Ranking(rows, weighed, raw[: len(weighed)])

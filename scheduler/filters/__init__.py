@@ -3,7 +3,7 @@
 """Filters keep the hosts on which an instance may run. This is the base class for all of them."""
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,13 @@ class BaseHostFilter(BasePlugin):
 
     run_filter_once_per_request: ClassVar[bool] = False
     RUN_ON_REBUILD: ClassVar[bool] = False
+    # Whether run_filter_for_index() is that of this class, which need not be called.
+    runs_by_attribute: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = cls.run_filter_for_index
+        cls.runs_by_attribute = own is BaseHostFilter.run_filter_for_index
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         """Return for each row whether the host passes; rows that are no candidates may be either.

@@ -35,9 +35,6 @@ class ImagePropertiesFilter(BaseHostFilter):
         ("default_architecture", "filter_scheduler", "image_properties_default_architecture"),
     )
 
-    def applies(self, spec: RequestSpec) -> bool:
-        return any(self._requirements(spec))
-
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         names, requested, bits = self._requirements(spec)
         mask = hosts.present.copy()

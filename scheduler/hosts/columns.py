@@ -82,6 +82,12 @@ def unset(name: str) -> float:
     return np.nan if name in FLOATS else 0
 
 
+def rows_in(mask: Mask) -> Rows:
+    """Return the rows that a mask has."""
+    # Mostly that is all of them, which takes half the time to write down.
+    return np.arange(len(mask)) if mask.all() else np.flatnonzero(mask)
+
+
 class NumericColumns:
     """One array for each numeric column of a table, with capacity for more rows.
 
@@ -248,11 +254,12 @@ class EncodedColumn:
 
         key stands for the function, which must depend on the value alone and take None.
         """
-        known, since = self._memos.pop(key, (np.zeros(0, dtype), 0))
-        if len(known) >= len(self.values) and since == len(self._written):
-            self._memos[key] = known, since
-            return known
-        results = known
+        found = self._memos.pop(key, None)
+        if found is not None and found[1] == len(self._written):
+            self._memos[key] = found
+            return found[0]
+        results, since = found or (np.zeros(0, dtype), 0)
+        known = results
         if len(known) < len(self.values):
             results = np.zeros(len(self.values) + len(self.values) // 8, dtype)
             results[: len(known)] = known

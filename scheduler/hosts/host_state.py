@@ -129,22 +129,16 @@ class HostState:
         As in the filters, swap counts as disk, and an instance that boots from a volume needs no
         root disk. An instance on a bare-metal node consumes all of it.
         """
-        table, row, uuid = self.table, self.row, spec_obj.instance_uuid
+        table, row = self.table, self.row
         # Nothing is changed before all is computed.
         columns, cells, devices = consumption(table, row, spec_obj)
         amounts = spec_obj.vcpus, spec_obj.memory_mb, spec_obj.disk_mb
-        if self.hypervisor_type == BARE_METAL:
+        if table.get(row, "hypervisor_type") == BARE_METAL:
             amounts = self.vcpus_total - self.vcpus_used, self.free_ram_mb, self.free_disk_mb
         for name, value in columns.items():
             table.set(row, name, value)
         consumed = Consumption(*amounts, cells, devices)
-        self.consume(consumed)
-        if table.group_counts is not None:
-            is_new = uuid not in self.instances
-            table.group_counts.place([*table.rows_of_host(self.host)], is_new)
-        if uuid:
-            assumed = assumed_instance(spec_obj, uuid, self.host, self.nodename)
-            table.instances.add(row, uuid, assumed)
+        place_instance(table, row, spec_obj, consumed)
         return consumed
 
     def consume(self, consumed: Consumption) -> None:
@@ -174,6 +168,18 @@ def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: flo
     get = hosts.get
     host, node, uuid = get(row, "host"), get(row, "nodename"), get(row, "uuid")
     return Candidate(row, host, node, uuid, get(row, "cell_uuid"), limits, weight)
+
+
+def place_instance(hosts: HostTable, row: int, spec: RequestSpec, consumed: Consumption) -> None:
+    """Count an instance that consumes numbers only on the host of a row, and list it there."""
+    host, uuid = hosts.get(row, "host"), spec.instance_uuid
+    hosts.add_to(row, consumed.changes)
+    if hosts.group_counts is not None:
+        is_new = uuid not in hosts.instances.on(row)
+        hosts.group_counts.place([*hosts.rows_of_host(host)], is_new)
+    if uuid:
+        assumed = assumed_instance(spec, uuid, host, hosts.get(row, "nodename"))
+        hosts.instances.add(row, uuid, assumed)
 
 
 def assumed_instance(spec: RequestSpec, uuid: str, host: str, node: str) -> Instance:

@@ -24,30 +24,40 @@ class GroupLimit:
 class Limits:
     """One column per limit, NaN where none is set. A filter assigns a whole column at once.
 
-    columns has those that were set. Limits of other names than vcpu, memory_mb and disk_gb are set
-    host by host.
+    columns has those that were set; they may belong to the filter, and are copied before a single
+    element is changed. Limits of other names than vcpu, memory_mb and disk_gb are set host by host.
     """
 
     columns: dict[str, npt.NDArray[np.float64]]
     _size: int
+    _own: set[str]
     _made: dict[str, tuple[npt.NDArray[np.bool_], Callable[[int], Any]]]
     _others: dict[int, dict[str, Any]]
 
     def __init__(self, size: int) -> None:
         # Not through __setattr__, which takes columns alone.
-        self.__dict__.update(columns={}, _size=size, _made={}, _others={})
+        self.__dict__.update(columns={}, _size=size, _own=set(), _made={}, _others={})
 
     def __setattr__(self, name: str, column: npt.NDArray[np.float64]) -> None:
         if name not in NUMERIC:
             raise AttributeError(f"no limit is called {name}")
-        self.columns[name] = np.array(column, np.float64)
+        self.columns[name] = np.asarray(column, np.float64)
+        self._own.discard(name)
 
     def __getattr__(self, name: str) -> npt.NDArray[np.float64]:
         if name not in NUMERIC:
             raise AttributeError(f"no limit is called {name}")
         if name not in self.columns:
             self.columns[name] = np.full(self._size, np.nan)
+            self._own.add(name)
         return self.columns[name]
+
+    def set_one(self, row: int, name: str, value: float) -> None:
+        """Set one of the numeric limits of a host."""
+        if name not in self._own:
+            self.columns[name] = getattr(self, name).copy()
+            self._own.add(name)
+        self.columns[name][row] = value
 
     @property
     def are_numbers(self) -> bool:
@@ -87,14 +97,14 @@ class HostLimits(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name in NUMERIC:
-            getattr(self._limits, name)[self._row] = value
+            self._limits.set_one(self._row, name, value)
         else:
             self._limits._others.setdefault(self._row, {})[name] = value
 
     def __delitem__(self, name: str) -> None:
         _ = self[name]
         if name in NUMERIC:
-            self[name] = np.nan
+            self._limits.set_one(self._row, name, np.nan)
             return
         self._limits._others.get(self._row, {}).pop(name, None)
         if name in self._limits._made:

@@ -104,23 +104,20 @@ class HostTable:
             self._own_object(name).set(row, value)
         else:
             self._numbers.set(row, name, value)
-            self.__dict__.pop(name, None)
-        self._note(name, (row,))
+        self._changed(name, (row,))
 
     def write(self, rows: Sequence[int], name: str, values: Iterable[Any]) -> None:
         """Write an element of each of these rows, in this order; the same value is no change."""
         if name in _OBJECTS:
             by_key = [(key_of(value), value) for value in values]
             return self.share(rows, name, [key for key, _ in by_key], dict(by_key).get)
-        self.__dict__.pop(name, None)
-        self._note(name, self._numbers.write(rows, name, values))
+        self._changed(name, self._numbers.write(rows, name, values))
 
     def add_to(self, row: int, changes: Mapping[str, int]) -> None:
         """Add to whole numbers of a row."""
         self._numbers.add_to(row, changes)
         for name in changes:
-            self.__dict__.pop(name, None)
-            self._note(name, (row,))
+            self._changed(name, (row,))
 
     def nodes(self, rows: Rows) -> list[tuple[str, str]]:
         """Return (host, nodename) of each of these rows."""
@@ -132,14 +129,12 @@ class HostTable:
 
     def share(self, rows: Sequence[int], name: str, keys: Iterable[Hashable], make: Make) -> None:
         """Give each of these rows the object of its key, make(key) where no row has it yet."""
-        self._note(name, self._own_object(name).write(rows, keys, make))
+        self._changed(name, self._own_object(name).write(rows, keys, make))
 
     def fill(self, name: str, column: npt.NDArray[Any]) -> None:
         """Write a whole column of numbers, one element for each row."""
         self._numbers.own(name)[: self.size] = column
-        self.__dict__.pop(name, None)
-        if self._logs:
-            self._logs[name].note_all()
+        self._changed(name, None)
 
     def set_time(self, time: float) -> None:
         """Set the time, on the clock of last_seen, to which heartbeat_age refers."""
@@ -327,9 +322,14 @@ class HostTable:
         for name in NUMBERS:
             self.__dict__.pop(name, None)
 
-    def _note(self, name: str, rows: Collection[int]) -> None:
-        """Count the writes of some rows of a column."""
-        if self._logs:
+    def _changed(self, name: str, rows: Collection[int] | None) -> None:
+        """Count the writes of some rows of a column, None for all."""
+        if not self._logs:
+            # A copy has another array from now on.
+            self.__dict__.pop(name, None)
+        elif rows is None:
+            self._logs[name].note_all()
+        else:
             self._logs[name].note(rows)
 
     def _grow(self, capacity: int) -> None:

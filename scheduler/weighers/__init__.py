@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers prefer some hosts over others. These are the base classes for all of them."""
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from inventory.objects.aggregate import Aggregate
 from scheduler.base_plugin import BasePlugin, error_text
 from scheduler.hosts import aggregate_metadata
 from scheduler.hosts.columns import Rows, Weights
@@ -82,8 +84,13 @@ class BaseHostWeigher(BasePlugin):
             return np.array([self.weight_multiplier(HostState.of(hosts, row)) for row in rows])
         if self.aggregate_key is None:
             return self.sign * self.multiplier
-        found = aggregate_metadata.overridden(hosts, self.aggregate_key, self.multiplier)
-        return self.sign * (found.take(rows) if isinstance(found, np.ndarray) else found)
+        key, sign, own, warn = self.aggregate_key, self.sign, self.multiplier, hosts.warn
+
+        def of_host(aggregates: Iterable[Aggregate] | None) -> float:
+            return sign * aggregate_metadata.smallest(aggregates, key, own, warn)
+
+        found = hosts.memo("aggregates", ("multiplier", key, sign, own), of_host, float)
+        return found if len(rows) == hosts.size else found.take(rows)
 
 
 class ColumnWeigher(BaseHostWeigher):
@@ -91,4 +98,4 @@ class ColumnWeigher(BaseHostWeigher):
 
     def weigh(self, hosts: HostTable, spec: RequestSpec) -> Weights:
         assert self.reads is not None
-        return np.asarray(getattr(hosts, self.reads[0]), np.float64)
+        return np.asarray(getattr(hosts, self.reads[0]))

@@ -3,7 +3,6 @@
 """Tests of scheduler.decision.picker."""
 
 from collections import Counter
-from random import Random
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ TOTALS = st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 1.0, 3.0]), min_size=1,
 def choices(totals, subset_size, shuffle):
     """Return how often each position is chosen for 300 seeds."""
     return Counter(
-        Choice(Random(seed), subset_size, shuffle).among(np.array(totals)) for seed in range(300)
+        Choice(seed, subset_size, shuffle).among(np.array(totals)) for seed in range(300)
     )
 
 
@@ -70,13 +69,13 @@ def test_a_subset_larger_than_the_table_is_the_table():
 @given(TOTALS, st.integers(1, 12), st.booleans(), st.integers())
 def test_same_seed_same_choice(totals, subset_size, shuffle, seed):
     totals = np.array(totals)
-    first = Choice(Random(seed), subset_size, shuffle).among(totals)
-    assert Choice(Random(seed), subset_size, shuffle).among(totals) == first
+    first = Choice(seed, subset_size, shuffle).among(totals)
+    assert Choice(seed, subset_size, shuffle).among(totals) == first
 
 
 @given(TOTALS, st.integers(1, 12), st.booleans(), st.integers())
 def test_the_choice_is_among_the_best(totals, subset_size, shuffle, seed):
-    position = Choice(Random(seed), subset_size, shuffle).among(np.array(totals))
+    position = Choice(seed, subset_size, shuffle).among(np.array(totals))
     better = sum(1 for total in totals if total > totals[position])
     assert better < subset_size
 
@@ -84,7 +83,7 @@ def test_the_choice_is_among_the_best(totals, subset_size, shuffle, seed):
 def draws(totals, choices, **settings):
     """Return the positions that are drawn in many draws."""
     weights = np.array(totals, np.float64)
-    return {Choice(Random(seed), choices=choices, **settings).among(weights) for seed in range(200)}
+    return {Choice(seed, choices=choices, **settings).among(weights) for seed in range(200)}
 
 
 def test_more_choices_are_only_among_those_that_are_nearly_as_good():

@@ -68,11 +68,13 @@ def test_a_column_that_no_filter_set_is_empty():
     assert np.isnan(Limits(2).memory_mb).all()
 
 
-def test_a_column_is_a_copy_of_what_was_assigned():
-    limits, mine = Limits(1), np.array([1.0])
+def test_a_limit_of_one_host_does_not_change_the_column_that_was_assigned():
+    limits, mine = Limits(2), np.array([1.0, 1.0])
     limits.vcpu = mine
-    mine[0] = 2.0
-    assert limits.vcpu.tolist() == [1.0]
+    limits.of(0)["vcpu"] = 2.0
+    del limits.of(1)["vcpu"]
+    assert (limits.on(0), limits.on(1)) == ({"vcpu": 2.0}, {})
+    assert mine.tolist() == [1.0, 1.0]
 
 
 def test_misspelt_limits_are_refused():
