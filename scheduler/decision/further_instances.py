@@ -17,9 +17,9 @@ from scheduler.decision import picker
 from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import ask_filter, weights_of
 from scheduler.decision.types import Step, WeighedHost
-from scheduler.decision.weighing import Range, Ranking, Weighed
+from scheduler.decision.weighing import Ranking, Weighed
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import Mask, Rows, Weights
+from scheduler.hosts.columns import Mask, Rows
 from scheduler.hosts.host_state import Candidate, Consumption
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -106,8 +106,7 @@ class FurtherInstances:
         if not all(map(math.isfinite, now.raw)):
             return False
         if self._refused or now.refused_by:
-            count = int(np.count_nonzero(self._left))
-            self.steps = self._steps_without(count, now.refused_by)
+            self.steps = self._steps_without(int(np.count_nonzero(self._left)), now.refused_by)
         self._refused = now.refused_by is not None
         position = int(self._all.rows.searchsorted(row))
         at = int(self._positions.searchsorted(position))
@@ -199,10 +198,10 @@ class FurtherInstances:
         if not weighed.weigher.scales:
             return factor * float(np.abs(self._all.raw[at]).max()), 0.0
         ends = np.array([each[at] for each in self._outside])
-        now, before = (
-            _scaled(weighed, ends, each[at]) for each in (self._top.ranges, self._first_ranges)
-        )
-        return factor, factor * float(np.abs(now - before).max())
+        plain = Weighed(weighed.weigher, 1.0)
+        found = [plain.shares(ends, each[at]) for each in (self._top.ranges, self._first_ranges)]
+        now, before = (0.0 if each is None else each for each in found)
+        return factor, factor * float(np.max(np.abs(now - before)))
 
     def _after(self, row: int) -> _After:
         """Return the host of a row as it is now, asked ahead where it is the first time."""
@@ -232,11 +231,10 @@ class FurtherInstances:
         weights = np.empty((len(self._weighers), len(rows)))
         for at, each in enumerate(self._weighers):
             weights[at] = weights_of(each, part, self._spec)
-        raw = weights.T.tolist()
         limits = {name: column.tolist() for name, column in part.limits.columns.items()}
         found = [
-            _After(rule, {name: each[at] for name, each in limits.items()}, raw[at])
-            for at, rule in enumerate(refused)
+            _After(rule, {name: each[at] for name, each in limits.items()}, raw)
+            for at, (rule, raw) in enumerate(zip(refused, weights.T.tolist(), strict=True))
         ]
         self._ahead.update(zip(others, ([each] for each in found[count:]), strict=True))
         return found[:count]
@@ -250,8 +248,3 @@ class FurtherInstances:
             if not left:
                 break
         return tuple(steps)
-
-
-def _scaled(weighed: Weighed, raw: Weights, scale_range: Range) -> Weights:
-    shares = Weighed(weighed.weigher, 1.0).shares(raw, scale_range)
-    return np.zeros(len(raw)) if shares is None else shares
