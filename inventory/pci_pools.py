@@ -32,7 +32,8 @@ class PciPools:
     __slots__ = ("pools",)
 
     def __init__(self, pools: Iterable[PciDevicePool] = ()) -> None:
-        reported = (pool for pool in pools if pool.count > 0)
+        # Those of devices that are all in use tell their hosts from hosts that have none.
+        reported = (pool for pool in pools if pool.count >= 0)
         # Sorted again, since released claims add their devices at the end.
         self.pools = tuple(sorted(reported, key=lambda pool: len(pool.tags)))
 
@@ -107,20 +108,29 @@ class PciPools:
             return None
         position, found = unserved
         request = requests[position]
+        asked, besides = self._of_kind(request.spec)
         wanted = f"needs {request.count} of {described(request.spec)}"
         if cells:
             nodes = ", ".join(str(cell.id) for cell in cells)
             wanted += f" for NUMA cells {nodes} (policy {request.numa_policy or 'legacy'})"
-        rest = "left by the requests before it" if position else "free"
-        kinds = {_unasked(pool, request.spec) for pool in self if _matches(pool, request.spec)}
-        besides = " or ".join(sorted(kind for kind in kinds if kind is not None))
-        rest += f" besides {besides}" if besides else ""
-        return " ".join(f"{wanted}, {found} {rest}".split())
+        rest = f"{found} left by the requests before it" if position else f"{found} free"
+        if not position and not cells and asked and all(pool.total is not None for pool in asked):
+            rest += f" of {sum(pool.total or 0 for pool in asked)}"
+        if besides:
+            rest += f" besides {' or '.join(besides)}"
+        elif not asked:
+            rest = "none reported"
+        return " ".join(f"{wanted}, {rest}".split())
+
+    def reports(self, requests: Sequence[InstancePCIRequest]) -> bool:
+        """Return whether there are devices for each of the requests, free or in use."""
+        return all(self._of_kind(request.spec)[0] for request in requests)
 
     def cells_with(self, requests: Sequence[InstancePCIRequest]) -> set[int | None]:
         """Return the ids of the host cells with devices that some request accepts."""
         specs = [request.spec for request in requests]
-        return {pool.numa_node for pool in self if any(_matches(pool, spec) for spec in specs)}
+        free = [pool for pool in self if pool.count]
+        return {pool.numa_node for pool in free if any(_matches(pool, spec) for spec in specs)}
 
     def free(self) -> int:
         """Return the number of free devices."""
@@ -129,6 +139,13 @@ class PciPools:
     def free_on(self, cell_id: int) -> int:
         """Return the number of free devices of a host cell."""
         return sum(pool.count for pool in self.pools if pool.numa_node == cell_id)
+
+    def _of_kind(self, alternatives: Alternatives) -> tuple[list[PciDevicePool], list[str]]:
+        """Return the pools for a request, and of which special kinds others have free devices."""
+        matching = [pool for pool in self if _matches(pool, alternatives)]
+        asked = [pool for pool in matching if _unasked(pool, alternatives) is None]
+        special = {_unasked(pool, alternatives) for pool in matching if pool.count}
+        return asked, sorted(kind for kind in special if kind is not None)
 
     def _counts(self) -> list[int]:
         return [pool.count for pool in self.pools]

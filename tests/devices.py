@@ -7,11 +7,13 @@ from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIReq
 from inventory.pci_pools import PciPools
 
 
-def a_pool(count: int = 2, numa_node: int | None = None, **tags: str | None) -> PciDevicePool:
+def a_pool(
+    count: int = 2, numa_node: int | None = None, total: int | None = None, **tags: str | None
+) -> PciDevicePool:
     """Return a pool of devices 8086:1520; vendor_id and product_id may be among the tags."""
     vendor = tags.pop("vendor_id", "8086") or ""
     product = tags.pop("product_id", "1520") or ""
-    return PciDevicePool(product, vendor, count, numa_node=numa_node, tags=dict(tags))
+    return PciDevicePool(product, vendor, count, numa_node, dict(tags), total)
 
 
 def devices(*pools: PciDevicePool) -> PciPools:
@@ -62,5 +64,5 @@ WORKED_CASES = [
         [wanted(1)],
         "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
     ),
-    ([], [wanted(1)], "needs 1 of vendor_id=8086, 0 free"),
+    ([], [wanted(1)], "needs 1 of vendor_id=8086, none reported"),
 ]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices of a node are given to guests, and the pools of those that are free."""
+"""Which devices of a node are given to guests, and the pools with those that are free."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -10,6 +10,8 @@ from compute_agent.virt.driver import PciDevice
 from inventory.objects.pci_and_network import PciDevicePool
 
 Tags = dict[str, str | None]
+# Vendor, product, cell and tags.
+_Kind = tuple[str, str, int | None, tuple[tuple[str, str | None], ...]]
 
 
 def free_pools(
@@ -18,33 +20,37 @@ def free_pools(
     taken: Collection[str],
     names: Collection[str] = (),
 ) -> list[PciDevicePool]:
-    """Return the pools of the devices that fit a spec and that no guest has or uses.
+    """Return the pools of the devices that fit a spec, and how many no guest has or uses.
 
     taken are the addresses of those that guests have, names what guests call those that they use.
     With a physical function all its virtual ones are taken, though not where it is only used, and
-    with any of those it is itself. A pool with nothing left is not among them.
+    with any of those it is itself. Devices that are all taken make a pool, too, with a count of 0.
     """
     by_address = {device.address: device for device in devices}
     used = {device.address for device in devices if not set(device.names).isdisjoint(names)}
     split = {each.parent for each in devices if each.address in taken or each.address in used}
-    counts: Counter[tuple[str, str, int | None, tuple[tuple[str, str | None], ...]]] = Counter()
+    totals: Counter[_Kind] = Counter()
+    free: Counter[_Kind] = Counter()
     for device in by_address.values():
-        if device.address in used | split or not {device.address, device.parent}.isdisjoint(taken):
-            continue
         physical = by_address.get(device.parent) if device.parent else None
         spec = next((each for each in specs if each.fits(device, physical)), None)
-        if spec is not None:
-            tags = tuple(sorted({**_tags(device, physical), **spec.tags}.items()))
-            counts[device.vendor_id, device.product_id, device.numa_node, tags] += 1
+        if spec is None:
+            continue
+        tags = tuple(sorted({**_tags(device, physical), **spec.tags}.items()))
+        kind = device.vendor_id, device.product_id, device.numa_node, tags
+        totals[kind] += 1
+        given = not {device.address, device.parent}.isdisjoint(taken)
+        free[kind] += not (given or device.address in used | split)
     pools = [
         PciDevicePool(
             vendor_id=vendor_id,
             product_id=product_id,
             numa_node=numa_node,
-            count=count,
+            count=free[vendor_id, product_id, numa_node, tags],
+            total=total,
             tags=dict(tags),
         )
-        for (vendor_id, product_id, numa_node, tags), count in counts.items()
+        for (vendor_id, product_id, numa_node, tags), total in totals.items()
     ]
     return sorted(pools, key=_rank)
 

@@ -55,7 +55,7 @@ def pools_with(
 ) -> list[PciDevicePool]:
     """Return pools with those of the same kind in more added, or removed where sign is -1.
 
-    A new kind is added at their end; a pool that becomes empty is left out.
+    A new kind is added at their end; a pool that becomes empty stays.
     """
     left = list(pools)
     for each in more:
@@ -64,8 +64,17 @@ def pools_with(
             left[at] = replace(left[at], count=max(0, left[at].count + sign * each.count))
         elif sign > 0:
             left.append(each)
-    return [pool for pool in left if pool.count]
+    return left
+
+
+def devices_between(
+    before: Iterable[PciDevicePool], after: Iterable[PciDevicePool]
+) -> list[PciDevicePool]:
+    """Return what was taken from the pools of a node between two moments."""
+    taken = pools_with(before, after, -1)
+    return [replace(pool, total=None) for pool in taken if pool.count]
 
 
 def _same_kind(one: PciDevicePool, other: PciDevicePool) -> bool:
-    return replace(one, count=0) == replace(other, count=0)
+    # The release before writes no total.
+    return replace(one, count=0, total=None) == replace(other, count=0, total=None)

@@ -107,6 +107,8 @@ _POOL: dict[str, FieldType] = {
     "numa_node": nullable(INTEGER),
     "tags": map_of(or_none(TEXT)),
     "count": COUNT,
+    # Of ours; Nova's pools have none.
+    "total": COUNT,
 }
 PCI_POOL = ObjectSchema(PciDevicePool, "1.1", _POOL)
 

@@ -30,13 +30,14 @@ class InstancePCIRequests(FieldPresence):
 
 @dataclass(frozen=True, slots=True)
 class PciDevicePool(FieldPresence):
-    """``count`` free devices of one kind on one host cell."""
+    """``count`` free devices of one kind on one host cell, of ``total`` where that is known."""
 
     product_id: str
     vendor_id: str
     count: int
     numa_node: int | None = None
     tags: dict[str, str | None] = field(default_factory=dict)
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smallest changes with which an instance without a host would have fitted."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,13 +74,13 @@ class RefusedInstance:
         """Return the hosts of these rows on which it almost fits: the nearest, at most so many.
 
         They are followed by hosts with a single rejection, as many again: for each rule the first
-        reasons before the second ones, and of reasons with an amount the least one first. Hosts of
-        which the same can be said are one near miss. pause is called before each try.
+        reasons before the second ones, those with an amount in front, the least one first. Hosts
+        of which the same can be said are one near miss. pause is called before each try.
         """
         # By what is missing, and by the rule with its reason.
         amounts: dict[tuple[tuple[str, int], ...], list[int]] = {}
         single: dict[tuple[str, str], list[int]] = {}
-        missing: dict[tuple[str, str], int] = {}
+        missing: dict[tuple[str, str], float] = {}
         for row in rows:
             here = [each for each in self.rejections if each.refused[row]]
             lacks = _lacks(here, row)
@@ -90,7 +91,7 @@ class RefusedInstance:
                 key = why.filter, why.reason
                 if key not in single:
                     lack = here[0].lack(row)
-                    missing[key] = lack.amount if lack else 0
+                    missing[key] = lack.amount if lack else math.inf
                 single.setdefault(key, []).append(row)
         found = self._possible(amounts, most, pause)
         single = dict(sorted(single.items(), key=lambda each: missing[each[0]]))

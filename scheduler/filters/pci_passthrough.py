@@ -30,9 +30,12 @@ class PciPassthroughFilter(BaseHostFilter):
         key = repr([(each.count, each.spec) for each in requests])
         return hosts.memo("pci_stats", (self.name, key), passes, bool)
 
-    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall:
+    def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall | None:
         requests = spec_obj.devices
-        pools = host_state.pci_stats or PciPools()
+        pools = host_state.pci_stats
+        # Where there is no such device, none can be freed.
+        if pools is None or not pools.reports(requests):
+            return None
         wanted = sum(each.count for each in requests)
         least = max(1, wanted - pools.free())
         missing = next(
@@ -43,7 +46,7 @@ class PciPassthroughFilter(BaseHostFilter):
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         requests = spec_obj.devices
         if host_state.pci_stats is None:
-            return f"{PciPools().refusal(requests)}: never reported"
+            return f"{PciPools().refusal(requests)} yet"
         return str(host_state.pci_stats.refusal(requests))
 
 

@@ -213,7 +213,11 @@ def _read_float(content: str) -> float:
 
 
 def _read_pools(content: list[Any]) -> PciPools:
-    if not all(isinstance(each, PciDevicePool) and type(each.count) is int for each in content):
+    found = {
+        (type(each.count), type(each.total)) if isinstance(each, PciDevicePool) else None
+        for each in content
+    }
+    if not found <= {(int, int), (int, type(None))}:
         raise ValueError("a device pool has another type")
     return PciPools(content)
 

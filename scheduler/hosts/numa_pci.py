@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from inventory.claims.numa_pci_usage import pools_with
+from inventory.claims.numa_pci_usage import devices_between
 from inventory.numa import fit
 from inventory.numa.cells import Ratios, with_usage
 from inventory.numa.fit import GuestRequest, HostResources
@@ -98,7 +98,7 @@ def consumption(
         pools = _pools_left(hosts, row, needs, room, near)
         if pools is not None and room.pools is not None:
             columns["pci_stats"] = pools
-            devices = tuple(pools_with(room.pools, pools, -1))
+            devices = tuple(devices_between(room.pools, pools))
     return columns, guest, devices
 
 

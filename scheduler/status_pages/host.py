@@ -135,8 +135,13 @@ def _cells(cells: Iterable[Any]) -> Iterator[dict[str, Any]]:
 def _devices(pools: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for each in pools:
         tags = {name: value for name, value in each.tags.items() if value}
-        name = f"{each.vendor_id}:{each.product_id}"
-        yield {"device": name, "cell": each.numa_node, "free": each.count, "tags": tags}
+        yield {
+            "device": f"{each.vendor_id}:{each.product_id}",
+            "cell": each.numa_node,
+            "free": each.count,
+            "total": each.total,
+            "tags": tags,
+        }
 
 
 def _refusals(

@@ -690,8 +690,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             left = {each.product_id: each for each in node_json.pci_pools_from_json(row.pci_stats)}
             for product, number in (pair for each in here for pair in each.devices):
                 left[product] = replace(left[product], count=left[product].count - number)
-            pools = [each for each in left.values() if each.count]
-            texts["pci_stats"] = node_json.pci_pools_to_json(pools)
+            texts["pci_stats"] = node_json.pci_pools_to_json(left.values())
         return texts
 
     @staticmethod

@@ -235,8 +235,9 @@ class Node:
                 cells_taken(host, [Held(numa=taken["numa"])])
             )
         pools = node_json.pci_pools_from_json(texts[PCI])
-        if device and pools:
-            one = replace(pools[0], count=1)
+        free = [each for each in pools if each.count]
+        if device and free:
+            one = replace(free[0], count=1, total=None)
             taken["pci"] = node_json.pci_pools_to_json([one])
             texts[PCI] = node_json.pci_pools_to_json(devices_taken(pools, [Held(pci=taken["pci"])]))
         return taken

@@ -11,6 +11,7 @@ from inventory.claims.numa_pci_usage import (
     NUMA,
     PCI,
     cells_taken,
+    devices_between,
     devices_taken,
     given_back,
     pools_with,
@@ -60,7 +61,8 @@ def test_claims_take_cells_and_devices():
     assert (first.cpu_usage, first.memory_usage, first.pinned_cpus) == (2, 2048, set())
     assert (second.cpu_usage, second.memory_usage, second.pinned_cpus) == (2, 2560, {8, 9})
     assert second.mempages[0].used == 2560 * 256
-    assert by_kind(devices_taken(POOLS, CLAIMS)) == {("1520", None): 1}
+    left = {("1520", None): 1, ("1520", 1): 0, ("10ed", None): 0}
+    assert by_kind(devices_taken(POOLS, CLAIMS)) == left
     assert FREE.cells[1].pinned_cpus == set()
 
 
@@ -86,12 +88,21 @@ def test_documents_that_no_claim_is_about_stay_as_they_are():
 def test_pools_are_told_apart_by_all_but_their_count():
     pools = [a_pool(1, tag="a"), a_pool(1, tag="b")]
     assert pools_with(pools, [a_pool(2, tag="b")], 1) == [a_pool(1, tag="a"), a_pool(3, tag="b")]
-    assert pools_with(pools, [a_pool(1, tag="a")], -1) == [a_pool(1, tag="b")]
-    assert pools_with(pools, [a_pool(5, tag="a"), a_pool(5, tag="c")], -1) == [a_pool(1, tag="b")]
+    used = [a_pool(0, tag="a"), a_pool(1, tag="b")]
+    assert pools_with(pools, [a_pool(1, tag="a")], -1) == used
+    assert pools_with(pools, [a_pool(5, tag="a"), a_pool(5, tag="c")], -1) == used
+    assert pools_with(used, [a_pool(1, tag="a")], 1) == pools
     assert pools_with([], [a_pool(1)], 1) == [a_pool(1)]
+
+
+def test_a_claim_says_nothing_of_totals():
+    """It may have been made by the release before, which knows none."""
+    pools = [a_pool(4, total=4)]
+    assert pools_with(pools, [a_pool(4)], -1) == [a_pool(0, total=4)]
+    assert devices_between(pools, [a_pool(1, total=4)]) == [a_pool(3)]
 
 
 def test_the_difference_is_what_was_taken():
     after = [a_pool(1), a_pool(1, numa_node=1)]
-    assert pools_with(POOLS, after, -1) == [a_pool(3), a_pool(2, product_id="10ed")]
-    assert pools_with(POOLS, POOLS, -1) == []
+    assert devices_between(POOLS, after) == [a_pool(3), a_pool(2, product_id="10ed")]
+    assert devices_between(POOLS, POOLS) == []

@@ -42,7 +42,7 @@ def test_a_host_that_has_not_reported_has_none_to_give():
     # In Newton this is an error of the whole request.
     host, spec = a_host(pci_stats=None), a_request(pci_requests=all_of(wanted(1)))
     assert not RULE.host_passes(host, spec)
-    assert RULE.reason(host, spec) == "needs 1 of vendor_id=8086, 0 free: never reported"
+    assert RULE.reason(host, spec) == "needs 1 of vendor_id=8086, none reported yet"
 
 
 @pytest.mark.parametrize("requests", [None, all_of()])

@@ -91,7 +91,9 @@ def test_requests_are_the_same_again(spec):
         {1: "a", 1.5: "b", None: "c", "=x": 1},
         {"=x": 1},
         {"=x": 1, "y": 2},
-        PciPools([PciDevicePool("p", "v", 2, None, {"a": None})]),
+        PciPools(
+            [PciDevicePool("p", "v", 2, None, {"a": None}), PciDevicePool("p", "v", 0, total=4)]
+        ),
         RequestContext("req-1", roles=("admin",)),
         Consumption(1, 2, 3),
         Unknown("some.Class"),
@@ -233,6 +235,11 @@ def test_fields_of_another_release_are_passed_over_and_missing_ones_have_their_d
         {"=ImageMetaProps": []},
         {"=PciPools": [1]},
         {"=PciPools": [{"=PciDevicePool": {"product_id": 1, "vendor_id": 2, "count": "x"}}]},
+        {
+            "=PciPools": [
+                {"=PciDevicePool": {"product_id": 1, "vendor_id": 2, "count": 1, "total": "x"}}
+            ]
+        },
         {"=shared": 0},
         {"=shared": -1},
         {"=shared": True},

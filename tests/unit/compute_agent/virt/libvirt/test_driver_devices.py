@@ -71,4 +71,4 @@ def test_a_virtual_function_that_a_guest_has_as_vdpa_is_taken(
     devices = driver.facts(node).pci_devices
     driver.close()
     pools = free_pools(device_spec.parse(["{}"]), devices, guest.pci_addresses, guest.device_names)
-    assert {pool.tags["dev_type"]: pool.count for pool in pools} == free
+    assert {pool.tags["dev_type"]: pool.count for pool in pools if pool.count} == free
