@@ -34,9 +34,6 @@ LOG = log.getLogger(__name__)
 OVERLAP = timedelta(seconds=10)
 # Seconds between two warnings of such a clock.
 WARNING_INTERVAL = 600.0
-# Seconds after a change of an instance in which Nova has counted it on its node for certain. A task
-# may be stuck for ever, and what is reserved must not be unknown for as long.
-SETTLED = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,6 @@ class CellMirror:
         self.services = ServiceStates(limit)
         self.nodes = NodeRows()
         self._servers = Servers()
-        # The nodes on which something has changed lately, and when.
-        self._touched: dict[NodeName, float] = {}
         self._database = database
         # The server's time at the last poll.
         self._read_at: datetime | None = None
@@ -133,7 +128,7 @@ class CellMirror:
         hosts = self.services.apply(rows.services, rows.now, of_services)
         changed = self.nodes.apply(rows.nodes, of_nodes)
         touched = self._servers.apply(rows.servers, of_instances)
-        changed |= touched | self._reserve(changed, touched)
+        changed |= touched | self._reserve(changed | touched)
         if hosts:
             changed |= {name for name in self.nodes.names() if name.host in hosts}
         return changed
@@ -155,17 +150,11 @@ class CellMirror:
             INTERVAL,
         )
 
-    def _reserve(self, changed: set[NodeName], touched: set[NodeName]) -> set[NodeName]:
+    def _reserve(self, changed: set[NodeName]) -> set[NodeName]:
         """Find out what is reserved of nodes; return those of which that changed."""
         now = time.monotonic()
-        self._touched |= dict.fromkeys(touched, now)
-        settled = {name for name, moment in self._touched.items() if now - moment >= SETTLED}
-        for name in settled:
-            del self._touched[name]
         return {
             name
-            for name in changed | touched | settled
-            if self.nodes.reserve(
-                name, self._servers.on(name), self._servers.moves(name), name not in self._touched
-            )
+            for name in changed | self.nodes.unsettled
+            if self.nodes.reserve(name, self._servers.on(name), self._servers.moves(name), now)
         }

@@ -3,13 +3,14 @@
 """The compute nodes of a cell, as Nova's rows have them."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
 from compute_agent.virt.nova import nodes
+from compute_agent.virt.nova.reserves import Reserve
 
 LOG = log.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class _Node:
     digest: int
     facts: NodeFacts
     used: Size
-    reserved: Size | None = None
+    reserve: Reserve
 
 
 class NodeRows:
@@ -29,6 +30,8 @@ class NodeRows:
 
     def __init__(self) -> None:
         self.version = 0
+        # The nodes of which Nova may not have counted all instances as they are.
+        self.unsettled: set[NodeName] = set()
         self._known: dict[NodeName, _Node] = {}
         self._names: dict[int, NodeName] = {}
         # Long texts that many nodes have in common.
@@ -55,21 +58,18 @@ class NodeRows:
         return changed | {self._forget(number) for number in gone}
 
     def reserve(
-        self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move], is_settled: bool
+        self, name: NodeName, guests: Sequence[Guest], moves: Sequence[Move], now: float
     ) -> bool:
-        """Find out what is reserved of a node from what is on it; return whether that changed.
-
-        Nova keeps the usage of a node in another transaction than an instance that comes or goes.
-        Until both are settled one of them may be ahead, and what was found before still holds.
-        """
+        """Find out what is reserved of a node from what is on it; return whether that changed."""
+        self.unsettled.discard(name)
         node = self._known.get(name)
         if node is None:
             return False
-        before, found = node.facts, nodes.reserved(name, node.used, guests, moves)
-        if nodes.is_busy(guests, moves) and not is_settled:
-            least = Size(*(max(0, each) for each in astuple(found)))
-            found = least if node.reserved is None else node.reserved
-        node.reserved, node.facts = found, nodes.with_reserved(node.facts, found)
+        before = node.facts
+        node.reserve.update(name, node.used, guests, moves, now)
+        if not node.reserve.is_settled:
+            self.unsettled.add(name)
+        node.facts = nodes.with_reserved(before, node.reserve.size)
         return node.facts is not before
 
     def _take(self, row: Any) -> set[NodeName]:
@@ -85,8 +85,9 @@ class NodeRows:
         known, digest = self._known.get(name), hash(row)
         if known and (known.number, known.digest) == (row.id, digest):
             return changed
+        reserve = known.reserve if known else Reserve()
         try:
-            facts = self._shared(nodes.facts(row, (known and known.reserved) or Size()))
+            facts = self._shared(nodes.facts(row, reserve.size))
         except (ValueError, TypeError) as error:
             LOG.warning("The row of node %s cannot be read, ignoring it: %s", name.node, error)
             return changed
@@ -94,9 +95,8 @@ class NodeRows:
             self.version += 1
         else:
             self._names.pop(known.number, None)
-        reserved = known.reserved if known else None
         self._names[row.id] = name
-        self._known[name] = _Node(row.id, digest, facts, nodes.used(row), reserved)
+        self._known[name] = _Node(row.id, digest, facts, nodes.used(row), reserve)
         return changed | {name}
 
     def _forget(self, number: int) -> NodeName:

@@ -3,20 +3,10 @@
 """Nova's rows of compute nodes as facts. Pure."""
 
 import json
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
-from compute_agent.audit.moves import room_for_migrations
-from compute_agent.virt.driver import (
-    MIB_PER_GIB,
-    Guest,
-    Move,
-    NodeFacts,
-    NodeName,
-    NodeSettings,
-    Size,
-)
+from compute_agent.virt.driver import MIB_PER_GIB, NodeFacts, NodeSettings, Size
 from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.objects.numa import NUMATopology
@@ -59,23 +49,6 @@ def facts(row: Any, reserved: Size) -> NodeFacts:
 def used(row: Any) -> Size:
     """Return what is used of a node by its row, reserves included."""
     return Size(row.vcpus_used, row.memory_mb_used, row.local_gb_used * MIB_PER_GIB)
-
-
-def reserved(node: NodeName, used: Size, guests: Iterable[Guest], moves: Iterable[Move]) -> Size:
-    """Return what is used of a node besides its instances and their migrations."""
-    here = {each.uuid: each for each in guests}
-    sizes = [each.size for each in here.values()]
-    sizes += (each.size for each in room_for_migrations(node, moves, here))
-    return Size(
-        used.vcpus - sum(each.vcpus for each in sizes),
-        used.memory_mb - sum(each.memory_mb for each in sizes),
-        used.disk_mb - sum(each.disk_mb for each in sizes),
-    )
-
-
-def is_busy(guests: Iterable[Guest], moves: Collection[Move]) -> bool:
-    """Return whether something comes to a node, goes or changes there."""
-    return bool(moves) or any(each.task_state or each.vm_state == "building" for each in guests)
 
 
 def with_reserved(facts: NodeFacts, reserved: Size) -> NodeFacts:

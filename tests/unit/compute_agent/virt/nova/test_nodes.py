@@ -1,35 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of compute nodes become facts, and usage is split into what is counted and the rest."""
+"""Rows of compute nodes become facts."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from compute_agent.audit import usage
-from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from compute_agent.virt.driver import Size
 from compute_agent.virt.nova import nodes
 from inventory.objects import node_json
 from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from inventory.objects.pci_and_network import PciDevicePool
 from tests.nova_tables import a_node
 
-H1, H2 = NodeName("h1", "h1"), NodeName("h2", "h2")
 NO = dict.fromkeys(
     ("disk_available_least", "metrics", "pci_stats", "numa_topology", "cpu_allocation_ratio")
 )
 RATIOS = {"ram_allocation_ratio": 1.5, "disk_allocation_ratio": 0.0}
-AMOUNT = st.integers(0, 1000)
-GUESTS = st.builds(
-    Guest,
-    uuid=st.uuids().map(str),
-    name=st.just("vm"),
-    **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"), AMOUNT),
-)
-SIZES = st.builds(Size, AMOUNT, AMOUNT, AMOUNT)
 
 
 def a_row(**values: Any) -> SimpleNamespace:
@@ -65,32 +53,3 @@ def test_free_devices_are_those_of_the_row() -> None:
 def test_a_bad_document_is_refused(values: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"."):
         nodes.facts(a_row(**values), Size())
-
-
-@given(st.lists(GUESTS, max_size=4, unique_by=lambda each: each.uuid), SIZES, st.booleans())
-def test_the_audit_counts_what_novas_row_says(
-    guests: list[Guest], old: Size, incoming: bool
-) -> None:
-    """Whatever is on a node, and whatever else Nova has counted there."""
-    move = Move("m", H2, H1, Size(), old) if incoming else Move("m", H1, H2, old, Size())
-    row = a_row(vcpus_used=9000, memory_mb_used=90_000, local_gb_used=9000)
-    rest = nodes.reserved(H1, nodes.used(row), guests, [move])
-    facts = nodes.facts(row, rest)
-    columns = usage.count(facts, guests, [rest, old])
-    for name in ("vcpus_used", "memory_mb_used", "local_gb_used"):
-        assert columns[name] == getattr(row, name)
-
-
-@pytest.mark.parametrize(
-    ("states", "busy"),
-    [
-        ({}, False),
-        ({"vm_state": "resized"}, False),
-        ({"task_state": "spawning"}, True),
-        ({"vm_state": "building"}, True),
-    ],
-)
-def test_a_node_is_busy_while_its_usage_may_change(states: dict[str, str], busy: bool) -> None:
-    guest = Guest("b", "vm", 1, 1, **states)
-    assert nodes.is_busy([Guest("a", "vm", 1, 1), guest], []) is busy
-    assert nodes.is_busy([guest], [Move("b", H1, H2, Size(), Size())])

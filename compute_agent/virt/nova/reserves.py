@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node of Nova's reserves: what is used of it besides its instances. Pure.
+
+Nova writes the usage of a node in another transaction than an instance that comes, goes or gets
+another size. Until it has counted the change for certain, what is reserved lies between two bounds.
+"""
+
+from collections.abc import Collection, Iterable
+from operator import attrgetter
+
+from compute_agent.audit.moves import room_for_migrations
+from compute_agent.virt.driver import Guest, Move, NodeName, Size
+
+# Seconds after which nova-compute has counted an instance on its node for certain.
+SETTLED = 10.0
+# The same for one on the move: a live migration may be counted by the second next audit of its
+# destination only, two minutes later by default.
+MOVE_SETTLED = 130.0
+_RESOURCES = ("vcpus", "memory_mb", "disk_mb")
+
+
+class Reserve:
+    """What one node reserves: of what is possible what is nearest to the last size, 0 at first."""
+
+    __slots__ = ("_held", "_lately", "size")
+
+    def __init__(self) -> None:
+        self.size = Size()
+        # What instances and their migrations take, by uuid.
+        self._held: dict[str, Size] | None = None
+        # Those that Nova may have counted otherwise: since when, and as what.
+        self._lately: dict[str, tuple[float, frozenset[Size]]] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether Nova has counted all instances as they are."""
+        return not self._lately
+
+    def update(
+        self,
+        node: NodeName,
+        used: Size,
+        guests: Collection[Guest],
+        moves: Collection[Move],
+        now: float,
+    ) -> None:
+        """Find the size again with what Nova says is used, and what is on the node."""
+        held, moving = _held(node, guests, moves), {each.instance_uuid for each in moves}
+        before = self._held
+        if before is None:
+            # What comes, goes or changes may not have been counted yet.
+            before = {uuid: held[uuid] for uuid in held.keys() - moving - _busy(guests)}
+        for uuid in before.keys() | held.keys():
+            old = before.get(uuid, Size())
+            if old != held.get(uuid, Size()):
+                _, sizes = self._lately.get(uuid, (now, frozenset[Size]()))
+                self._lately[uuid] = now, sizes | {old}
+        self._held = held
+        self._lately = {
+            uuid: (since, sizes)
+            for uuid, (since, sizes) in self._lately.items()
+            if now - since < (MOVE_SETTLED if uuid in moving else SETTLED)
+        }
+        self.size = Size(*(self._nearest(each, used) for each in _RESOURCES))
+
+    def _nearest(self, resource: str, used: Size) -> int:
+        """Return of one resource what is nearest to the last size."""
+        amount, held = attrgetter(resource), self._held or {}
+        rest: int = amount(used)
+        rest -= sum(amount(size) for uuid, size in held.items() if uuid not in self._lately)
+        counted = [
+            [amount(size) for size in (held.get(uuid, Size()), *sizes)]
+            for uuid, (_, sizes) in self._lately.items()
+        ]
+        least, most = rest - sum(map(max, counted)), rest - sum(map(min, counted))
+        found: int = min(max(least, amount(self.size)), most)
+        return found
+
+
+def _held(node: NodeName, guests: Iterable[Guest], moves: Collection[Move]) -> dict[str, Size]:
+    here = {each.uuid: each for each in guests}
+    found = {uuid: each.size for uuid, each in here.items()}
+    for uuid in {each.instance_uuid for each in moves}:
+        its = [each for each in moves if each.instance_uuid == uuid]
+        for room in room_for_migrations(node, its, here):
+            size = found.get(uuid, Size())
+            found[uuid] = Size(
+                size.vcpus + room.size.vcpus,
+                size.memory_mb + room.size.memory_mb,
+                size.disk_mb + room.size.disk_mb,
+            )
+    return found
+
+
+def _busy(guests: Iterable[Guest]) -> set[str]:
+    return {each.uuid for each in guests if each.task_state or each.vm_state == "building"}
