@@ -123,20 +123,26 @@ def _documents(
     cells = usage.cells(found.facts.numa, [*here, *moving])
     if cells is not None:
         cells = cells_taken(cells, claims)
-    pools = _free_pools(found, here)
     return {
         "numa_topology": None if cells is None else node_json.numa_topology_to_json(cells),
-        "pci_stats": node_json.pci_pools_to_json(devices_taken(pools, claims)),
+        "pci_stats": node_json.pci_pools_to_json(_free_pools(found, here, claims)),
         "metrics": json.dumps(found.metrics),
     }
 
 
-def _free_pools(found: PollResult, here: list[Guest]) -> list[PciDevicePool]:
+def _free_pools(
+    found: PollResult, here: list[Guest], claims: Collection[Any]
+) -> list[PciDevicePool]:
     if found.facts.settings is not None:
-        return list(found.facts.settings.pci_pools)
+        coming = (each for each in found.moves if each.destination == found.name)
+        # What these have is missing in the pools already.
+        uuids = {each.instance_uuid for each in coming if each.has_devices}
+        waiting = [each for each in claims if each.instance_uuid.lower() not in uuids]
+        return devices_taken(list(found.facts.settings.pci_pools), waiting)
     taken = {address for each in here for address in each.pci_addresses}
     names = {name for each in here for name in each.device_names}
-    return free_pools(found.settings.device_specs, found.facts.pci_devices, taken, names)
+    pools = free_pools(found.settings.device_specs, found.facts.pci_devices, taken, names)
+    return devices_taken(pools, claims)
 
 
 def _instance(guest: Guest) -> dict[str, Any]:

@@ -164,6 +164,7 @@ class Move:
     """A migration that is under way; either end may be unknown so far.
 
     old_numa and new_numa are the cells and CPUs of the instance at either end, None if not known.
+    has_devices says that the devices for it are not free at its destination any more.
     """
 
     instance_uuid: str
@@ -173,6 +174,7 @@ class Move:
     new: Size
     old_numa: InstanceNUMATopology | None = None
     new_numa: InstanceNUMATopology | None = None
+    has_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,15 @@ Flavors = Mapping[str, Mapping[str, Any]]
 
 
 class MoveContext(NamedTuple):
-    """The cells of an instance at both ends of the migration with this number."""
+    """The cells of an instance at both ends of the migration with this number.
+
+    has_devices says whether nova-compute has claimed devices at the destination.
+    """
 
     migration_id: int
     old: InstanceNUMATopology
     new: InstanceNUMATopology
+    has_devices: bool
 
 
 def place(row: Any) -> NodeName | None:
@@ -75,7 +79,9 @@ def context(text: str | None) -> MoveContext | None:
         return None
     data = found["nova_object.data"]
     old, new = (_cells(data.get(f"{end}_numa_topology")) for end in ("old", "new"))
-    return MoveContext(data["migration_id"], old, new)
+    devices = data.get("new_pci_devices")
+    has_devices = bool(devices and devices["nova_object.data"]["objects"])
+    return MoveContext(data["migration_id"], old, new, has_devices)
 
 
 def _cells(value: Any) -> InstanceNUMATopology:
@@ -83,13 +89,14 @@ def _cells(value: Any) -> InstanceNUMATopology:
     return InstanceNUMATopology() if value is None else GUEST_TOPOLOGY.read(value)
 
 
-def move(row: Any, instance: Any, known: Flavors, cells: MoveContext | None = None) -> Move | None:
+def move(row: Any, instance: Any, known: Flavors, kept: MoveContext | None = None) -> Move | None:
     """Return a migration with its instance's row, flavors and context; None if it takes no room.
 
     A context may be left of an earlier migration, or not be written yet.
     """
     if instance.deleted or not moving(instance.vm_state, instance.task_state):
         return None
+    found = kept if kept and kept.migration_id == row.id else None
     by_id = {each.get("id"): each for each in known.values()}
     present = known.get("cur", {})
     is_local = not is_volume_booted(instance)
@@ -106,8 +113,9 @@ def move(row: Any, instance: Any, known: Flavors, cells: MoveContext | None = No
         destination=_end(row.dest_compute, row.dest_node),
         old=size(row.old_instance_type_id, "old"),
         new=size(row.new_instance_type_id, "new"),
-        old_numa=cells.old if cells and cells.migration_id == row.id else None,
-        new_numa=cells.new if cells and cells.migration_id == row.id else None,
+        old_numa=found.old if found else None,
+        new_numa=found.new if found else None,
+        has_devices=bool(found and found.has_devices),
     )
 
 
