@@ -56,6 +56,9 @@ MAX_HOSTS = 100_000
 # Claims count the hosts that were tried and ignored on top, in an integer column.
 MAX_ATTEMPTS = INT32 - 2 * MAX_HOSTS
 
+# Of hints and of extra specs. Each takes time in which others wait, whatever its size.
+MAX_NAMES = 1_000
+
 HOSTS = list_of(NAME, MAX_HOSTS)
 # A limit may be a fraction or, with a ratio of inf, no number that JSON has.
 LIMIT = FieldType(SIZE.read, lambda value: int(min(value, INT64)))
@@ -63,7 +66,8 @@ TIME = FieldType(lambda value: f"{TEXT.read(value)[:19].removesuffix('Z')}Z", un
 
 _HINT = list_of(TEXT)
 _HINTS = map_of(
-    FieldType(lambda value: _HINT.read(value if is_list(value) else [value]), _HINT.write)
+    FieldType(lambda value: _HINT.read(value if is_list(value) else [value]), _HINT.write),
+    most=MAX_NAMES,
 )
 _MAX_PER_HOST = "max_server_per_host"
 _RULES = map_of(FieldType(between(1, INT32).read, str))
@@ -148,7 +152,7 @@ FLAVOR = ObjectSchema(
         "rxtx_factor": nullable(RATIO),
         "vcpu_weight": nullable(INTEGER),
         **typed(TRUTH, "disabled is_public"),
-        "extra_specs": map_of(TEXT),
+        "extra_specs": map_of(TEXT, most=MAX_NAMES),
         "description": nullable(TEXT),
     },
 )

@@ -112,6 +112,21 @@ def test_the_number_of_instances_is_bounded():
     assert len(asked.instance_uuids) == 10_000
 
 
+@pytest.mark.parametrize(
+    ("path", "name"), [((), "scheduler_hints"), (("flavor", DATA), "extra_specs")]
+)
+def test_the_numbers_of_hints_and_of_extra_specs_are_bounded(path, name):
+    """Each costs some time in which others wait, so that size alone bounds little."""
+    arguments = wire_samples.arguments(ORDINARY)
+    holder = arguments["spec_obj"][DATA]
+    for each in path:
+        holder = holder[each]
+    holder[name] = {f"x:{number}": "y" for number in range(1000)}
+    decode_select_arguments(arguments)
+    holder[name]["one"] = "more"
+    assert refusal(arguments).endswith(f"{name}: 1001 items are more than 1000")
+
+
 @pytest.mark.parametrize("version", ["2.0", "0.9", "x", "", "1.x", "1.", 1.15, None, ["1.15"]])
 def test_a_spec_of_another_major_version_is_refused(version):
     arguments = wire_samples.arguments(ORDINARY)
