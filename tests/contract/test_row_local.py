@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.decision.plugin_calls import is_row_local
+from scheduler.hosts.row_index import count_members
 from tests.builders import a_request
 from tests.contract.drawn import hosts, requests
 from tests.contract.test_filters import RULES
@@ -39,6 +40,9 @@ def test_rows_by_themselves_are_judged_as_among_all(each, spec, data):
     table = a_table(*each).working_copy()
     # What further instances are asked for: one that is on no host.
     spec = spec.for_instance(None)
+    if spec.instance_group is not None:
+        # As in each decision: members are counted among all hosts.
+        table.group_counts = count_members(table, spec.instance_group)
     every = st.sampled_from([*table.rows()])
     rows = np.array(data.draw(st.lists(every, min_size=1, max_size=4)))
     for rule in FILTERS:
