@@ -94,6 +94,8 @@ class PciPools:
         served: Any = True
         for request, found in self._serve(left, requests, _Near(chosen, host_cells)):
             served = served & (found >= request.count)
+            if not np.any(served):
+                return False
         return served
 
     def refusal(
@@ -186,7 +188,7 @@ class PciPools:
         nodes = {
             index: pool.numa_node
             for index, pool in enumerate(self.pools)
-            if _matches(pool, request.spec)
+            if pool.count and _matches(pool, request.spec)
         }
         if near is None:
             return [(index, left[index]) for index in nodes]
