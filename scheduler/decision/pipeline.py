@@ -104,7 +104,8 @@ class _Ranker:
         hosts.group_counts = count_members(hosts, group) if group else None
         self._candidates, self._first_steps = allowed(hosts, request.spec, plan)
         self.steps = self._first_steps
-        self._ranking = Ranking(np.zeros(0, np.int64))
+        # Of the last instance for which all hosts were asked.
+        self._ranking: Ranking
         self._further: FurtherInstances | None = None
 
     def rank(self, placements: Sequence[Placement]) -> Ranking | FurtherInstances:

@@ -5,7 +5,6 @@
 Some raise what a plug-in raises; others turn its failure into a warning with its name.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -98,19 +97,13 @@ def multipliers_of(
     Raise what the weigher raises, ValueError for what is not finite.
     """
     found: Any = weigher.multipliers(hosts, rows)
-    if not np.ndim(found):
-        return checked_multiplier(found)
-    found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
+    if np.ndim(found):
+        found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
     if not np.isfinite(found).all():
         raise ValueError("a multiplier is not a finite number")
-    return found if found.any() else None
-
-
-def checked_multiplier(multiplier: float) -> float | None:
-    """Return the one multiplier of all rows, None where it is 0."""
-    if not math.isfinite(multiplier):
-        raise ValueError("a multiplier is not a finite number")
-    return float(multiplier) or None
+    if not np.any(found):
+        return None
+    return found if np.ndim(found) else float(found)
 
 
 def is_row_local(plugin: BasePlugin, spec: RequestSpec) -> bool:

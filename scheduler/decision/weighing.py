@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.base_plugin import error_text
 from scheduler.decision import picker
 from scheduler.decision.picker import Choice
-from scheduler.decision.plugin_calls import applies, checked_multiplier, multipliers_of, weights_of
+from scheduler.decision.plugin_calls import applies, multipliers_of, weights_of
 from scheduler.decision.types import WeighedHost
 from scheduler.hosts.aggregate_metadata import keys_in_use
 from scheduler.hosts.columns import Rows, Weights
@@ -254,23 +254,22 @@ def weigh_hosts(
         hosts.candidates[rows] = True
     in_use = keys_in_use(hosts, tuple([each.aggregate_key for each in weighers]))
     weighed: list[Weighed] = []
-    raw = np.empty((len(weighers), len(rows)))
+    raw, count = np.empty((len(weighers), len(rows))), 0
     for each, is_used in zip(weighers, in_use, strict=True):
         try:
             if not (each.always_applies or applies(each, spec)):
                 continue
-            if is_used or not each.has_plain_multiplier:
+            own = float(each.sign * each.multiplier)
+            multiplier: float | Weights | None = own or None
+            if is_used or not each.has_plain_multiplier or not math.isfinite(own):
                 multiplier = multipliers_of(each, hosts, rows)
-            elif each.multiplier:
-                multiplier = checked_multiplier(each.sign * each.multiplier)
-            else:
-                continue
             if multiplier is None:
                 continue
             weights = weights_of(each, hosts, spec)
-            raw[len(weighed)] = weights if is_all else weights.take(rows)
+            raw[count] = weights if is_all else weights.take(rows)
         except Exception as error:
             hosts.warn(f"{each.name} is left out since it failed: {error_text(error)}")
         else:
             weighed.append(Weighed(each, multiplier))
-    return Ranking(rows, weighed, raw[: len(weighed)])
+            count += 1
+    return Ranking(rows, weighed, raw[:count])

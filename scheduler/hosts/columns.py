@@ -258,11 +258,9 @@ class EncodedColumn:
         if found is not None and found[1] == len(self._written):
             self._memos[key] = found
             return found[0]
-        results, since = found or (np.zeros(0, dtype), 0)
-        known = results
-        if len(known) < len(self.values):
-            results = np.zeros(len(self.values) + len(self.values) // 8, dtype)
-            results[: len(known)] = known
+        known, since = found or (np.zeros(0, dtype), 0)
+        results: npt.NDArray[Any] = np.zeros(len(self.values), dtype)
+        results[: len(known)] = known
         new = {*self._written[since:]} if len(known) else range(len(self.values))
         for code in new:
             results[code] = function(self.values[code])

@@ -178,7 +178,7 @@ class HostTable:
 
     def spread(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return for each row one of these values, that of its value of an object column."""
-        if len(values) == 1:
+        if values.size == 1:
             return np.full(self.size, values[0])
         # For some types this is twice as fast as values[codes].
         return values.take(self._objects[name].codes[: self.size])
@@ -187,8 +187,7 @@ class HostTable:
         self, name: str, key: Hashable, function: Callable[[Any], Any], dtype: type
     ) -> npt.NDArray[Any]:
         """Return function(value) for each distinct value of an object column; see memo()."""
-        column = self._objects[name]
-        return column.memo(key, function, dtype)[: len(column.values)]
+        return self._objects[name].memo(key, function, dtype)
 
     def rows_where(self, name: str, holds: Callable[[Any], bool]) -> Mask:
         """Return for each row whether holds(its value of an object column), called once per value.
