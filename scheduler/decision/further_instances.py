@@ -122,18 +122,18 @@ class FurtherInstances:
 
     def choose(self, choice: Choice) -> int:
         """Return the position of the chosen host."""
-        return self.best_first(1)[0] if choice.takes_best else self._top.choose(choice)
+        if choice.takes_best and not self._are_best([int(self._top.totals.argmax())]):
+            self._watch_again()
+        return self._top.choose(choice)
 
     def best_first(self, count: int) -> list[int]:
         """Return the positions of the count best hosts, the first of equal ones first."""
         if self._most is not None and count > self._most:
             self._most = None
             self._watch_again()
-        found = self._top.best_first(count)
-        if not self._are_best(found):
+        if not self._are_best(self._top.best_first(count)):
             self._watch_again()
-            found = self._top.best_first(count)
-        return found
+        return self._top.best_first(count)
 
     def weighed_host(self, node: tuple[str, str], position: int) -> WeighedHost:
         """Return the host at a position, a node, with the share of each weigher in its total."""

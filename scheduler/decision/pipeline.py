@@ -91,12 +91,14 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
 class _Ranker:
     """Filters and weighs the hosts for one instance of a request after the other.
 
-    spec is the request of the last instance, steps are the steps of its decision.
+    uuid and steps are those of the last instance, spec is the request of the last one for which all
+    hosts were asked.
     """
 
     def __init__(self, hosts: HostTable, request: Request, plan: Plan) -> None:
         self._hosts, self._request, self._plan = hosts, request, plan
         self.spec = request.spec
+        self.uuid: str | None = None
         self.choice = Choice(
             request.seed, plan.host_subset_size, plan.shuffle_best, request.choices
         )
@@ -115,7 +117,7 @@ class _Ranker:
         if placements and self._further is None:
             self._further = self._further_instances(index, placements[-1])
         if self._further is not None and self._further.follow(placements[-1].chosen.row, uuid):
-            self.spec = self._request.spec.for_instance(uuid)
+            self.uuid = uuid
             self.steps = (*self._first_steps, *self._further.steps)
             return self._further
         return self._rank_all(placements, uuid, index)
@@ -137,6 +139,7 @@ class _Ranker:
         if self._further is not None:
             self._candidates, self._further = self._further.candidates(), None
         chosen = (each.chosen.host for each in placements)
+        self.uuid = uuid
         self.spec = spec = self._request.spec.for_instance(uuid, chosen)
         self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
         self.steps = (*self._first_steps, *steps)
@@ -278,10 +281,10 @@ def _place(hosts: HostTable, ranker: _Ranker, ranking: Ranking | FurtherInstance
         node = chosen.host, chosen.nodename
         weighed: tuple[WeighedHost, ...] = (ranking.weighed_host(node, position),)
         taken: Consumption | None = ranking.consumed
-        place_instance(hosts, chosen.row, spec, ranking.consumed)
+        place_instance(hosts, chosen.row, spec, ranker.uuid, ranking.consumed)
     else:
         best = ranking.best_first(EXPLAINED)
         weighed = tuple(map(ranking.weighed_host, hosts.nodes(ranking.rows[best]), best))
         state = HostState.of(hosts, chosen.row)
         taken = None if spec.is_rebuild else state.consume_from_request(spec)
-    return Placement(spec.instance_uuid, chosen, ranker.steps, weighed, taken=taken)
+    return Placement(ranker.uuid, chosen, ranker.steps, weighed, taken=taken)

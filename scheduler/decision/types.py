@@ -10,8 +10,8 @@ from scheduler.base_plugin import ResourceShortfall as ResourceShortfall
 from scheduler.hosts.host_state import Candidate, Consumption
 
 
-# Steps and weighed hosts are not frozen, since a decision has a score of them, and it takes five
-# times as long to make a frozen one.
+# Steps, weighed hosts and placements are not frozen, since a decision may have thousands of them,
+# and it takes five times as long to make a frozen one.
 @dataclass(slots=True)
 class Step:
     """One filter, or one rule of the prefilter, with the number of hosts before and after it."""
@@ -34,7 +34,7 @@ class WeighedHost:
     shares: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Placement:
     """Where one instance goes, and what it consumes there; a rebuild consumes nothing."""
 

@@ -156,15 +156,14 @@ class Ranking:
             if before == now:
                 continue
             self.raw[at, position] = now
-            known, each = self.ranges[at], self.weighed[at]
-            low, high = known.low, known.high
+            each, low, high = self.weighed[at], self.ranges[at].low, self.ranges[at].high
             # Only a weight at one of its ends can move the range.
             if not (low < before < high and low < now < high):
                 self.ranges[at] = self._measure_one(at)
-            if self.ranges[at] != known:
+            if (self.ranges[at].low, self.ranges[at].high) != (low, high):
                 self._shares[at], is_moved = each.shares(self.raw[at], self.ranges[at]), True
             elif (shares := self._shares[at]) is not None:
-                shares[position] = each.share(now, position, known)
+                shares[position] = each.share(now, position, self.ranges[at])
         if is_moved:
             self.totals = self._sum()
         else:

@@ -20,7 +20,9 @@ BARE_METAL = "ironic"
 _COLUMNS = NUMBERS | frozenset(OBJECTS)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, since it takes five times as long to make a frozen one, and requests may be for
+# thousands of instances.
+@dataclass(slots=True)
 class Candidate:
     """A chosen host or an alternate, as of the decision."""
 
@@ -138,7 +140,7 @@ class HostState:
         for name, value in columns.items():
             table.set(row, name, value)
         consumed = Consumption(*amounts, cells, devices)
-        place_instance(table, row, spec_obj, consumed)
+        place_instance(table, row, spec_obj, spec_obj.instance_uuid, consumed)
         return consumed
 
     def consume(self, consumed: Consumption) -> None:
@@ -170,9 +172,11 @@ def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: flo
     return Candidate(row, host, node, uuid, get(row, "cell_uuid"), limits, weight)
 
 
-def place_instance(hosts: HostTable, row: int, spec: RequestSpec, consumed: Consumption) -> None:
+def place_instance(
+    hosts: HostTable, row: int, spec: RequestSpec, uuid: str | None, consumed: Consumption
+) -> None:
     """Count an instance that consumes numbers only on the host of a row, and list it there."""
-    host, uuid = hosts.get(row, "host"), spec.instance_uuid
+    host = hosts.get(row, "host")
     hosts.add_to(row, consumed.changes)
     if hosts.group_counts is not None:
         is_new = uuid not in hosts.instances.on(row)

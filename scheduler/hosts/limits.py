@@ -74,8 +74,11 @@ class Limits:
 
     def on(self, row: int) -> dict[str, Any]:
         """Return the limits of one host as they are now."""
-        found = {name: float(column[row]) for name, column in self.columns.items()}
-        found = {name: each for name, each in found.items() if each == each}
+        found: dict[str, Any] = {
+            name: limit
+            for name, column in self.columns.items()
+            if (limit := column.item(row)) == limit
+        }
         found |= self._others.get(row, {})
         for name, (where, value) in self._made.items():
             if where[row] and name not in found:
