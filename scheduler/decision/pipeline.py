@@ -19,7 +19,7 @@ from scheduler.decision.prefilter import no_such_host, prefilter
 from scheduler.decision.types import Decision, Placement, PlacementFailure, Step, WeighedHost
 from scheduler.decision.weighing import Ranking, weigh_hosts
 from scheduler.filters import BaseHostFilter
-from scheduler.hosts.columns import Mask, rows_in
+from scheduler.hosts.columns import Mask
 from scheduler.hosts.host_state import Consumption, HostState, consumes_numbers_only, place_instance
 from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
@@ -143,7 +143,7 @@ class _Ranker:
         self.spec = spec = self._request.spec.for_instance(uuid, chosen)
         self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
         self.steps = (*self._first_steps, *steps)
-        self._ranking = weigh_hosts(hosts, spec, plan.weighers, rows_in(self._candidates))
+        self._ranking = weigh_hosts(hosts, spec, plan.weighers, self._candidates.nonzero()[0])
         return self._ranking
 
     def _further_instances(self, index: int, placed: Placement) -> FurtherInstances | None:

@@ -5,6 +5,7 @@
 Some raise what a plug-in raises; others turn its failure into a warning with its name.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -99,11 +100,12 @@ def multipliers_of(
     found: Any = weigher.multipliers(hosts, rows)
     if np.ndim(found):
         found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
-    if not np.isfinite(found).all():
+        least, most = float(np.minimum.reduce(found)), float(np.maximum.reduce(found))
+    else:
+        found = least = most = float(found)
+    if not (math.isfinite(least) and math.isfinite(most)):
         raise ValueError("a multiplier is not a finite number")
-    if not np.any(found):
-        return None
-    return found if np.ndim(found) else float(found)
+    return found if least or most else None
 
 
 def is_row_local(plugin: BasePlugin, spec: RequestSpec) -> bool:

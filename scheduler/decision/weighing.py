@@ -5,7 +5,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,8 @@ class Range:
     is_plain: bool
 
 
-class Weighed(NamedTuple):
+@dataclass(slots=True)
+class Weighed:
     """A weigher with its multiplier for all hosts of a ranking, or one for each of them."""
 
     weigher: BaseHostWeigher

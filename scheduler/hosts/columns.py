@@ -82,12 +82,6 @@ def unset(name: str) -> float:
     return np.nan if name in FLOATS else 0
 
 
-def rows_in(mask: Mask) -> Rows:
-    """Return the rows that a mask has."""
-    # Mostly that is all of them, which takes half the time to write down.
-    return np.arange(len(mask)) if mask.all() else np.flatnonzero(mask)
-
-
 class NumericColumns:
     """One array for each numeric column of a table, with capacity for more rows.
 
