@@ -126,11 +126,11 @@ class Ledger:
         return found
 
     def devices(self, host: str) -> dict[str, int]:
-        """Return how many devices are free by product."""
+        """Return how many devices are free by product; of a kind that is all in use 0."""
         free = Counter(self.hosts[host].devices)
         for each in self.all_taken(host):
             free.subtract(dict(each.devices))
-        return {product: count for product, count in free.items() if count}
+        return dict(free)
 
     def members(self, group: str, uuids: list[str], but: set[str], sure: bool) -> Counter[str]:
         """Return how many members of a group are, or are to be, on each host."""
