@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent.audit.row_builder import PollResult, Settings, build_rows
+from compute_agent.audit.row_builder import build_rows
 from compute_agent.virt.driver import NodeName
 from compute_agent.virt.nova.cell import CellMirror
 from inventory.objects.node_json import (
@@ -18,8 +18,9 @@ from inventory.objects.node_json import (
     numa_topology_from_json,
     numa_topology_to_json,
 )
-from tests.nova_tables import NovaTables, a_flavor, ago
+from tests.nova_tables import NovaTables, ago
 from tests.numa import a_cell, a_guest, a_pinned_cell, a_topology, pages
+from tests.unit.compute_agent.virt.nova.moves import move, polled
 
 H1, H2 = NodeName("h1", "h1"), NodeName("h2", "h2")
 HUGE = 2048
@@ -64,30 +65,11 @@ def context(number: int, old: set[int] | None, new: set[int] | None) -> str:
     return json.dumps({**named, "nova_object.data": data})
 
 
-def move(nova: NovaTables, uuid: str, kind: str, destination: str = "h2", **extra: Any) -> None:
-    """Begin the migration number 7 of an instance from h1 to another or its own size."""
-    flavors = json.dumps({"cur": a_flavor(), "old": a_flavor(), "new": a_flavor(2)})
-    nova.change("instance_extra", {"instance_uuid": uuid}, flavor=flavors, **extra)
-    ends = {"source_compute": "h1", "source_node": "h1"}
-    ends |= {"dest_compute": destination, "dest_node": destination}
-    kinds = {"old_instance_type_id": 1, "new_instance_type_id": 2, "migration_type": kind}
-    nova.add("migrations", id=7, instance_uuid=uuid, status="migrating", **ends, **kinds)
-
-
 def used(mirror: CellMirror, *nodes: NodeName) -> list[tuple[set[int], int, int]]:
     """Return the pinned CPUs, the memory and the pages that the rows of nodes say are used."""
     found = []
     for name in nodes:
-        polled = PollResult(
-            name=name,
-            uuid=name.node,
-            service_id=1,
-            settings=Settings("192.0.2.7"),
-            facts=mirror.facts(name),
-            guests=list(mirror.guests(name)),
-            moves=list(mirror.moves(name)),
-        )
-        topology = numa_topology_from_json(build_rows(polled).row["numa_topology"])
+        topology = numa_topology_from_json(build_rows(polled(mirror, name)).row["numa_topology"])
         assert topology is not None
         (cell,) = topology.cells
         found.append((cell.pinned_cpus, cell.memory_usage, cell.mempages[0].used))

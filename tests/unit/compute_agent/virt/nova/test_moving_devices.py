@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from compute_agent.audit.row_builder import PollResult, Settings, build_rows
+from compute_agent.audit.row_builder import build_rows
 from compute_agent.virt.driver import NodeName
 from compute_agent.virt.nova.cell import CellMirror
 from inventory.objects.node_json import pci_pools_from_json, pci_pools_to_json
 from tests.devices import a_pool
-from tests.nova_tables import NovaTables, a_flavor
+from tests.nova_tables import NovaTables
+from tests.unit.compute_agent.virt.nova.moves import move, polled
 
 H1, H2 = NodeName("h1", "h1"), NodeName("h2", "h2")
 KIND = {"nova_object.name": "PciDeviceList", "nova_object.namespace": "nova"}
@@ -50,26 +51,8 @@ def context(number: int, devices: int | None = 1) -> str:
     return json.dumps({"nova_object.data": data})
 
 
-def move(nova: NovaTables, uuid: str, kind: str, **extra: Any) -> None:
-    """Begin the migration number 7 of an instance from h1 to h2."""
-    flavors = json.dumps({"cur": a_flavor(), "old": a_flavor(), "new": a_flavor()})
-    nova.change("instance_extra", {"instance_uuid": uuid}, flavor=flavors, **extra)
-    ends = {"source_compute": "h1", "source_node": "h1", "dest_compute": "h2", "dest_node": "h2"}
-    kinds = {"old_instance_type_id": 1, "new_instance_type_id": 1, "migration_type": kind}
-    nova.add("migrations", id=7, instance_uuid=uuid, status="migrating", **ends, **kinds)
-
-
 def free(mirror: CellMirror, name: NodeName, claimed_for: str | None = None) -> int:
     """Return how many devices are free in the row of a node, with one claimed or none."""
-    polled = PollResult(
-        name=name,
-        uuid=name.node,
-        service_id=1,
-        settings=Settings("192.0.2.7"),
-        facts=mirror.facts(name),
-        guests=list(mirror.guests(name)),
-        moves=list(mirror.moves(name)),
-    )
     claim = SimpleNamespace(
         instance_uuid=claimed_for,
         in_place=False,
@@ -77,7 +60,7 @@ def free(mirror: CellMirror, name: NodeName, claimed_for: str | None = None) -> 
         pci=pci_pools_to_json([a_pool(1)]),
         **{"vcpus": 2, "memory_mb": 4096, "disk_mb": 0},
     )
-    row = build_rows(polled, [claim] if claimed_for else []).row
+    row = build_rows(polled(mirror, name), [claim] if claimed_for else []).row
     (pool,) = pci_pools_from_json(row["pci_stats"])
     return pool.count
 
