@@ -213,11 +213,12 @@ def _read_float(content: str) -> float:
 
 
 def _read_pools(content: list[Any]) -> PciPools:
-    found = {
-        (type(each.count), type(each.total)) if isinstance(each, PciDevicePool) else None
+    if not all(
+        isinstance(each, PciDevicePool)
+        and type(each.count) is int
+        and type(each.total) in {int, type(None)}
         for each in content
-    }
-    if not found <= {(int, int), (int, type(None))}:
+    ):
         raise ValueError("a device pool has another type")
     return PciPools(content)
 
