@@ -8,6 +8,7 @@ time, as long as no other host can have become better: ranges bound how much the
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class FurtherInstances:
         self._most = WATCHED if choice.takes_best else None
         self._left = np.ones(len(ranking.rows), np.bool_)
         self._ahead: dict[int, list[_After]] = {}
-        self._calls: dict[int, int] = {}
+        self._calls = Counter[int]()
         self.steps = self._steps_without(len(ranking.rows), None)
         self._refused = False
         self._watch(ranking)
@@ -131,9 +132,11 @@ class FurtherInstances:
         if self._most is not None and count > self._most:
             self._most = None
             self._watch_again()
-        if not self._are_best(self._top.best_first(count)):
+        found = self._top.best_first(count)
+        if not self._are_best(found):
             self._watch_again()
-        return self._top.best_first(count)
+            found = self._top.best_first(count)
+        return found
 
     def weighed_host(self, node: tuple[str, str], position: int) -> WeighedHost:
         """Return the host at a position, a node, with the share of each weigher in its total."""
@@ -150,8 +153,7 @@ class FurtherInstances:
         self._positions, outside = np.flatnonzero(watched), np.flatnonzero(~watched)
         self._outside = ranking.extremes(outside)
         self._top = ranking.part(self._positions, self._outside)
-        # As they are now: those of the ranking move.
-        self._first_ranges = [*self._top.ranges]
+        self._first_ranges = [*self._top.ranges]  # A copy: those of the ranking move.
         self._best_outside, self._first_outside = -np.inf, len(ranking.rows)
         if len(outside):
             best = int(outside[ranking.totals[outside].argmax()])
@@ -215,9 +217,8 @@ class FurtherInstances:
 
         Hosts that are likely to be next are asked about after one instance, in the same go.
         """
-        calls = self._calls.get(row, 0)
-        self._calls[row] = calls + 1
-        count = min(2**calls, _AHEAD)
+        count = min(2 ** self._calls[row], _AHEAD)
+        self._calls[row] += 1
         likely = self._top.rows[np.flatnonzero(picker.highest(self._top.totals, _OTHERS))].tolist()
         others = [each for each in likely if each != row and not self._ahead.get(each)]
         rows, times = [row] * count + others, [*range(count), *[1] * len(others)]
@@ -228,13 +229,12 @@ class FurtherInstances:
             if mask is not None and not mask.all():
                 for at in np.flatnonzero(~mask).tolist():
                     refused[at] = refused[at] or rule
-        weights = np.empty((len(self._weighers), len(rows)))
-        for at, each in enumerate(self._weighers):
-            weights[at] = weights_of(each, part, self._spec)
+        weights = [weights_of(each, part, self._spec) for each in self._weighers]
+        raw = np.array(weights, float).reshape(-1, len(rows)).T.tolist()
         limits = {name: column.tolist() for name, column in part.limits.columns.items()}
         found = [
-            _After(rule, {name: each[at] for name, each in limits.items()}, raw)
-            for at, (rule, raw) in enumerate(zip(refused, weights.T.tolist(), strict=True))
+            _After(rule, {name: each[at] for name, each in limits.items()}, raw[at])
+            for at, rule in enumerate(refused)
         ]
         self._ahead.update(zip(others, ([each] for each in found[count:]), strict=True))
         return found[:count]

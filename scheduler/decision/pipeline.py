@@ -74,12 +74,12 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     """
     ranker = _Ranker(hosts, request, plan)
     placements: list[Placement] = []
-    for index in range(len(request.instance_uuids)):
+    for index, uuid in enumerate(request.instance_uuids):
         ranking = ranker.rank(placements)
         if not len(ranking.rows):
             reason = no_such_host(hosts, request.spec) or refusal(request.spec, plan) or NOT_ENOUGH
             return refused(hosts, request, ranker.steps, reason, index)
-        placements.append(_place(hosts, ranker, ranking))
+        placements.append(_place(hosts, uuid, ranker, ranking))
     if placements and request.alternates and not request.spec.is_rebuild:
         ranking = ranker.rank_again(placements)
         placements = add_alternates(hosts, placements, ranking, request.alternates)
@@ -91,14 +91,13 @@ def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
 class _Ranker:
     """Filters and weighs the hosts for one instance of a request after the other.
 
-    uuid and steps are those of the last instance, spec is the request of the last one for which all
-    hosts were asked.
+    steps are those of the last instance, spec is the request of the last one for which all hosts
+    were asked.
     """
 
     def __init__(self, hosts: HostTable, request: Request, plan: Plan) -> None:
         self._hosts, self._request, self._plan = hosts, request, plan
         self.spec = request.spec
-        self.uuid: str | None = None
         self.choice = Choice(
             request.seed, plan.host_subset_size, plan.shuffle_best, request.choices
         )
@@ -117,7 +116,6 @@ class _Ranker:
         if placements and self._further is None:
             self._further = self._further_instances(index, placements[-1])
         if self._further is not None and self._further.follow(placements[-1].chosen.row, uuid):
-            self.uuid = uuid
             self.steps = (*self._first_steps, *self._further.steps)
             return self._further
         return self._rank_all(placements, uuid, index)
@@ -139,7 +137,6 @@ class _Ranker:
         if self._further is not None:
             self._candidates, self._further = self._further.candidates(), None
         chosen = (each.chosen.host for each in placements)
-        self.uuid = uuid
         self.spec = spec = self._request.spec.for_instance(uuid, chosen)
         self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
         self.steps = (*self._first_steps, *steps)
@@ -247,11 +244,8 @@ def filters_for(
     return [
         each
         for each in filters
-        if (
-            not (index and each.run_filter_once_per_request)
-            if each.runs_by_attribute
-            else ask_plugin(each.run_filter_for_index, index, default=True)
-        )
+        if (each.runs_by_attribute and not each.run_filter_once_per_request)
+        or ask_plugin(each.run_filter_for_index, index, default=True)
     ]
 
 
@@ -273,7 +267,9 @@ def apply_filters(
     return candidates, tuple(steps)
 
 
-def _place(hosts: HostTable, ranker: _Ranker, ranking: Ranking | FurtherInstances) -> Placement:
+def _place(
+    hosts: HostTable, uuid: str | None, ranker: _Ranker, ranking: Ranking | FurtherInstances
+) -> Placement:
     """Choose a host, and consume there what the instance needs."""
     spec, position = ranker.spec, ranking.choose(ranker.choice)
     chosen = ranking.candidate(hosts, position)
@@ -281,10 +277,10 @@ def _place(hosts: HostTable, ranker: _Ranker, ranking: Ranking | FurtherInstance
         node = chosen.host, chosen.nodename
         weighed: tuple[WeighedHost, ...] = (ranking.weighed_host(node, position),)
         taken: Consumption | None = ranking.consumed
-        place_instance(hosts, chosen.row, spec, ranker.uuid, ranking.consumed)
+        place_instance(hosts, chosen.row, spec, uuid, ranking.consumed)
     else:
         best = ranking.best_first(EXPLAINED)
         weighed = tuple(map(ranking.weighed_host, hosts.nodes(ranking.rows[best]), best))
         state = HostState.of(hosts, chosen.row)
         taken = None if spec.is_rebuild else state.consume_from_request(spec)
-    return Placement(ranker.uuid, chosen, ranker.steps, weighed, taken=taken)
+    return Placement(uuid, chosen, ranker.steps, weighed, taken=taken)

@@ -48,11 +48,7 @@ def ask_plugin(call: Callable[..., T], *arguments: Any, default: T) -> T:
 
 def applies(plugin: BasePlugin, spec: RequestSpec) -> bool:
     """Return whether a plug-in has to be called for this request; it is where it fails."""
-    try:
-        return plugin.applies(spec)
-    except Exception:
-        # The call of mask() or weigh() fails as well, and gives the warning.
-        return True
+    return ask_plugin(plugin.applies, spec, default=True)
 
 
 def mask_of(rule: BaseHostFilter, hosts: HostTable, spec: RequestSpec) -> Mask:

@@ -68,8 +68,7 @@ class Weighed:
             return self._unusual_shares(raw, scale_range)
         if high <= low:
             return None
-        # Most ranges begin at 0, and a step less saves a sixth of the cost.
-        shares: Weights = (raw - low if low else raw) / (high - low)
+        shares: Weights = _scaled(raw, low, high)
         if not isinstance(self.multiplier, float) or self.multiplier != 1.0:
             shares *= self.multiplier
         return shares
@@ -85,8 +84,6 @@ class Weighed:
         if not self.weigher.scales:
             return multiplier * raw
         low, high = scale_range.low, scale_range.high
-        if scale_range.is_plain:
-            return (raw - low) / (high - low) * multiplier
         share: float = _scaled(min(max(raw, low), high), low, high)
         return share * multiplier
 
@@ -112,10 +109,11 @@ class Weighed:
 
 def _scaled(raw: Any, low: float, high: float) -> Any:
     """Return (raw - low) / (high - low) for numbers from low to high, which is above low."""
-    if not math.isfinite(high - low):
+    if high - low == math.inf:
         # The difference of two huge numbers is infinite; that of their halves is not.
         raw, low, high = raw / 2, low / 2, high / 2
-    return (raw - low) / (high - low)
+    # Most ranges begin at 0, and a step less saves a sixth of the cost.
+    return (raw - low if low else raw) / (high - low)
 
 
 class Ranking:
@@ -254,7 +252,7 @@ def weigh_hosts(
         hosts.candidates[rows] = True
     in_use = keys_in_use(hosts, tuple([each.aggregate_key for each in weighers]))
     weighed: list[Weighed] = []
-    raw, count = np.empty((len(weighers), len(rows))), 0
+    raw = np.empty((len(weighers), len(rows)))
     for each, is_used in zip(weighers, in_use, strict=True):
         try:
             if not (each.always_applies or applies(each, spec)):
@@ -266,10 +264,9 @@ def weigh_hosts(
             if multiplier is None:
                 continue
             weights = weights_of(each, hosts, spec)
-            raw[count] = weights if is_all else weights.take(rows)
+            raw[len(weighed)] = weights if is_all else weights.take(rows)
         except Exception as error:
             hosts.warn(f"{each.name} is left out since it failed: {error_text(error)}")
         else:
             weighed.append(Weighed(each, multiplier))
-            count += 1
-    return Ranking(rows, weighed, raw[:count])
+    return Ranking(rows, weighed, raw[: len(weighed)])

@@ -175,7 +175,7 @@ def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: flo
 def place_instance(
     hosts: HostTable, row: int, spec: RequestSpec, uuid: str | None, consumed: Consumption
 ) -> None:
-    """Count an instance that consumes numbers only on the host of a row, and list it there."""
+    """Count the numbers that an instance consumes on the host of a row, and list it there."""
     host = hosts.get(row, "host")
     hosts.add_to(row, consumed.changes)
     if hosts.group_counts is not None:
