@@ -16,7 +16,7 @@ from compute_agent.virt.driver import NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
 from inventory.engine import Database
-from tests.claimed import claim, claim_and_wait, claimed, let_pass
+from tests.claimed import claim, claim_and_age, claimed, let_pass
 from tests.databases import a_uuid, open_at
 from tests.fixtures import agent
 from tests.fixtures.agent import a_guest
@@ -116,7 +116,7 @@ def test_what_was_claimed_is_counted_from_zero_as_it_was_written(
     audit(conf, database, driver)
     empty = figures(database)
     for uuid in (U1, U2):
-        claim_and_wait(database, uuid, row_of(database))
+        claim_and_age(database, uuid, row_of(database))
     before = row_of(database)
     assert figures(database) == more(empty, 4, 4096, 10000, 2)
     audit(conf, database, driver)

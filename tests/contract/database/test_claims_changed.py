@@ -181,12 +181,12 @@ def test_an_answer_that_is_given_again_begins_its_lease_anew(cloud, by):
     order = an_order("req-1", a_claim(U1, 1), a_claim(U2, 2))
     claiming(order)(cloud)
     cloud.write(lambda c: audit(c, 1, [U1]))
-    let_pass(cloud, 899)
+    let_pass(cloud, 800)
     if by == "claim":
         assert claiming(order)(cloud).repeated
     else:
         assert cloud.write(lambda c: claims.release_stale(c, order.identity, 900)).repeated
-    let_pass(cloud, 2)
+    let_pass(cloud, 200)
     assert cloud.read(lambda c: existing.overdue(c, NODES)) == set()
     assert [(row.state, row.expires_at is None) for row in same(cloud)] == [
         ("confirmed", True),

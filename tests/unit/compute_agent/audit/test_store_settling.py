@@ -21,7 +21,7 @@ from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes
 from inventory.claims import existing
 from inventory.engine import Database
-from tests.claimed import claim, claim_and_wait, claimed, let_pass, release
+from tests.claimed import claim, claim_and_age, claimed, let_pass, release
 from tests.databases import execute
 from tests.fixtures.agent import a_guest, nodes, some_facts
 from tests.records import manage, migrate
@@ -67,7 +67,7 @@ class Cloud:
         self.audit()
 
     def claim(self, uuid: str, **changes: Any) -> None:
-        claim_and_wait(self.database, uuid, nodes(self.database)[0], **changes)
+        claim_and_age(self.database, uuid, nodes(self.database)[0], **changes)
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ def test_what_did_not_come_in_time_is_given_back_although_nothing_else_is_new(
 ) -> None:
     cloud.claim(U[1])
     cloud.audit()
-    let_pass(database, 899)
+    let_pass(database, 800)
     before = generation(database)
     cloud.audit()
     assert (used(database), generation(database)) == (CLAIMED, before)
-    let_pass(database, 1)
+    let_pass(database, 100)
     cloud.audit()
     assert (used(database), claimed(database)) == (EMPTY, {})
     assert generation(database) == before + 1
@@ -313,7 +313,7 @@ def test_a_claim_after_the_look_is_confirmed_by_the_next_one(
     interrupt(cloud, lambda: claim_after_the_look(database))
     cloud.audit()
     assert claimed(database) == {U[1]: "pending"}
-    let_pass(database, 2)
+    let_pass(database, 30)
     cloud.audit()
     assert (used(database), claimed(database)) == (SEEN, {U[1]: "confirmed"})
 
@@ -351,4 +351,4 @@ def test_a_claim_that_is_released_meanwhile_is_gone(interrupted: Cloud, database
 def claim_after_the_look(database: Database) -> None:
     """Claim, and let some time lie between the last look at the hypervisor and that."""
     claim(database, U[1], nodes(database)[0])
-    let_pass(database, -1)
+    let_pass(database, -10)
