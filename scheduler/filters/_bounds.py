@@ -39,10 +39,8 @@ class OvercommitFilter(BaseHostFilter):
     def room(self, hosts: HostTable, spec: RequestSpec) -> tuple[Mask, Weights]:
         """Return where the request fits, and the limit of each host."""
         (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
-        # A ratio from metadata is any number that someone wrote, so the limit may become infinite.
-        with np.errstate(over="ignore"):
-            most = limit(total, ratios)
-            return fits_under(most, total, used, getattr(spec, self.resource)), most
+        most = limit(total, ratios)
+        return fits_under(most, total, used, getattr(spec, self.resource)), most
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         total, used, ratio = self._figures(host_state)
@@ -55,8 +53,7 @@ class OvercommitFilter(BaseHostFilter):
 
     def summary(self, hosts: HostTable, rows: Rows, spec: RequestSpec) -> str:
         (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
-        with np.errstate(over="ignore"):
-            free = np.fmin(limit(total, ratios) - used, total)[rows]
+        free = np.fmin(limit(total, ratios) - used, total)[rows]
         known = free[np.isfinite(free)]
         if not len(known):
             return ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.filters.extra_specs_ops import all_matching, matches
-from scheduler.hosts.columns import NUMBERS, OBJECTS
+from scheduler.hosts.columns import ELEMENTS, NUMBERS, OBJECTS
 
 SCOPE = "capabilities"
 # Attributes of a host that are made for each host, other than the columns of the table.
@@ -159,7 +159,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
             unset = hosts.memo(first, "unset", lambda value: value is None, bool)
             met = memo(first, "attribute", capability.is_met_by)
         else:
-            column = getattr(hosts, first)
+            column = getattr(hosts, first).astype(ELEMENTS[first])
             unset = column != column
             met = np.zeros(hosts.size, np.bool_)
             if not capability.path:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from inventory.errors import counted
 from scheduler.history.tagged_json import Share, decode, encode, has_type, json_text
-from scheduler.hosts.columns import DTYPES, NUMBERS, unset
+from scheduler.hosts.columns import ELEMENTS, NUMBERS, unset
 from scheduler.hosts.flavor_mix import MAX_FLAVORS, MAX_SIZE, FlavorMix, FlavorShare
 from scheduler.hosts.snapshots import COLUMNS, ColumnChange, Snapshot
 from scheduler.objects.instance import Instance
@@ -154,7 +154,7 @@ def _read_part(name: str, document: Any, size: int) -> ColumnChange:
         raise ValueError(f"column {name} has a value that is not a number")
     known = [unset(name) if each is None else each for each in values]
     try:
-        column: npt.NDArray[Any] = np.array(known, DTYPES[name])
+        column: npt.NDArray[Any] = np.array(known, ELEMENTS[name])
     except OverflowError:
         raise ValueError(f"column {name} has a number that is too large") from None
     return ColumnChange(None, column) if rows is None else ColumnChange(rows, values)

@@ -23,6 +23,8 @@ from scheduler.hosts.table import HostTable
 LOG = log.getLogger(__name__)
 # Metrics whose names end so are stored as shares of 1.
 PERCENT = ".percent"
+# Above any sensible allocation ratio; a total times it is still finite.
+MAX_RATIO = 1e100
 
 
 def write_nodes(
@@ -65,6 +67,11 @@ def _free_disk_mb(node: Any) -> int:
     least = node.disk_available_least
     free_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
     return _in_mb(node.free_disk_mb, free_gb)
+
+
+def _ratio(name: str, node: Any) -> float | None:
+    ratio: float | None = getattr(node, name)
+    return None if ratio is None else min(ratio, MAX_RATIO)
 
 
 def _in_mb(mb: int | None, gb: int) -> int:
@@ -121,8 +128,8 @@ def _metrics(text: str) -> Any:
 def _count(name: str, node: Any, stats: Mapping[str, Any]) -> int:
     with suppress(TypeError, ValueError, OverflowError):
         count = int(stats.get(name) or 0)
-        # With the claims added it must fit into a column.
-        if count.bit_length() < 63:
+        # With the claims added a column has to hold it exactly.
+        if count.bit_length() < 53:
             return count
     LOG.warning(
         "Statistic %s of host %s is %r, not a number: 0 is used", name, node.host, stats[name]
@@ -164,5 +171,5 @@ _RESOURCES: dict[str, Callable[[Any], Any]] = {
     "disk_mb_used": lambda node: _in_mb(node.disk_mb_used, node.local_gb_used),
     "vcpus_total": attrgetter("vcpus"),
     "vcpus_used": attrgetter("vcpus_used"),
-    **{name: attrgetter(name) for name in compute_nodes.RATIOS},
+    **{name: partial(_ratio, name) for name in compute_nodes.RATIOS},
 }

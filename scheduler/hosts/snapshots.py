@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.hosts.columns import DTYPES, NUMBERS, OBJECTS, Column, unset
+from scheduler.hosts.columns import DTYPES, ELEMENTS, NUMBERS, OBJECTS, Column, unset
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
@@ -104,7 +104,7 @@ class SnapshotLog:
 
 def _whole(hosts: HostTable, name: str) -> ColumnChange:
     if name in NUMBERS:
-        return ColumnChange(None, getattr(hosts, name).copy())
+        return ColumnChange(None, getattr(hosts, name).astype(ELEMENTS[name]))
     return ColumnChange(None, hosts.objects_of(name))
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
+from scheduler.host_cache.node_rows import MAX_RATIO
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 
@@ -134,11 +135,12 @@ def test_a_reason_does_not_round_what_is_left(rule, free, reason):
 
 
 @pytest.mark.parametrize("rule", [RamFilter(), CoreFilter(), DiskFilter()])
-def test_a_ratio_beyond_all_measure_neither_fails_nor_lets_one_instance_overfill_a_host(rule):
-    ratios = dict.fromkeys(("cpu", "ram", "disk"), 1.7e308)
+def test_the_largest_ratio_neither_fails_nor_lets_one_instance_overfill_a_host(rule):
+    ratios = dict.fromkeys(("cpu", "ram", "disk"), MAX_RATIO)
     host = a_host(**{f"{name}_allocation_ratio": ratio for name, ratio in ratios.items()})
     assert rule.host_passes(host, a_request())
-    assert list(host.limits.values()) == [float("inf")]
+    (most,) = host.limits.values()
+    assert 1e100 < most < float("inf")
     assert not rule.host_passes(host, a_request(vcpus=17, memory_mb=65537, root_gb=1001))
 
 

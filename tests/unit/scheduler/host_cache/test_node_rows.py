@@ -78,6 +78,10 @@ def test_every_attribute_has_its_column_and_its_unit():
     assert host.metrics == []
 
 
+def test_an_absurd_ratio_is_cut_so_that_no_limit_is_infinite():
+    assert written(cpu_allocation_ratio=1.7e308).cpu_allocation_ratio == 1e100
+
+
 def test_shares_become_percentages():
     reported = [
         {"name": "cpu.percent", "value": 0.25},
