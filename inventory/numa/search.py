@@ -85,9 +85,9 @@ def _complete(groups: Groups, count: int, conditions: Conditions) -> int:
     """Return the states with this number of cells that the conditions allow."""
     cells = [each for group in groups for each in group]
     masks = np.zeros(1, np.min_scalar_type(sum(1 << each for each in cells)))
-    for group in groups:
+    for group in reversed(groups):
         taken = [sum(1 << each for each in group[:size]) for size in range(len(group) + 1)]
-        masks = (masks[:, np.newaxis] | np.array(taken, masks.dtype)).ravel()
+        masks = (np.array(taken, masks.dtype)[:, np.newaxis] | masks).ravel()
     states = np.flatnonzero(np.bitwise_count(masks) == count)
     chosen = masks[states]
     good = np.ones(len(states), np.uint8)
