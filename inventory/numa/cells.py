@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from inventory.fits import fits, limit
 from inventory.numa import pinning as numa_pinning
-from inventory.numa.pinning import ISOLATE, with_siblings
+from inventory.numa.pinning import ISOLATE, FreeCpus, with_siblings
 from inventory.objects.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
@@ -34,10 +34,11 @@ class Ratios(NamedTuple):
 
 
 def shortage(
-    cell: NUMACell, guest: InstanceNUMACell, ratios: Ratios, reserved: int = 0
+    free: FreeCpus, guest: InstanceNUMACell, ratios: Ratios, reserved: int = 0
 ) -> str | None:
     """Return in words and figures why a guest cell does not fit a host cell, None if it does."""
-    lack = numa_pinning.shortage(cell, guest, reserved) if guest.has_pinned_cpus else None
+    cell = free.cell
+    lack = numa_pinning.shortage(free, guest, reserved) if guest.has_pinned_cpus else None
     if lack is None and not guest.cpu_pinning_requested:
         lack = _shortage_of_shares(cell, guest, ratios)
     return lack or memory_shortage(cell, guest)
@@ -45,7 +46,9 @@ def shortage(
 
 def placed(cell: NUMACell, guest: InstanceNUMACell, reserved: int = 0) -> InstanceNUMACell:
     """Return a guest cell as it is on a host cell that it fits."""
-    pinning = numa_pinning.pinning(cell, guest, reserved) if guest.has_pinned_cpus else None
+    pinning = (
+        numa_pinning.pinning(FreeCpus(cell), guest, reserved) if guest.has_pinned_cpus else None
+    )
     return replace(
         guest,
         id=cell.id,

@@ -13,6 +13,7 @@ from operator import or_
 
 from inventory.errors import counted
 from inventory.numa.cells import Ratios, placed, shortage
+from inventory.numa.pinning import FreeCpus
 from inventory.numa.search import Which, first_way
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMATopology
 from inventory.objects.pci_and_network import InstancePCIRequest, NetworkMetadata
@@ -117,12 +118,13 @@ def refusal(host: HostResources, needs: GuestRequest) -> str | None:
         needs_cells = counted(len(guests), "NUMA cell")
         return f"needs {needs_cells}, the host has {len(cells) or 'reported none'}"
     for index, guest in enumerate(guests):
-        lacks = [_lack(host, needs, index, cell) for cell in cells]
+        lacks = [_lack(host, needs, index, FreeCpus(cell)) for cell in cells]
         if all(lacks):
             each = zip(cells, lacks, strict=True)
             found = "; ".join(f"host cell {cell.id}: {lack}" for cell, lack in each)
             return f"NUMA cell {guest.id} fits nowhere: {found}"
-    way = first_way(_allowed(host, needs, cells), [None] * len(cells), lambda inside: ())
+    allowed = _allowed(host, needs, [FreeCpus(cell) for cell in cells])
+    way = first_way(allowed, [None] * len(cells), lambda inside: ())
     if way is None:
         return f"the host's {len(cells)} NUMA cells have room for some cells, but not for all"
     lack = _lack_together(host, needs, [cells[position] for position in way])
@@ -138,11 +140,12 @@ def _chosen(host: HostResources, needs: GuestRequest, packing: bool = False) -> 
     cells = _in_order(host, needs, packing)
     # Most of the time the first cells fit.
     first = cells[: len(needs.cells)]
-    if not any(_lack(host, needs, index, cell) for index, cell in enumerate(first)) and (
+    free = [FreeCpus(cell) for cell in cells]
+    if not any(_lack(host, needs, index, free[index]) for index in range(len(first))) and (
         _lack_together(host, needs, first) is None
     ):
         return first
-    allowed = _allowed(host, needs, cells)
+    allowed = _allowed(host, needs, free)
     if not all(allowed):
         return None
 
@@ -207,20 +210,20 @@ def _lacks_threads(host: HostResources, needs: GuestRequest) -> bool:
     return needs.threads and topology is not None and len(topology) > 0 and not topology.has_threads
 
 
-def _lack(host: HostResources, needs: GuestRequest, index: int, cell: NUMACell) -> str | None:
+def _lack(host: HostResources, needs: GuestRequest, index: int, free: FreeCpus) -> str | None:
     guest = needs.cells[index]
-    return shortage(cell, guest, host.ratios, _reserved(needs, index))
+    return shortage(free, guest, host.ratios, _reserved(needs, index))
 
 
-def _allowed(host: HostResources, needs: GuestRequest, cells: Cells) -> list[int]:
+def _allowed(host: HostResources, needs: GuestRequest, free: Sequence[FreeCpus]) -> list[int]:
     """Return for each guest cell the bits of the host cells that it fits."""
     shapes = [(_shape(guest), _reserved(needs, n)) for n, guest in enumerate(needs.cells)]
     first = {shape: shapes.index(shape) for shape in shapes}
     bits = {
         shape: sum(
             1 << position
-            for position, cell in enumerate(cells)
-            if _lack(host, needs, index, cell) is None
+            for position, cpus in enumerate(free)
+            if _lack(host, needs, index, cpus) is None
         )
         for shape, index in first.items()
     }

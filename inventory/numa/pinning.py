@@ -9,6 +9,7 @@ emulator threads alone, 0 or 1.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from inventory.errors import counted
@@ -25,28 +26,67 @@ class Pinning:
     reserved: set[int]
 
 
-def shortage(cell: NUMACell, guest: InstanceNUMACell, reserved: int) -> str | None:
+class FreeCpus:
+    """The CPUs of a host cell that no guest is pinned to."""
+
+    def __init__(self, cell: NUMACell) -> None:
+        self.cell = cell
+
+    @cached_property
+    def count(self) -> int:
+        return self.cell.avail_pcpus
+
+    @cached_property
+    def cores(self) -> list[list[int]]:
+        """The free threads of each core that has any."""
+        free, cores = self.cell.free_pcpus, []
+        for core in self.cell.siblings:
+            threads = core & free
+            if threads:
+                cores.append(sorted(threads))
+                free -= threads
+        # Old agents report no siblings of a core that has one thread.
+        return cores + [[cpu] for cpu in sorted(free)]
+
+    @cached_property
+    def whole_cores(self) -> list[int]:
+        """The first CPU of each core of which all threads are free."""
+        free, firsts = self.cell.free_pcpus, []
+        for core in self.cell.siblings:
+            if core and core <= free:
+                firsts.append(min(core))
+                free -= core
+        return firsts + sorted(free.difference(*self.cell.siblings))
+
+    @cached_property
+    def in_equal_parts(self) -> int:
+        """The most CPUs that are the same number, two or more, on each of some cores."""
+        most = max(map(len, self.cores), default=0)
+        return max((len(_even(self.cores, threads)) for threads in range(2, most + 1)), default=0)
+
+
+def shortage(free: FreeCpus, guest: InstanceNUMACell, reserved: int) -> str | None:
     """Return in words why the pinned CPUs of a guest do not fit, None if they do."""
-    wanted, free = len(guest.pcpuset) + reserved, cell.avail_pcpus
-    if wanted > free:
-        return f"needs {wanted} CPUs to pin, {free} free of {len(cell.pcpuset)}"
+    wanted = len(guest.pcpuset) + reserved
+    if wanted > free.count:
+        return f"needs {wanted} CPUs to pin, {free.count} free of {len(free.cell.pcpuset)}"
     policy = guest.cpu_thread_policy
     if policy == REQUIRE and guest.pcpuset:
-        return _shortage_of_threads(cell, guest)
+        return _shortage_of_threads(free, len(guest.pcpuset))
     if policy == ISOLATE:
-        return _shortage_of_cores(cell, wanted)
+        return _shortage_of_cores(free, wanted)
     return None
 
 
-def pinning(cell: NUMACell, guest: InstanceNUMACell, reserved: int) -> Pinning:
+def pinning(free: FreeCpus, guest: InstanceNUMACell, reserved: int) -> Pinning:
     """Return the CPUs for a guest that fits."""
     wanted = sorted(guest.pcpuset)
     if guest.cpu_thread_policy == ISOLATE:
-        chosen = _whole_cores(cell)
+        chosen = free.whole_cores
         emulator = chosen[len(wanted) : len(wanted) + reserved]
     else:
-        cores = _free_cores(cell)
-        chosen = _packed(cores, len(wanted)) or sorted(cell.free_pcpus)
+        cores = free.cores
+        chosen = _packed(cores, len(wanted)) or sorted(free.cell.free_pcpus)
         emulator = _remaining(cores, set(chosen[: len(wanted)]))[:reserved]
     return Pinning(dict(zip(wanted, chosen, strict=False)), set(emulator))
 
@@ -56,56 +96,30 @@ def with_siblings(cell: NUMACell, cpus: Iterable[int]) -> set[int]:
     return set(cpus).union(*(core for core in cell.siblings if not core.isdisjoint(cpus)))
 
 
-def _shortage_of_threads(cell: NUMACell, guest: InstanceNUMACell) -> str | None:
-    if not cell.has_threads:
+def _shortage_of_threads(free: FreeCpus, wanted: int) -> str | None:
+    if not free.cell.has_threads:
         return "needs cores with several threads, the host's have one each"
-    cores = _free_cores(cell)
-    if _packed(cores, len(guest.pcpuset), least=2) is not None:
+    most = free.in_equal_parts
+    if wanted <= most:
         return None
-    free = (len(_even(cores, threads)) for threads in range(2, max(map(len, cores), default=0) + 1))
-    return (
-        f"needs {len(guest.pcpuset)} CPUs on threads of the same cores,"
-        f" {max(free, default=0)} free in equal parts"
-    )
+    return f"needs {wanted} CPUs on threads of the same cores, {most} free in equal parts"
 
 
-def _shortage_of_cores(cell: NUMACell, wanted: int) -> str | None:
+def _shortage_of_cores(free: FreeCpus, wanted: int) -> str | None:
+    cell, most = free.cell, len(free.whole_cores)
     # Free CPUs cannot be counted: the siblings of a pinned CPU are neither in use nor available
     # (bug 1889633), except where one set of CPUs serves all guests.
     if cell.has_threads and cell.cpuset != cell.pcpuset:
         return "needs cores of its own, which threads in separate sets of CPUs do not allow"
-    free = len(_whole_cores(cell))
-    return f"needs {counted(wanted, 'core')} of its own, {free} free" if wanted > free else None
+    return f"needs {counted(wanted, 'core')} of its own, {most} free" if wanted > most else None
 
 
-def _free_cores(cell: NUMACell) -> list[list[int]]:
-    """Return the free threads of each core that has any."""
-    free, cores = cell.free_pcpus, []
-    for core in cell.siblings:
-        threads = core & free
-        if threads:
-            cores.append(sorted(threads))
-            free -= threads
-    # Old agents report no siblings of a core that has one thread.
-    return cores + [[cpu] for cpu in sorted(free)]
-
-
-def _whole_cores(cell: NUMACell) -> list[int]:
-    """Return the first CPU of each core of which all threads are free."""
-    free, firsts = cell.free_pcpus, []
-    for core in cell.siblings:
-        if core and core <= free:
-            firsts.append(min(core))
-            free -= core
-    return firsts + sorted(free.difference(*cell.siblings))
-
-
-def _packed(cores: list[list[int]], count: int, least: int = 1) -> list[int] | None:
+def _packed(cores: list[list[int]], count: int) -> list[int] | None:
     """Return at least count CPUs, as many of each core as possible and the same number of each.
 
-    None if that uses fewer than least of a core. Compute hosts do the same, and would refuse more.
+    None if there are not that many. Compute hosts do the same, and would refuse more.
     """
-    for threads in range(max(map(len, cores), default=0), least - 1, -1):
+    for threads in range(max(map(len, cores), default=0), 0, -1):
         usable = _even(cores, threads)
         if len(usable) >= count:
             return usable

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from inventory.numa.cells import Ratios, placed, shortage
+from inventory.numa.pinning import FreeCpus
 from tests.numa import a_cell, a_cell_with_threads, a_guest_cell, a_pinned_cell, pages
 
 ORDINARY = Ratios(4.0, 1.0)
@@ -94,13 +95,13 @@ def a_mixed_cell(floating=2, pinned=2, **changes):
     ],
 )
 def test_what_one_cell_has_for_another(cell, guest, ratios, lack):
-    assert shortage(cell, guest, ratios) == lack
+    assert shortage(FreeCpus(cell), guest, ratios) == lack
 
 
 def test_emulator_threads_count_with_pinned_guests_only():
     cell = a_cell(pinned_cpus={0, 1})
-    assert shortage(cell, a_pinned_cell(cpus=6), ORDINARY, reserved=1) is not None
-    assert shortage(cell, a_guest_cell(cpus=8), ORDINARY, reserved=1) is None
+    assert shortage(FreeCpus(cell), a_pinned_cell(cpus=6), ORDINARY, reserved=1) is not None
+    assert shortage(FreeCpus(cell), a_guest_cell(cpus=8), ORDINARY, reserved=1) is None
 
 
 def test_a_floating_guest_placed():

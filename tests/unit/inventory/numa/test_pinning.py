@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.numa import pinning as numa_pinning
+from inventory.numa.pinning import FreeCpus
 from tests.numa import a_cell, a_cell_with_threads, a_pinned_cell
 
 POLICIES = [None, "prefer", "require", "isolate"]
@@ -15,8 +16,8 @@ HALF_USED = {2, 3, 7}
 
 
 def pinned(cell, guest, reserved=0):
-    assert numa_pinning.shortage(cell, guest, reserved) is None
-    return numa_pinning.pinning(cell, guest, reserved)
+    assert numa_pinning.shortage(FreeCpus(cell), guest, reserved) is None
+    return numa_pinning.pinning(FreeCpus(cell), guest, reserved)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_where_the_thread_policies_put_a_guest(policy, cpus, chosen):
 def test_what_the_thread_policies_refuse(policy, cpus, reserved, lack):
     cell = a_cell_with_threads(pinned_cpus=HALF_USED)
     guest = a_pinned_cell(cpus=cpus, cpu_thread_policy=policy)
-    assert numa_pinning.shortage(cell, guest, reserved) == lack
+    assert numa_pinning.shortage(FreeCpus(cell), guest, reserved) == lack
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_all_cores_give_the_same_number_of_threads_as_on_the_compute_host():
     # Four threads of one core and two of another are six, but not six in equal parts.
     cell = a_cell(siblings=[{0, 1, 2, 3}, {4, 5, 6, 7}], pinned_cpus={6, 7})
     guest = a_pinned_cell(cpus=6, cpu_thread_policy="require")
-    assert numa_pinning.shortage(cell, guest, 0) == (
+    assert numa_pinning.shortage(FreeCpus(cell), guest, 0) == (
         "needs 6 CPUs on threads of the same cores, 4 free in equal parts"
     )
     four = a_pinned_cell(cpus=4, cpu_thread_policy="require")
@@ -91,9 +92,9 @@ def test_a_host_without_threads(siblings):
     assert set(pinned(cell, six).cpus.values()) == {2, 3, 4, 5, 6, 7}
     two.cpu_thread_policy = six.cpu_thread_policy = "isolate"
     assert pinned(cell, two, 1).cpus == {0: 2, 1: 3}
-    assert numa_pinning.shortage(cell, six, 1) == "needs 7 CPUs to pin, 6 free of 8"
+    assert numa_pinning.shortage(FreeCpus(cell), six, 1) == "needs 7 CPUs to pin, 6 free of 8"
     two.cpu_thread_policy = "require"
-    assert numa_pinning.shortage(cell, two, 0) == (
+    assert numa_pinning.shortage(FreeCpus(cell), two, 0) == (
         "needs cores with several threads, the host's have one each"
     )
 
@@ -102,7 +103,7 @@ def test_isolation_is_refused_on_threads_of_separate_sets():
     # Bug 1889633.
     cell = a_cell_with_threads(cpuset={0, 4}, pcpuset={1, 2, 3, 5, 6, 7})
     guest = a_pinned_cell(cpu_thread_policy="isolate")
-    assert numa_pinning.shortage(cell, guest, 0) == (
+    assert numa_pinning.shortage(FreeCpus(cell), guest, 0) == (
         "needs cores of its own, which threads in separate sets of CPUs do not allow"
     )
     cell.siblings = []
@@ -112,7 +113,7 @@ def test_isolation_is_refused_on_threads_of_separate_sets():
 def test_single_threads_of_many_cores_are_none_of_the_same_core():
     cell = a_cell_with_threads(pinned_cpus={4, 5, 6, 7})
     guest = a_pinned_cell(cpu_thread_policy="require")
-    assert numa_pinning.shortage(cell, guest, 0) == (
+    assert numa_pinning.shortage(FreeCpus(cell), guest, 0) == (
         "needs 2 CPUs on threads of the same cores, 0 free in equal parts"
     )
 
@@ -122,7 +123,7 @@ def test_a_core_that_is_reported_twice_is_one_core():
     guest = a_pinned_cell(cpus=1, cpu_thread_policy="isolate")
     assert pinned(cell, guest).cpus == {0: 0}
     two = a_pinned_cell(cpus=2, cpu_thread_policy="isolate")
-    assert numa_pinning.shortage(cell, two, 0) == "needs 2 cores of its own, 1 free"
+    assert numa_pinning.shortage(FreeCpus(cell), two, 0) == "needs 2 cores of its own, 1 free"
     assert pinned(cell, a_pinned_cell(cpus=3)).cpus == {0: 0, 1: 4, 2: 5}
 
 
@@ -154,9 +155,9 @@ CELLS = st.builds(
 @given(CELLS, st.integers(0, 8), st.sampled_from(POLICIES), st.integers(0, 1))
 def test_who_fits_gets_free_cpus_each_once_whatever_the_host_reports(cell, cpus, policy, reserved):
     guest = a_pinned_cell(cpus=cpus, cpu_thread_policy=policy)
-    if numa_pinning.shortage(cell, guest, reserved) is not None:
+    if numa_pinning.shortage(FreeCpus(cell), guest, reserved) is not None:
         return
-    found = numa_pinning.pinning(cell, guest, reserved)
+    found = numa_pinning.pinning(FreeCpus(cell), guest, reserved)
     assert list(found.cpus) == sorted(guest.pcpuset)
     chosen = [*found.cpus.values(), *found.reserved]
     assert len(set(chosen)) == len(chosen) == cpus + reserved
@@ -165,7 +166,7 @@ def test_who_fits_gets_free_cpus_each_once_whatever_the_host_reports(cell, cpus,
 
 @given(CELLS, st.integers(0, 8), st.integers(0, 1))
 def test_without_a_thread_policy_only_the_number_of_free_cpus_counts(cell, cpus, reserved):
-    lack = numa_pinning.shortage(cell, a_pinned_cell(cpus=cpus), reserved)
+    lack = numa_pinning.shortage(FreeCpus(cell), a_pinned_cell(cpus=cpus), reserved)
     assert (lack is None) == (cpus + reserved <= len(cell.pcpuset - cell.pinned_cpus))
 
 
@@ -174,14 +175,14 @@ def test_the_strict_thread_policies_on_pairs_of_threads(used, cpus, policy, rese
     cell = a_cell_with_threads(pinned_cpus=used)
     guest = a_pinned_cell(cpus=cpus, cpu_thread_policy=policy)
     whole = [core for core in cell.siblings if not core & used]
-    fits = numa_pinning.shortage(cell, guest, reserved) is None
+    fits = numa_pinning.shortage(FreeCpus(cell), guest, reserved) is None
     if policy == "isolate":
         assert fits == (cpus + reserved <= len(whole))
     else:
         assert fits == (cpus <= 2 * len(whole) and cpus + reserved <= 8 - len(used))
     if not fits:
         return
-    chosen = set(numa_pinning.pinning(cell, guest, reserved).cpus.values())
+    chosen = set(numa_pinning.pinning(FreeCpus(cell), guest, reserved).cpus.values())
     cores = [core for core in cell.siblings if core & chosen]
     if policy == "isolate":
         assert len(cores) == cpus
