@@ -9,6 +9,8 @@ compute host uses this one and would refuse them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from inventory.objects.numa import NUMACell
 from inventory.objects.pci_and_network import InstancePCIRequest, PciDevicePool
 
 Alternatives = Sequence[Mapping[str, object]]
+# The index of a pool, the counts of which it is one, and how many of it are allowed.
+_Part = tuple[int, list[Any], Any]
 
 _FIELDS = frozenset({"vendor_id", "product_id", "numa_node"})
 # Used by Nova's Placement only.
@@ -61,19 +65,19 @@ class PciPools:
         cells are the host cells of the guest; without them devices of any cell can be used.
         host_cells are all cells of the host, for the policy socket.
         """
-        left = self._counts()
-        if self._unserved(left, requests, _Near.to(cells, host_cells)):
+        left = self._left(cells, host_cells)
+        if self._unserved(left, requests):
             return None
         return PciPools(
             pool if count == pool.count else replace(pool, count=count)
-            for pool, count in zip(self.pools, left, strict=True)
+            for pool, count in zip(self.pools, left.counts(), strict=True)
         )
 
     def support_requests(
         self, requests: Sequence[InstancePCIRequest], numa_cells: Sequence[NUMACell] | None = None
     ) -> bool:
         """Return whether all requests can be served together."""
-        return self._unserved(self._counts(), requests, _Near.to(numa_cells or (), ())) is None
+        return self._unserved(self._left(numa_cells or (), ()), requests) is None
 
     def which_support(
         self,
@@ -90,10 +94,10 @@ class PciPools:
             return False
         # More than all requests want makes no difference, and small numbers are fast.
         counts = [min(pool.count, wanted) for pool in self.pools]
-        left = list(np.array(counts, np.min_scalar_type(sum(counts))))
+        small = list(np.array(counts, np.min_scalar_type(sum(counts))))
         served: Any = True
-        for request, found in self._serve(left, requests, _Near(chosen, host_cells)):
-            served = served & (found >= request.count)
+        for missing in self._serve(_Left(self.pools, small, chosen, host_cells), requests):
+            served = served & (missing == 0)
             if not np.any(served):
                 return False
         return served
@@ -105,7 +109,7 @@ class PciPools:
         host_cells: Sequence[NUMACell] = (),
     ) -> str | None:
         """Return in one line which request cannot be served and why, else None."""
-        unserved = self._unserved(self._counts(), requests, _Near.to(cells, host_cells))
+        unserved = self._unserved(self._left(cells, host_cells), requests)
         if unserved is None:
             return None
         position, found = unserved
@@ -152,96 +156,98 @@ class PciPools:
     def _counts(self) -> list[int]:
         return [pool.count for pool in self.pools]
 
-    def _unserved(
-        self, left: list[Any], requests: Sequence[InstancePCIRequest], near: "_Near | None"
-    ) -> tuple[int, int] | None:
-        """Remove the devices from left, the counts of the pools.
+    def _left(self, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Left":
+        """Return all free devices; those of any host cell are near a guest without cells."""
+        chosen = dict.fromkeys((cell.id for cell in cells), True)
+        return _Left(self.pools, self._counts(), chosen or None, host_cells)
 
-        Return the position of the first request that cannot be served and its free devices.
-        """
-        for position, (request, found) in enumerate(self._serve(left, requests, near)):
-            if found < request.count:
-                return position, found
+    def _unserved(
+        self, left: "_Left", requests: Sequence[InstancePCIRequest]
+    ) -> tuple[int, int] | None:
+        """Return the position of the first request that cannot be served and its free devices."""
+        for position, missing in enumerate(self._serve(left, requests)):
+            if missing:
+                return position, requests[position].count - missing
         return None
 
-    def _serve(
-        self, left: list[Any], requests: Sequence[InstancePCIRequest], near: "_Near | None"
-    ) -> Iterator[tuple[InstancePCIRequest, Any]]:
-        """Yield each request and its free devices, then remove as many as it requests from left."""
+    def _serve(self, left: "_Left", requests: Sequence[InstancePCIRequest]) -> Iterator[Any]:
+        """Remove the devices from left, and yield for each request how many are missing."""
         for request in requests:
-            usable = [
-                (index, free)
-                for index, free in self._allowed(left, request, near)
-                if _unasked(self.pools[index], request.spec) is None
-            ]
-            yield request, sum(free for _, free in usable)
-            wanted: Any = max(0, request.count)
-            for index, free in usable:
-                taken = _least(free, wanted)
-                left[index] = left[index] - taken
-                wanted = wanted - taken
+            missing: Any = max(0, request.count)
+            for index, part, free in left.allowed(request):
+                if _unasked(self.pools[index], request.spec) is None:
+                    taken = _least(free, missing)
+                    part[index] -= taken
+                    missing -= taken
+            yield missing
 
-    def _allowed(
-        self, left: list[Any], request: InstancePCIRequest, near: "_Near | None"
-    ) -> list[tuple[int, Any]]:
+
+class _Left:
+    """The devices that are left of each pool, those near the guest apart from the others.
+
+    Numbers, or arrays with one for each of many choices of host cells.
+    """
+
+    __slots__ = ("_far", "_near", "_on_socket", "_pools")
+
+    def __init__(
+        self,
+        pools: Sequence[PciDevicePool],
+        counts: Sequence[Any],
+        chosen: Mapping[int, Any] | None,
+        host_cells: Sequence[NUMACell],
+    ) -> None:
+        """chosen has for the ids of host cells whether the guest is on them; None is near all."""
+        self._pools = pools
+        on = [True if chosen is None else _at(pool.numa_node, chosen) for pool in pools]
+        self._near = [count * near for count, near in zip(counts, on, strict=True)]
+        self._far = [count - near for count, near in zip(counts, self._near, strict=True)]
+        sockets: dict[int | None, Any] = {}
+        for cell in host_cells:
+            sockets[cell.socket] = sockets.get(cell.socket, False) | _at(cell.id, chosen or {})
+        # Not comparable unless the sockets of all cells are known.
+        known = () if None in sockets else host_cells
+        self._on_socket = {cell.id: sockets[cell.socket] for cell in known}
+
+    def counts(self) -> list[Any]:
+        """Return how many devices are left of each pool."""
+        return [near + far for near, far in zip(self._near, self._far, strict=True)]
+
+    def allowed(self, request: InstancePCIRequest) -> list[_Part]:
         """Return the matching pools in the order of use, and what the policy allows of each."""
         nodes = {
             index: pool.numa_node
-            for index, pool in enumerate(self.pools)
+            for index, pool in enumerate(self._pools)
             if pool.count and _matches(pool, request.spec)
         }
-        if near is None:
-            return [(index, left[index]) for index in nodes]
         # Nearer devices come first, others only if these are too few. Unknown policies are strict.
         policy = request.numa_policy or "legacy"
-        allowed = {index: left[index] * near.on(node) for index, node in nodes.items()}
-        far = {}
+        allowed = [(index, self._near, self._near[index]) for index in nodes]
+        few = policy in {"socket", "legacy", "preferred"} and _few(allowed, request)
+        if not np.count_nonzero(few):
+            return allowed
         if policy == "socket":
-            few = sum(allowed.values()) < request.count
-            for index, node in nodes.items():
-                allowed[index] = left[index] * (near.on(node) | few & near.on_socket(node))
-        if policy in {"legacy", "preferred"}:
+            others = {index: few & _at(node, self._on_socket) for index, node in nodes.items()}
+        else:
             # Many hosts do not report the cells of their devices.
-            few = sum(allowed.values()) < request.count
-            allowed |= {index: left[index] * few for index, node in nodes.items() if node is None}
+            others = {index: few for index, node in nodes.items() if node is None}
+        allowed += [(index, self._far, self._far[index] * each) for index, each in others.items()]
+        allowed.sort(key=itemgetter(0))
         if policy == "preferred":
-            few = sum(allowed.values()) < request.count
-            far = {
-                index: (left[index] - allowed[index]) * few
-                for index, node in nodes.items()
-                if node is not None
-            }
-        return [*allowed.items(), *far.items()]
+            few = _few(allowed, request)
+            known = (index for index, node in nodes.items() if node is not None)
+            allowed += [(index, self._far, self._far[index] * few) for index in known]
+        return allowed
 
 
-class _Near:
-    """Which host cells a guest is on: True or False for each, or an array of many possibilities."""
+def _at(node: int | None, chosen: Mapping[int, Any]) -> Any:
+    return False if node is None else chosen.get(node, False)
 
-    __slots__ = ("_chosen", "_on_socket")
 
-    def __init__(self, chosen: Mapping[int, Any], host_cells: Sequence[NUMACell]) -> None:
-        self._chosen = chosen
-        sockets: dict[int | None, Any] = {}
-        for cell in host_cells:
-            sockets[cell.socket] = sockets.get(cell.socket, False) | chosen.get(cell.id, False)
-        # Not comparable unless the sockets of all cells are known.
-        known = () if None in sockets else host_cells
-        self._on_socket: Mapping[int | None, Any] = {
-            cell.id: sockets[cell.socket] for cell in known
-        }
-
-    @classmethod
-    def to(cls, cells: Sequence[NUMACell], host_cells: Sequence[NUMACell]) -> "_Near | None":
-        """Return what is near to these cells, None for everything if there are none."""
-        return cls({cell.id: True for cell in cells}, host_cells) if cells else None
-
-    def on(self, node: int | None) -> Any:
-        """Return whether the guest is on a cell."""
-        return False if node is None else self._chosen.get(node, False)
-
-    def on_socket(self, node: int | None) -> Any:
-        """Return whether the guest is on a cell of the same socket."""
-        return self._on_socket.get(node, False)
+def _few(allowed: Sequence[_Part], request: InstancePCIRequest) -> Any:
+    """Return 1 where there are fewer devices than requested, else 0."""
+    few: Any = sum(free for _, _, free in allowed) < request.count
+    return few if isinstance(few, bool) else few.view(np.uint8)
 
 
 def _least(one: Any, other: Any) -> Any:
@@ -263,7 +269,7 @@ def described(alternatives: Alternatives) -> str:
 def _matches(pool: PciDevicePool, alternatives: Alternatives) -> bool:
     """Return whether a pool has all properties of one of the alternatives."""
     # live_migratable needs no rule of its own: a request has it in all alternatives.
-    return any(_has(pool, each) for each in alternatives)
+    return any(map(_has, repeat(pool), alternatives))
 
 
 def _has(pool: PciDevicePool, properties: Mapping[str, object]) -> bool:
