@@ -203,8 +203,7 @@ def _group_rule(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule
 
 def _instance_columns(spec: RequestSpec) -> dict[str, Any]:
     """Return the columns that describe the instance."""
-    properties = spec.image.properties.items() if spec.image else ()
-    texts = {name: str(value) for name, value in properties}
+    texts = spec.image.properties.texts() if spec.image else {}
     return {
         "project_id": spec.project_id,
         "root_gb": 0 if spec.is_bfv else spec.root_gb,

@@ -26,11 +26,11 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
 # How many of the best hosts are watched.
-WATCHED = 256
+WATCHED = 1024
 # The largest rounding error of a total, as a part of the largest possible sum of shares.
 _ROUNDING = 1e-12
 # For how many instances a host is asked ahead, and how many that may be next are asked with it.
-_AHEAD, _OTHERS = 32, 64
+_AHEAD, _OTHERS = 32, 128
 
 
 class _After(NamedTuple):
@@ -123,9 +123,11 @@ class FurtherInstances:
 
     def choose(self, choice: Choice) -> int:
         """Return the position of the chosen host."""
-        if choice.takes_best and not self._are_best([int(self._top.totals.argmax())]):
+        position = self._top.choose(choice)
+        if choice.takes_best and not self._are_best([position]):
             self._watch_again()
-        return self._top.choose(choice)
+            position = self._top.choose(choice)
+        return position
 
     def best_first(self, count: int) -> list[int]:
         """Return the positions of the count best hosts, the first of equal ones first."""

@@ -155,14 +155,14 @@ class Ranking:
             if before == now:
                 continue
             self.raw[at, position] = now
-            each, low, high = self.weighed[at], self.ranges[at].low, self.ranges[at].high
+            each, known = self.weighed[at], self.ranges[at]
             # Only a weight at one of its ends can move the range.
-            if not (low < before < high and low < now < high):
+            if not (known.low < before < known.high and known.low < now < known.high):
                 self.ranges[at] = self._measure_one(at)
-            if (self.ranges[at].low, self.ranges[at].high) != (low, high):
+            if self.ranges[at] != known:
                 self._shares[at], is_moved = each.shares(self.raw[at], self.ranges[at]), True
             elif (shares := self._shares[at]) is not None:
-                shares[position] = each.share(now, position, self.ranges[at])
+                shares[position] = each.share(now, position, known)
         if is_moved:
             self.totals = self._sum()
         else:

@@ -188,7 +188,6 @@ def place_instance(
 
 def assumed_instance(spec: RequestSpec, uuid: str, host: str, node: str) -> Instance:
     """Return the instance of a request on a node that has not reported it yet."""
-    properties = spec.image.properties.items() if spec.image else ()
     return Instance(
         uuid=uuid,
         host=host,
@@ -196,5 +195,5 @@ def assumed_instance(spec: RequestSpec, uuid: str, host: str, node: str) -> Inst
         project_id=spec.project_id,
         instance_type_id=spec.flavor.id,
         flavor_name=spec.flavor.name,
-        image_properties={name: str(value) for name, value in properties},
+        image_properties=spec.image.properties.texts() if spec.image else {},
     )
