@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that demonstrates an agent, a scheduler and a caller on this machine."""
 
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +16,7 @@ from uuid import uuid4
 
 from oslo_config import cfg
 
-from compute_agent import host_memory, identity
+from compute_agent import identity
 from compute_agent.service import AgentService
 from compute_agent.virt import driver_loading
 from compute_agent.virt.fake import FakeDriver
@@ -24,9 +26,9 @@ from inventory import compute_nodes, migrations
 from inventory.engine import Database, open_database
 from scheduler.analysis.explain import Extent
 from scheduler.cli.base import BaseCommand, Table, print_report
-from scheduler.cli.format_decision import format_explanation, selection_limits
+from scheduler.cli.format_decision import format_weight, reasons_table
+from scheduler.cli.terminal import progress
 from scheduler.client.scheduler_client import SchedulerClient
-from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
@@ -38,34 +40,47 @@ from scheduler.wire.errors import NoValidHost
 from scheduler.wire.to_json import json_value
 
 SYSTEM = "qemu:///system"
-TEST = "test:///default"
 # Seconds.
 LIBVIRT_TIMEOUT = 4.0
 AUDIT_TIMEOUT = 120.0
-MEMINFO = Path("/proc/meminfo")
 INSTANCES = 3
-MEMORY_MB = 512
-# Two made-up hosts beside this machine, so that there is something to choose from.
-NEIGHBOURS = {"hosts": 2, "vcpus": 8, "memory_mb": 8192, "local_gb": 100}
-COLUMNS = {
-    "host": "host",
-    "hypervisor_type": "hypervisor",
-    "vcpus_used": "vCPUs used",
-    "vcpus_total": "vCPUs",
-    "free_ram_mb": "memory MB free",
-    "total_usable_ram_mb": "memory MB",
-    "free_disk_mb": "disk MB free",
-    "num_instances": "instances",
-}
+MEMORY_MB = 2048
+# A host for libvirt to simulate: the guest of test:///default is larger than its host.
+SIMULATED_HOST = """
+<node>
+  <cpu>
+    <model>x86_64</model><active>16</active>
+    <nodes>1</nodes><sockets>1</sockets><cores>8</cores><threads>2</threads>
+  </cpu>
+  <memory>33554432</memory>
+  <domain type="test">
+    <name>web</name><memory unit="GiB">4</memory><vcpu>2</vcpu><os><type>hvm</type></os>
+  </domain>
+  <domain type="test">
+    <name>database</name><memory unit="GiB">8</memory><vcpu>4</vcpu><os><type>hvm</type></os>
+  </domain>
+</node>
+"""
+# Two made-up hosts beside that of libvirt, so that there is something to choose from.
+NEIGHBOURS = {"hosts": 2, "vcpus": 16, "memory_mb": 16384, "local_gb": 200}
+COLUMNS = ("Host", "Type", "vCPUs", "Memory MB", "Free", "Weight", "New", "Free after")
+INTRODUCTION = """\
+Berthmaster decides on which host of a cloud a virtual machine runs. It takes the place of
+nova-scheduler, with the same RPC calls, nova.conf, filters and weighers. Any number of schedulers
+share the hosts and give nothing away twice, and every decision can be explained afterwards."""
+COMMANDS = (
+    "simulate --hosts 20:32,131072,1000 --flavors 2:8192:40",
+    "demo --connection-uri qemu+ssh://root@HOST/system",
+    "nova check",
+)
 CALLER = RequestContext(is_admin=True)
-Print = Callable[..., None]
 
 
 class Demo(BaseCommand):
     """Place instances on this machine, in one process and without a broker or database server.
 
-    The agent polls this machine's libvirt if one answers within seconds, else libvirt's own
-    simulated host, and the real /proc/meminfo. No instance is started and no file is left behind.
+    The agent polls this machine's libvirt if one answers within seconds, else a host that libvirt
+    simulates. No instance is started and no file is left behind.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -75,27 +90,70 @@ class Demo(BaseCommand):
         )
 
     def take_action(self, args: Any) -> int:
-        with TemporaryDirectory(prefix="berthmaster-demo-") as directory:
-            settings = _settings(args.connection_uri, self._print)
-            _configure(self.conf, Path(directory), settings)
-            memory = host_memory.host_memory(host_memory.parse_meminfo(MEMINFO.read_text()), 0)
-            self._print(f"/proc/meminfo: {memory.total_mb} MB of memory, {memory.used_mb} MB used.")
-            with _running(self.conf, self._print) as (scheduler, client):
-                return _place(scheduler, client, self._print)
+        self._print(INTRODUCTION)
+        with TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as stack:
+            directory = Path(name)
+            uri = args.connection_uri or (SYSTEM if _libvirt_answers() else _simulated(directory))
+            with progress(self.app, "waiting for the first reports of the agents"):
+                _configure(self.conf, directory, uri)
+                scheduler, client = _start(self.conf, stack)
+            what = uri if name not in uri else f"a simulated host: {SYSTEM} does not answer"
+            self._print(
+                f"Here run an agent for libvirt ({what}),",
+                "an agent for two made-up hosts, a scheduler, and a caller.",
+            )
+            self._place(scheduler.destinations, client)
+            self._refuse(scheduler.destinations, client)
+        self._print("\nTo go on (doc/source/user/quickstart.rst starts the daemons themselves):")
+        self._print(*(f"  {sys.argv[0]} {words}" for words in COMMANDS))
+        return 0
+
+    def _place(self, destinations: Destinations, client: SchedulerClient) -> None:
+        """Show the hosts, and how a request for some instances changes them."""
+        request = _request(MEMORY_MB, INSTANCES)
+        weights = {
+            each["nodename"]: format_weight(each["weighed"]["total"])
+            for each in _explanation(destinations, request)["verdicts"]
+            if each["weighed"]
+        }
+        before = _hosts(destinations)
+        new = Counter(chosen.nodename for chosen, *_ in _select(client, request))
+        title = (
+            f"The caller asks for {INSTANCES} instances of {MEMORY_MB} MB; the first goes to a host"
+            " with the most weight:"
+        )
+        rows = [
+            (*before[name], weights.get(name, ""), new[name], after[-1])
+            for name, after in _hosts(destinations).items()
+        ]
+        self._print(Table(title, COLUMNS, rows))
+
+    def _refuse(self, destinations: Destinations, client: SchedulerClient) -> None:
+        """Show how a request that cannot fit is refused, and why."""
+        memory_mb = 2 * max(memory_mb for *_, memory_mb, _ in _hosts(destinations).values())
+        request = _request(memory_mb, 1)
+        try:
+            _select(client, request)
+        except NoValidHost as error:
+            answer = str(error)
+        else:
+            raise RuntimeError(f"an instance with {memory_mb} MB was placed, where none fits")
+        explanation = _explanation(destinations, request)
+        title = f"It asks for {memory_mb} MB: {answer} Why:"
+        self._print(reasons_table(explanation)._replace(title=title))
+        for each in explanation["near_misses"]:
+            self._print(f"What would be enough: {each['text']}.")
 
     def _print(self, *sections: str | Table) -> None:
         print_report(sections, self.app.stdout)
         self.app.stdout.flush()
 
 
-def _settings(uri: str | None, show: Print) -> list[str]:
-    """Return the lines of a configuration for the libvirt to poll, and show the reason."""
-    if uri or _libvirt_answers():
-        show(f"Polling {uri or SYSTEM}.")
-        return ["[libvirt]", f"connection_uri = {uri or SYSTEM}"]
-    show(f"No libvirt answers at {SYSTEM}; polling {TEST}, libvirt's own simulated host.")
-    show("Its one guest is larger than the host itself, so memory is overcommitted fourfold.")
-    return ["ram_allocation_ratio = 4.0", "[libvirt]", f"connection_uri = {TEST}"]
+def _simulated(directory: Path) -> str:
+    """Return the URI of a host that libvirt simulates."""
+    path = directory / "host.xml"
+    path.write_text(SIMULATED_HOST)
+    return f"test://{path}"
 
 
 def _libvirt_answers() -> bool:
@@ -121,13 +179,14 @@ def _libvirt_answers() -> bool:
     return answered.is_set()
 
 
-def _configure(conf: cfg.ConfigOpts, directory: Path, settings: list[str]) -> None:
+def _configure(conf: cfg.ConfigOpts, directory: Path, uri: str) -> None:
     """Write a configuration as an operator would, and read it."""
     lines = [
         "[DEFAULT]",
         f"state_path = {directory}",
         "transport_url = kombu+memory:///",
-        *settings,
+        "[libvirt]",
+        f"connection_uri = {uri}",
         "[fake]",
         *(f"{name} = {value}" for name, value in NEIGHBOURS.items()),
     ]
@@ -138,29 +197,24 @@ def _configure(conf: cfg.ConfigOpts, directory: Path, settings: list[str]) -> No
     loading.read(conf, "berthmaster", arguments, metadata.version("berthmaster"))
 
 
-@contextmanager
-def _running(
-    conf: cfg.ConfigOpts, show: Print
-) -> Iterator[tuple[SchedulerService, SchedulerClient]]:
-    """Yield a scheduler that knows this machine, and a client of it."""
-    with ExitStack() as stack:
-        database = stack.enter_context(closing(open_database(conf)))
-        migrations.sync(database)
-        driver = driver_loading.load(conf)
-        identity.establish(conf, database, driver)
-        for each in (driver, FakeDriver(conf)):
-            agent = AgentService(conf, each, Notifier({}))
-            stack.callback(agent.stop)
-            agent.start()
-        _wait_for_audits(database, 1 + NEIGHBOURS["hosts"], show)
-        scheduler = SchedulerService(conf, Notifier({}))
-        stack.callback(scheduler.stop)
-        scheduler.start()
-        yield scheduler, stack.enter_context(closing(SchedulerClient(conf)))
+def _start(conf: cfg.ConfigOpts, stack: ExitStack) -> tuple[SchedulerService, SchedulerClient]:
+    """Return a scheduler that knows this machine, and a client of it; stack stops them."""
+    database = stack.enter_context(closing(open_database(conf)))
+    migrations.sync(database)
+    driver = driver_loading.load(conf)
+    identity.establish(conf, database, driver)
+    for each in (driver, FakeDriver(conf)):
+        agent = AgentService(conf, each, Notifier({}))
+        stack.callback(agent.stop)
+        agent.start()
+    _wait_for_audits(database, 1 + NEIGHBOURS["hosts"])
+    scheduler = SchedulerService(conf, Notifier({}))
+    stack.callback(scheduler.stop)
+    scheduler.start()
+    return scheduler, stack.enter_context(closing(SchedulerClient(conf)))
 
 
-def _wait_for_audits(database: Database, hosts: int, show: Print) -> None:
-    show("Waiting for the first audits of the agents ...")
+def _wait_for_audits(database: Database, hosts: int) -> None:
     deadline = time.monotonic() + AUDIT_TIMEOUT
     while len(database.read(compute_nodes.all_live)) < hosts:
         if time.monotonic() > deadline:
@@ -168,55 +222,29 @@ def _wait_for_audits(database: Database, hosts: int, show: Print) -> None:
         time.sleep(0.1)
 
 
-def _place(scheduler: SchedulerService, client: SchedulerClient, show: Print) -> int:
-    """Make a request that fits and one that cannot; return the exit status."""
-    destinations = scheduler.destinations
-    with destinations.host_cache.current() as hosts:
-        show(_hosts("The hosts, as their agents report them", hosts))
-        largest = int(hosts.total_usable_ram_mb.max())
-    uuids = [str(uuid4()) for _ in range(INSTANCES)]
-    fits = SelectArguments(_spec(MEMORY_MB, uuids), [*uuids])
-    show(*_explained("A request", fits, destinations))
-    answer = client.select_destinations(CALLER, fits.spec, uuids)
-    show(_answer("The answer that the caller got over RPC", uuids, answer))
-    with destinations.host_cache.current() as hosts:
-        show(_hosts("The hosts, after these instances have consumed their resources", hosts))
-
-    too_large = SelectArguments(_spec(2 * largest, uuids[:1]), [uuids[0]])
-    show(*_explained("A request that cannot fit", too_large, destinations, near=3))
-    try:
-        client.select_destinations(CALLER, too_large.spec, uuids[:1])
-    except NoValidHost as error:
-        show(f"The caller gets: NoValidHost: {error}")
-        return 0
-    show("That request was placed, which is wrong.")
-    return 1
-
-
-def _spec(memory_mb: int, uuids: list[str]) -> RequestSpec:
+def _request(memory_mb: int, instances: int) -> SelectArguments:
+    uuids = [str(uuid4()) for _ in range(instances)]
     flavor = Flavor(name="demo", vcpus=1, memory_mb=memory_mb, root_gb=1)
-    return RequestSpec(flavor=flavor, instance_uuid=uuids[0], num_instances=len(uuids))
+    spec = RequestSpec(flavor=flavor, instance_uuid=uuids[0], num_instances=instances)
+    return SelectArguments(spec, [*uuids])
 
 
-def _hosts(title: str, hosts: HostTable) -> Table:
-    rows = [[hosts.get(row, name) for name in COLUMNS] for row in sorted(hosts.rows())]
-    return Table(title, list(COLUMNS.values()), rows)
+def _select(client: SchedulerClient, request: SelectArguments) -> Sequence[Sequence[Selection]]:
+    """Return the answer of the scheduler over RPC."""
+    uuids = [uuid for uuid in request.instance_uuids if uuid]
+    return client.select_destinations(CALLER, request.spec, uuids)
 
 
-def _explained(
-    title: str, arguments: SelectArguments, destinations: Destinations, near: int = 0
-) -> Iterator[Table]:
-    """Yield a request, and what would be decided about it and why."""
-    spec = arguments.spec
-    row = (len(arguments.instance_uuids), spec.vcpus, spec.memory_mb, spec.root_gb)
-    yield Table(title, ("instances", "vCPUs each", "memory MB each", "disk GB each"), [row])
-    _, explanation = destinations.rehearse(arguments, CALLER, Extent(near=near))
-    yield from format_explanation(json_value(explanation))
+def _explanation(destinations: Destinations, request: SelectArguments) -> Any:
+    """Return what would be decided now about a request and why, as a document."""
+    return json_value(destinations.rehearse(request, CALLER, Extent(near=1))[1])
 
 
-def _answer(title: str, uuids: Sequence[str], answer: Sequence[Sequence[Selection]]) -> Table:
-    rows = []
-    for uuid, (chosen, *_) in zip(uuids, answer, strict=True):
-        limits = " ".join(f"{name}={limit:g}" for name, limit in selection_limits(chosen).items())
-        rows.append((uuid, chosen.service_host, chosen.nodename, limits))
-    return Table(title, ("instance", "host", "node", "limits"), rows)
+def _hosts(destinations: Destinations) -> dict[str, tuple[Any, ...]]:
+    """Return name, type, vCPUs, memory and free memory of all nodes, by their names."""
+    names = ("host", "hypervisor_type", "vcpus_total", "total_usable_ram_mb", "free_ram_mb")
+    with destinations.host_cache.current() as hosts:
+        return {
+            hosts.get(row, "nodename"): tuple(hosts.get(row, name) for name in names)
+            for row in sorted(hosts.rows())
+        }
