@@ -14,6 +14,11 @@ import numpy.typing as npt
 Amount = TypeVar("Amount", int, float, npt.NDArray[np.float64])
 
 
+def local_disk_mb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
+    """Return how much local disk an instance takes, in MB; of columns, the term of a query."""
+    return 1024 * (root_gb + ephemeral_gb) + swap_mb
+
+
 def limit(total: Amount, ratio: Amount) -> Amount:
     """Return the limit of a resource, over-commit included."""
     return total * ratio

@@ -22,6 +22,7 @@ from prometheus_client import Metric
 
 from compute_agent.virt.event_mailbox import EventMailbox
 from inventory.aggregates import AggregateRecord
+from inventory.fits import local_disk_mb
 from inventory.objects.numa import InstanceNUMATopology, NUMATopology
 from inventory.objects.pci_and_network import PciDevicePool
 from inventory.services import ServiceState
@@ -208,8 +209,8 @@ class Guest:
     @property
     def size(self) -> Size:
         """What it takes; its disks are all its local ones."""
-        gib = self.root_gb + self.ephemeral_gb
-        return Size(self.vcpus, self.memory_mb, gib * MIB_PER_GIB + self.swap_mb)
+        disk = local_disk_mb(self.root_gb, self.ephemeral_gb, self.swap_mb)
+        return Size(self.vcpus, self.memory_mb, disk)
 
 
 class Driver(ABC):

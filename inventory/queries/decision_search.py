@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.queries.requested_sizes import Size
+from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
 from inventory.tables import allocations, decisions, instances
 
 _COLUMNS = (
@@ -81,30 +81,24 @@ def search(connection: sa.Connection, wanted: Wanted, limit: int) -> list[sa.Row
 
 def sizes_of_flavor(connection: sa.Connection, name: str) -> set[Size]:
     """Return the sizes that instances and claims of a flavor have; decisions have no names."""
-    c, a = instances.c, allocations.c
-    of_instances = sa.select(c.vcpus, c.memory_mb, c.root_gb, c.ephemeral_gb, c.swap_mb)
-    found = {
-        (vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swap_mb)
-        for vcpus, memory_mb, root_gb, ephemeral_gb, swap_mb in connection.execute(
-            of_instances.where(c.flavor_name == name).distinct().limit(_MAX_SIZES)
-        )
-    }
+    a = allocations.c
+    of_instances = sa.select(*SIZE_COLUMNS).where(instances.c.flavor_name == name)
     of_claims = sa.select(a.vcpus, a.memory_mb, a.disk_mb).where(a.flavor_name == name)
-    claimed = connection.execute(of_claims.distinct().limit(_MAX_SIZES))
-    return found | {(int(each[0]), int(each[1]), int(each[2])) for each in claimed}
+    return {
+        (int(vcpus), int(memory_mb), int(disk_mb))
+        for query in (of_instances, of_claims)
+        for vcpus, memory_mb, disk_mb in connection.execute(query.distinct().limit(_MAX_SIZES))
+    }
 
 
 def flavors_of_sizes(connection: sa.Connection) -> dict[Size, list[str]]:
     """Return the names of the flavors that instances of a size have, of at most so many."""
     c = instances.c
-    columns = (c.flavor_name, c.vcpus, c.memory_mb, c.root_gb, c.ephemeral_gb, c.swap_mb)
-    named = sa.select(*columns).where(c.deleted == 0, c.flavor_name.is_not(None)).distinct()
+    query = sa.select(c.flavor_name, *SIZE_COLUMNS).distinct().order_by(c.flavor_name)
+    named = query.where(c.deleted == 0, c.flavor_name.is_not(None)).limit(_MAX_FLAVORS)
     found: dict[Size, list[str]] = {}
-    for name, vcpus, memory_mb, root_gb, ephemeral_gb, swap_mb in connection.execute(
-        named.order_by(c.flavor_name).limit(_MAX_FLAVORS)
-    ):
-        size = vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swap_mb
-        found.setdefault(size, []).append(name)
+    for name, vcpus, memory_mb, disk_mb in connection.execute(named):
+        found.setdefault((vcpus, memory_mb, disk_mb), []).append(name)
     return found
 
 

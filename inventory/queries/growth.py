@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 
 from inventory.instances import KEPT
 from inventory.queries.instance_ends import instance_ends
-from inventory.queries.requested_sizes import Size
+from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
 from inventory.tables import decision_instances, decisions, instances, migrations, utc_moment
 
 _DAY = timedelta(days=1)
@@ -78,10 +77,5 @@ def _placed(connection: sa.Connection, since: datetime) -> dict[str, Size]:
 def _left(connection: sa.Connection, since: datetime) -> dict[str, Size]:
     """Return the sizes of instances that a row was deleted of since, by uuid in lower case."""
     c = instances.c
-    query = sa.select(c.uuid, c.vcpus, c.memory_mb, c.root_gb, c.ephemeral_gb, c.swap_mb)
-    found = connection.execute(query.where(c.deleted != 0, c.deleted_at >= since))
-    return {row.uuid.lower(): _size(row) for row in found}
-
-
-def _size(row: Any) -> Size:
-    return row.vcpus, row.memory_mb, 1024 * (row.root_gb + row.ephemeral_gb) + row.swap_mb
+    query = sa.select(c.uuid, *SIZE_COLUMNS).where(c.deleted != 0, c.deleted_at >= since)
+    return {uuid.lower(): (*size,) for uuid, *size in connection.execute(query)}

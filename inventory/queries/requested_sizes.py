@@ -3,12 +3,17 @@
 """Which sizes of instances are asked for, and which there are: vCPUs, MB of memory, MB of disk."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.fits import local_disk_mb
 from inventory.tables import decisions, instances, utc_moment
 
 Size = tuple[int, int, int]
+_C: Any = instances.c
+_DISK_MB: Any = local_disk_mb(_C.root_gb, _C.ephemeral_gb, _C.swap_mb)
+SIZE_COLUMNS = (_C.vcpus, _C.memory_mb, _DISK_MB.label("disk_mb"))
 # Seconds between two times up to which requests are counted. They are the same for all who count at
 # about the same time, so these find the same.
 INTERVAL = 600
@@ -53,11 +58,6 @@ def requested(connection: sa.Connection, until: datetime, half_life: float) -> d
 
 def present(connection: sa.Connection) -> dict[Size, float]:
     """Return how many instances there are of each size."""
-    c = instances.c
-    size = (c.vcpus, c.memory_mb, c.root_gb, c.ephemeral_gb, c.swap_mb)
-    query = sa.select(*size, sa.func.count()).where(c.deleted == 0).group_by(*size)
-    found: dict[Size, float] = {}
-    for vcpus, memory_mb, root_gb, ephemeral_gb, swap_mb, count in connection.execute(query):
-        key = (vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swap_mb)
-        found[key] = found.get(key, 0.0) + count
-    return found
+    query = sa.select(*SIZE_COLUMNS, sa.func.count()).where(_C.deleted == 0)
+    rows = connection.execute(query.group_by(*SIZE_COLUMNS))
+    return {(*size,): float(count) for *size, count in rows}

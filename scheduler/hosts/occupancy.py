@@ -6,6 +6,7 @@ Adding and removing are each other's inverse, also for NUMA cells and devices.
 """
 
 from inventory.claims.numa_pci_usage import pools_with
+from inventory.fits import local_disk_mb
 from inventory.numa.cells import with_usage
 from inventory.pci_pools import PciPools
 from scheduler.hosts.host_state import Consumption
@@ -15,8 +16,8 @@ from scheduler.objects.instance import Instance
 
 def reported(instance: Instance) -> Consumption:
     """Return what an instance takes of its host, as far as agents report it."""
-    disk_gb = (instance.root_gb or 0) + (instance.ephemeral_gb or 0)
-    return Consumption(instance.vcpus or 0, instance.memory_mb or 0, 1024 * disk_gb)
+    disk = local_disk_mb(instance.root_gb or 0, instance.ephemeral_gb or 0, 0)
+    return Consumption(instance.vcpus or 0, instance.memory_mb or 0, disk)
 
 
 def add_instance(

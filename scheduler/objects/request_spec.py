@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
+from inventory.fits import local_disk_mb
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.numa import InstanceNUMATopology
 from inventory.objects.object_schema import FieldPresence
@@ -149,8 +150,8 @@ class RequestSpec(FieldPresence):
     @property
     def disk_mb(self) -> int:
         """Local disk of one instance, in MB: root (unless a volume serves), ephemeral and swap."""
-        root_gb = 0 if self.is_bfv else self.root_gb
-        return 1024 * (root_gb + self.ephemeral_gb) + self.swap
+        flavor = self.flavor
+        return local_disk_mb(0 if self.is_bfv else flavor.root_gb, flavor.ephemeral_gb, flavor.swap)
 
     @property
     def devices(self) -> list[InstancePCIRequest]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from compute_agent.virt.driver import MIB_PER_GIB, Guest, Move, NodeName, Size
+from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from inventory.fits import local_disk_mb
 from inventory.instance_states import moving, released
 from inventory.objects.node_json import GUEST_TOPOLOGY, guest_topology_from_json
 from inventory.objects.numa import InstanceNUMATopology
@@ -103,9 +104,9 @@ def move(row: Any, instance: Any, known: Flavors, kept: MoveContext | None = Non
 
     def size(number: int | None, part: str) -> Size:
         flavor = by_id.get(number) or known.get(part) or present
-        gib = int(flavor.get("ephemeral_gb", 0)) + (int(flavor.get("root_gb", 0)) * is_local)
-        disk_mb = gib * MIB_PER_GIB + int(flavor.get("swap") or 0)
-        return Size(int(flavor.get("vcpus", 0)), int(flavor.get("memory_mb", 0)), disk_mb)
+        names = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+        vcpus, memory_mb, root_gb, *others = (int(flavor.get(name) or 0) for name in names)
+        return Size(vcpus, memory_mb, local_disk_mb(root_gb * is_local, *others))
 
     return Move(
         instance_uuid=row.instance_uuid.lower(),
