@@ -7,6 +7,8 @@ from oslo_config import cfg, types
 # Values of allocations.
 REQUIRED, OPTIONAL, OFF = "required", "optional", "off"
 RESOURCES = ["vcpu", "memory_mb", "disk_gb"]
+# Seconds; longer than a slow build takes.
+LEASE = 900
 OPTS = [
     cfg.BoolOpt(
         "enabled",
@@ -34,7 +36,7 @@ does this. AggregateRamFilter, ExactRamFilter and their like bound a resource, t
     ),
     cfg.IntOpt(
         "lease",
-        default=900,
+        default=LEASE,
         min=1,
         help="""
 Seconds after which a pending claim expires if the instance was not seen.

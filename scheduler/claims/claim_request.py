@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from conf.claims import LEASE
 from inventory.claims.numa_pci_usage import NUMA, PCI
 from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments
 from inventory.objects.instance_group import POLICIES
@@ -49,7 +50,7 @@ class ClaimSettings:
     replaces: those of a new request take the place of pending ones for the same instances.
     """
 
-    lease: float = 900.0
+    lease: float = LEASE
     attempts: int = 20
     alternates: bool = True
     replaces: bool = True

@@ -6,14 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from conf.claims import LEASE
 from scheduler.decision.types import Decision, Placement
 from scheduler.hosts.host_state import HostState, assumed_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 
-# Seconds; longer than a slow build takes.
-LIFETIME = 900.0
+# As long as a claim would last.
+LIFETIME = LEASE
 # (host, node)
 Place = tuple[str, str]
 
