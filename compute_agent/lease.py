@@ -4,12 +4,12 @@
 
 import time
 from collections.abc import Callable
-from threading import Event, Thread
 from uuid import uuid4
 
 from oslo_log import log
 
-from conf.daemon.state_logger import StateLogger, one_line
+from conf.daemon.periodic_thread import PeriodicThread
+from conf.daemon.state_logger import StateLogger
 from inventory import leases
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
@@ -45,8 +45,7 @@ class Lease:
         self._holder = ""
         self._answered = False
         self._state = StateLogger(LOG, f"Asking for lease {name}")
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name="lease", daemon=True)
+        self._thread = PeriodicThread("lease", self._ask, INTERVAL, at_once=True)
 
     @property
     def held(self) -> bool:
@@ -62,9 +61,7 @@ class Lease:
 
     def stop(self) -> None:
         """Ask no more, and let another have it at once; nothing if that cannot be said."""
-        self._stopped.set()
-        if self._thread.ident:
-            self._thread.join(STOP_TIMEOUT)
+        self._thread.stop(STOP_TIMEOUT)
         if self._holder == self._owner:
             self._until = float("-inf")
             try:
@@ -86,22 +83,12 @@ class Lease:
             self._log(is_ours)
         return is_ours
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            before, failure = (self.term, self.is_anothers), ""
-            try:
-                self.renew()
-            # Most likely the database is away; the end of this thread would be the end of all work.
-            except Exception as error:
-                failure = one_line(error)
-            if failure:
-                self._answered = False
-                self._state.failed(failure, "Cannot ask for lease %s: %s", self._name, failure)
-            else:
-                self._state.recovered()
-            if (self.term, self.is_anothers) != before:
-                self.changed()
-            self._stopped.wait(INTERVAL)
+    def _ask(self) -> None:
+        before = self.term, self.is_anothers
+        if self._state.attempt(self.renew, "Cannot ask for lease %s: %s", self._name):
+            self._answered = False
+        if (self.term, self.is_anothers) != before:
+            self.changed()
 
     def _log(self, is_ours: bool) -> None:
         if is_ours:

@@ -4,13 +4,14 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from threading import Event, Lock, Thread
+from threading import Lock
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
-from conf.daemon.state_logger import StateLogger, one_line
+from conf.daemon.periodic_thread import PeriodicThread
+from conf.daemon.state_logger import StateLogger
 from inventory import services
 from inventory.engine import Database
 
@@ -78,8 +79,8 @@ class Heartbeat:
         self._registering = Lock()
         self._kind = kind
         self._interval = interval
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name="heartbeat", daemon=True)
+        self._state = StateLogger(LOG, "Heartbeat")
+        self._thread = PeriodicThread("heartbeat", self._attempt, interval)
 
     def start(self) -> None:
         """Register the services, beat once and keep beating; raises when the first beat fails."""
@@ -110,11 +111,9 @@ class Heartbeat:
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop, and wait for the thread for timeout seconds at most."""
-        self._stopped.set()
-        if self._thread.ident:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
-                LOG.warning("Heartbeat still waits for the database; stopping without it")
+        self._thread.stop(timeout)
+        if self._thread.is_alive():
+            LOG.warning("Heartbeat still waits for the database; stopping without it")
 
     def _register(self) -> None:
         with self._registering:
@@ -133,20 +132,9 @@ class Heartbeat:
             lambda connection: services.register(connection, hosts, self._kind, VERSION)
         )
 
-    def _run(self) -> None:
-        state = StateLogger(LOG, "Heartbeat")
-        while not self._stopped.wait(self._interval):
-            failure = ""
-            try:
-                self._beat()
-            # A thread that ends would mark a healthy host as down for good.
-            except Exception as error:
-                failure = one_line(error)
-            if failure:
-                text = "Heartbeat failed, trying again every %s s: %s"
-                state.failed(text, text, self._interval, failure)
-            else:
-                state.recovered()
+    def _attempt(self) -> None:
+        text = "Heartbeat failed, trying again every %s s: %s"
+        self._state.attempt(self._beat, text, self._interval, reason=text)
 
     def _beat(self) -> None:
         if not self.allowed():

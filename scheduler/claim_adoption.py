@@ -7,12 +7,12 @@ answer, and the instance may be deleted long before the claim's lease ends.
 """
 
 from collections.abc import Callable
-from threading import Event, Thread
 from uuid import uuid4
 
 from oslo_log import log
 
-from conf.daemon.state_logger import StateLogger, one_line
+from conf.daemon.periodic_thread import PeriodicThread
+from conf.daemon.state_logger import StateLogger
 from inventory import leases
 from inventory.claims import existing
 from inventory.engine import Database
@@ -43,37 +43,22 @@ class ClaimAdoption:
         self._owner = f"{host} {uuid4().hex[:8]}"
         self._reconciler = reconciler
         self._enabled = enabled
-        self._stopped = Event()
         self._state = StateLogger(LOG, "Looking for claims of dead schedulers")
-        self._thread = Thread(target=self._run, name="claim-adoption", daemon=True)
+        self._thread = PeriodicThread("claim-adoption", self._attempt, INTERVAL)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.ident:
-            self._thread.join(STOP_TIMEOUT)
+        self._thread.stop(STOP_TIMEOUT)
 
     def look(self) -> None:
         """Have claims watched, if this is the scheduler that does; raises DatabaseUnavailable."""
-        owner = leases.hold(self._database, NAME, self._owner, LEASE)
-        if owner == self._owner:
+        if not self._enabled():
+            return
+        if leases.hold(self._database, NAME, self._owner, LEASE) == self._owner:
             ages = self._database.read(existing.waiting)
             self._reconciler.adopt({uuid: age for uuid, age in ages.items() if age >= AGE})
 
-    def _run(self) -> None:
-        while not self._stopped.wait(INTERVAL):
-            failure = ""
-            try:
-                if self._enabled():
-                    self.look()
-            # A thread that ends would look no more.
-            except Exception as error:
-                failure = one_line(error)
-            if failure:
-                self._state.failed(
-                    failure, "Cannot look for claims of dead schedulers: %s", failure
-                )
-            else:
-                self._state.recovered()
+    def _attempt(self) -> None:
+        self._state.attempt(self.look, "Cannot look for claims of dead schedulers: %s")

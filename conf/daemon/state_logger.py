@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line in the log when something begins to fail, and one when it has recovered."""
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -12,6 +13,26 @@ class StateLogger:
         self._logger = logger
         self.activity = activity
         self._reasons: set[str] = set()
+
+    def attempt(
+        self, work: Callable[[], object], text: str, *values: object, reason: str = ""
+    ) -> str:
+        """Do work that is tried again if it fails; return how it failed, "" if it did not.
+
+        A failure is logged: text has a %s for each value and, at its end, one for the failure.
+        reason is as in failed(), by default the failure.
+        """
+        failure = ""
+        try:
+            work()
+        # Most callers are threads, whose end would be the end of their work.
+        except Exception as error:
+            failure = one_line(error)
+        if failure:
+            self.failed(reason or failure, text, *values, failure)
+        else:
+            self.recovered()
+        return failure
 
     def failed(
         self, reason: str, text: str, *values: object, exc_info: BaseException | None = None

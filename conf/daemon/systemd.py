@@ -8,7 +8,8 @@ environment.
 
 import socket
 from collections.abc import Callable, MutableMapping
-from threading import Event, Thread
+
+from conf.daemon.periodic_thread import PeriodicThread
 
 
 class Notifier:
@@ -17,7 +18,7 @@ class Notifier:
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         self._address = environ.pop("NOTIFY_SOCKET", "")
         self._watchdog = int(environ.get("WATCHDOG_USEC", "0") or 0) / 1_000_000
-        self._stopped = Event()
+        self._feeding: PeriodicThread | None = None
 
     def ready(self, status: str) -> None:
         """Report that requests are served."""
@@ -29,18 +30,20 @@ class Notifier:
 
     def stopping(self) -> None:
         """Report that the service drains and ends."""
-        self._stopped.set()
+        if self._feeding:
+            self._feeding.stop(0)
         self._send("STOPPING=1")
 
     def watch(self, progressing: Callable[[], bool]) -> None:
         """Feed the watchdog, if the unit has one, as long as progressing() returns true."""
         if self._address and self._watchdog:
-            Thread(target=self._feed, args=(progressing,), name="watchdog", daemon=True).start()
 
-    def _feed(self, progressing: Callable[[], bool]) -> None:
-        while not self._stopped.wait(self._watchdog / 3):
-            if progressing():
-                self._send("WATCHDOG=1")
+            def feed() -> None:
+                if progressing():
+                    self._send("WATCHDOG=1")
+
+            self._feeding = PeriodicThread("watchdog", feed, self._watchdog / 3)
+            self._feeding.start()
 
     def _send(self, message: str) -> None:
         if not self._address:

@@ -10,13 +10,13 @@ sync that was killed stops renewing it, and the next one goes on.
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from uuid import uuid4
 
 from oslo_db.exception import DBError
 
+from conf.daemon.periodic_thread import PeriodicThread
 from inventory import leases
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
@@ -36,14 +36,18 @@ def held(database: Database) -> Iterator[None]:
     """Exclude other syncs; the table leases must be there. Raises SyncUnderWay."""
     owner = f"{socket.gethostname()}, process {os.getpid()}, {uuid4().hex[:8]}"
     _take(database, owner)
-    ended = Event()
-    renewal = Thread(target=_renew, args=(database, owner, ended), name=NAME, daemon=True)
+
+    def renew() -> None:
+        # The sync itself meets the same error, or goes on if it was a short one.
+        with suppress(DatabaseUnavailable, DBError):
+            leases.hold(database, NAME, owner, LEASE)
+
+    renewal = PeriodicThread(NAME, renew, RENEWAL)
     renewal.start()
     try:
         yield
     finally:
-        ended.set()
-        renewal.join()
+        renewal.stop()
         leases.release(database, NAME, owner)
 
 
@@ -55,12 +59,3 @@ def _take(database: Database, owner: str) -> None:
                 f"another db sync has been at work for {WAIT:g} s, on host {holder}; try again"
             )
         sleep(PAUSE)
-
-
-def _renew(database: Database, owner: str, ended: Event) -> None:
-    while not ended.wait(RENEWAL):
-        try:
-            leases.hold(database, NAME, owner, LEASE)
-        # The sync itself meets the same error, or goes on if it was a short one.
-        except (DatabaseUnavailable, DBError):
-            continue

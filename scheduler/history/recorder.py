@@ -109,8 +109,10 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         self._random = Random()
         self._prune_at = time.monotonic() + PRUNE_INTERVAL * self._random.random()
         self._written_at = time.monotonic()
-        self._decision_pruning = StateLogger(LOG, "Deleting old decisions")
-        self._other_pruning = StateLogger(LOG, "Deleting other unneeded rows")
+        self._prunings = (
+            (StateLogger(LOG, "Deleting old decisions"), self._prune_decisions),
+            (StateLogger(LOG, "Deleting other unneeded rows"), self._prune_more),
+        )
 
     def on_finished(self, trace: RequestTrace) -> None:
         """Queue a finished request, or drop it if the queue is full; returns at once.
@@ -174,8 +176,9 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         if now < self._prune_at or self._failing:
             return
         self._prune_at = now + PRUNE_INTERVAL * (1 + self._random.random() / 2)
-        _attempt(self._prune_decisions, self._decision_pruning)
-        _attempt(self._prune_more, self._other_pruning)
+        text = "%s failed, trying again later: %s"
+        for state, work in self._prunings:
+            state.attempt(work, text, state.activity)
 
     def _note_unsaved(self) -> None:
         with self._condition:
@@ -198,20 +201,6 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
             lambda connection: decisions.prune(connection, limits.max_age, limits.max_number)
         ):
             _yield_cpu()
-
-
-def _attempt(work: Callable[[], object], state: StateLogger) -> None:
-    """Do work that is tried again at the next pruning if it fails."""
-    failure = ""
-    try:
-        work()
-    # The thread has decisions to write all the same.
-    except Exception as error:
-        failure = one_line(error)
-    if failure:
-        state.failed(failure, "%s failed, trying again later: %s", state.activity, failure)
-    else:
-        state.recovered()
 
 
 def _yield_cpu() -> None:

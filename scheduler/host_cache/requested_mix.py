@@ -10,7 +10,7 @@ from threading import Event, Thread
 import sqlalchemy as sa
 from oslo_log import log
 
-from conf.daemon.state_logger import StateLogger, one_line
+from conf.daemon.state_logger import StateLogger
 from inventory.engine import Database
 from inventory.queries import requested_sizes
 from scheduler.hosts.flavor_mix import FlavorMix, learned_mix, make_mix
@@ -103,14 +103,5 @@ class RequestedMix:
                 self._attempt()
 
     def _attempt(self) -> None:
-        failure = ""
-        try:
-            self.refresh()
-        # Schedulers decide with the mix that they have.
-        except Exception as error:
-            failure = one_line(error)
-        if failure:
-            text = "Reading the flavor mix failed, keeping the one there is: %s"
-            self._state.failed(text, text, failure)
-        else:
-            self._state.recovered()
+        text = "Reading the flavor mix failed, keeping the one there is: %s"
+        self._state.attempt(self.refresh, text, reason=text)

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event, Lock, Thread
+from threading import Lock
 from time import monotonic
 
+from conf.daemon.periodic_thread import PeriodicThread
 from inventory.database_errors import DatabaseUnavailable
 from inventory.nova.placement import PlacementClient, Provider
 from inventory.nova.placement_errors import PlacementError
@@ -88,8 +89,6 @@ class Shadow:
     _pending: list[Shadowed] = field(default_factory=list)
     _notified: dict[str, list[Notified]] = field(default_factory=lambda: defaultdict(list))
     _lock: Lock = field(default_factory=Lock)
-    _stopped: Event = field(default_factory=Event)
-    _seeking: Thread | None = None
 
     def run(
         self, copies: RequestCopies, number: int | None = None, until: float | None = None
@@ -98,12 +97,13 @@ class Shadow:
 
         Raises what the source of copies does; what was compared until then is kept.
         """
-        self._seeking = Thread(target=self._seek, name="outcomes", daemon=True)
-        self._seeking.start()
+        seeking = PeriodicThread("outcomes", self._seek, POLL / 2)
+        seeking.start()
         try:
             with suppress(KeyboardInterrupt):
                 self._receive(copies, number, until)
         finally:
+            seeking.stop()
             self._finish()
 
     def _receive(self, copies: RequestCopies, number: int | None, until: float | None) -> None:
@@ -152,15 +152,14 @@ class Shadow:
                 self._pending.append(one)
 
     def _seek(self) -> None:
-        """Look for answers until the run ends."""
-        while not self._stopped.wait(POLL / 2):
-            now = monotonic()
-            with self._lock:
-                due = [each for each in self._pending if each.next_look <= now]
-            for each in due:
-                self._look(each)
-            with self._lock:
-                self._pending = [each for each in self._pending if each.comparison is None]
+        """Look for answers."""
+        now = monotonic()
+        with self._lock:
+            due = [each for each in self._pending if each.next_look <= now]
+        for each in due:
+            self._look(each)
+        with self._lock:
+            self._pending = [each for each in self._pending if each.comparison is None]
 
     def _look(self, one: Shadowed) -> None:
         assert one.rehearsal is not None
@@ -183,10 +182,7 @@ class Shadow:
         one.rehearsal = None
 
     def _finish(self) -> None:
-        """Stop looking, and say of what is still open that it is."""
-        self._stopped.set()
-        if self._seeking is not None:
-            self._seeking.join()
+        """Say of what is still open that it is."""
         for each in self.requests:
             each.rehearsal = None
             if each.comparison is None:

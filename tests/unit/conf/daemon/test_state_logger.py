@@ -39,3 +39,20 @@ def test_the_traceback_of_an_unexpected_error_is_logged(caplog):
 def test_an_error_is_one_line():
     assert one_line(OSError("the broker\n  is gone")) == "the broker is gone"
     assert one_line(OSError()) == "OSError()"
+
+
+def test_an_attempt_logs_its_failure_without_a_traceback_and_its_recovery(caplog):
+    caplog.set_level(logging.INFO)
+    state = StateLogger(log.getLogger(__name__), "Pruning")
+    outcomes = iter([OSError("is\ngone"), OSError("is late"), None])
+
+    def work():
+        if error := next(outcomes):
+            raise error
+
+    tries = [state.attempt(work, "%s failed: %s", "Pruning", reason="one") for _ in range(3)]
+    assert tries == ["is gone", "is late", ""]
+    assert [(each.getMessage(), each.exc_info) for each in caplog.records] == [
+        ("Pruning failed: is gone", None),
+        ("Pruning recovered", None),
+    ]

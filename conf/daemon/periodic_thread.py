@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that does the same work again and again."""
+
+from collections.abc import Callable
+from threading import Event, Thread
+
+
+class PeriodicThread(Thread):
+    """Does work every interval seconds until it is stopped. An error of work would end it."""
+
+    def __init__(
+        self, name: str, work: Callable[[], object], interval: float, at_once: bool = False
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work, self._interval, self._at_once = work, interval, at_once
+        self._ended = Event()
+
+    def run(self) -> None:
+        if self._at_once:
+            self._work()
+        while not self._ended.wait(self._interval):
+            self._work()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Begin no more, and wait so many seconds for what is under way; None for its end."""
+        self._ended.set()
+        if self.ident:
+            self.join(timeout)
