@@ -169,10 +169,6 @@ class PlacementClient:
         query = groups.query(in_tree, limit)
         return self.session.read("/allocation_candidates", Candidates.from_json, query)
 
-    def put_allocations(self, consumer_uuid: str, document: Mapping[str, Any]) -> None:
-        """Replace what one consumer has; raises PlacementConflict, too."""
-        self.session.request("PUT", f"/allocations/{consumer_uuid}", document)
-
     def post_allocations(self, document: Mapping[str, Any]) -> None:
         """Replace what several consumers have, all or none; raises PlacementConflict, too."""
         self.session.request("POST", "/allocations", document)

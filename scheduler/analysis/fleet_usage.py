@@ -34,11 +34,6 @@ class FleetUsage:
     stranded: Mapping[str, float]
     drain_moves: int
 
-    @property
-    def tightest(self) -> float:
-        """The largest share in use."""
-        return max(self.used.values())
-
 
 def fleet_usage(hosts: HostTable, mix: FlavorMix) -> FleetUsage:
     """Return how the hosts of a table are used."""

@@ -360,7 +360,7 @@ def test_who_takes_the_room_between_question_and_claim_wins(cloud: Cloud) -> Non
             owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
             everything = {cloud.nodes["h1"]: {"resources": {"MEMORY_MB": MEMORY["h1"]}}}
             if stranger not in cloud.client.allocations_of(cloud.nodes["h1"]):
-                cloud.client.put_allocations(stranger, {"allocations": everything, **owner})
+                cloud.client.post_allocations({stranger: {"allocations": everything, **owner}})
             cloud.client.post_allocations(document)
 
     late: Any = Late(cloud.client, True)

@@ -101,7 +101,7 @@ def test_a_host_is_read_back(client: PlacementClient, host: str) -> None:
 
 def test_a_candidate_becomes_an_allocation(client: PlacementClient, host: str) -> None:
     consumer = str(uuid4())
-    client.put_allocations(consumer, candidate_of(client, host))
+    client.post_allocations({consumer: candidate_of(client, host)})
     assert client.allocations_of(host) == {consumer: SMALL}
     found = client.allocations_for(consumer)
     assert found.resources == {host: SMALL}
@@ -175,8 +175,6 @@ def test_what_is_wrong_with_a_document_is_said(client: PlacementClient) -> None:
     consumer = str(uuid4())
     with pytest.raises(PlacementRefused, match=r"POST http://\S+/placement/allocations \(HTTP 400"):
         client.post_allocations({consumer: a_document(str(uuid4()))})
-    with pytest.raises(PlacementRefused, match="HTTP 400"):
-        client.put_allocations(consumer, {"allocations": "none"})
     with pytest.raises(PlacementRefused, match="HTTP 404") as caught:
         client.inventories(str(uuid4()))
     assert caught.value.status == 404

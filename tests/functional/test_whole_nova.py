@@ -247,7 +247,7 @@ def test_nova_s_own_commands_cure_what_disagrees_in_placement(
         def put(consumer: str, generation: int | None, host: str, memory_mb: int) -> None:
             allocations = {host: {"resources": {**resources, "MEMORY_MB": memory_mb}}}
             document = {"allocations": allocations, "consumer_generation": generation}
-            client.put_allocations(consumer, {**document, **owner})
+            client.post_allocations({consumer: {**document, **owner}})
 
         put(uuid, own.generation, other, 512)
         cured(Kind.ELSEWHERE)

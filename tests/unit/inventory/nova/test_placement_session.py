@@ -319,9 +319,9 @@ def test_conflicts_are_told_apart(
 def test_an_error_inside_of_the_document_is_no_conflict(
     client: PlacementClient, server: CannedServer
 ) -> None:
-    server.answer("PUT", "/allocations/c1", an_error(400, "JSON does not validate"), 400)
+    server.answer("POST", "/allocations", an_error(400, "JSON does not validate"), 400)
     with pytest.raises(PlacementRefused, match="JSON does not validate"):
-        client.put_allocations("c1", {})
+        client.post_allocations({"c1": {}})
 
 
 def test_a_server_that_went_away_is_asked_again_when_it_is_back(tmp_path: Path) -> None:
