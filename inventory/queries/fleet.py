@@ -39,6 +39,10 @@ class FleetNode(NamedTuple):
         """The index of the resource of which least is left."""
         return max(range(len(RESOURCES)), key=self.shares.__getitem__)
 
+    def index_of(self, resource: str) -> int:
+        """Return the index of a resource, which may be called fullest."""
+        return self.fullest if resource == "fullest" else RESOURCES.index(resource)
+
 
 def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> list[FleetNode]:
     """Return all nodes by the names of their hosts; limit is that of services.is_up()."""

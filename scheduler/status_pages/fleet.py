@@ -132,7 +132,7 @@ def _title(node: FleetNode, color: str) -> str:
     name = host_name(node.host, node.node)
     if color == "state" or node.state != UP:
         return f"{name}: {node.state}"
-    index = node.fullest if color == "fullest" else RESOURCES.index(color)
+    index = node.index_of(color)
     return f"{name}: {_NAMES[RESOURCES[index]]} {share(node.shares[index])}"
 
 
@@ -140,7 +140,7 @@ def _kind(node: FleetNode, color: str) -> str:
     """Return the class of a square: a state, or how full it is in tenths."""
     if color == "state" or node.state != UP:
         return node.state
-    return f"q{min(_DECILES, max(0, int(_DECILES * _value(node, color))))}"
+    return f"q{min(_DECILES, max(0, int(_DECILES * node.shares[node.index_of(color)])))}"
 
 
 def _legend(nodes: Sequence[FleetNode], color: str) -> list[tuple[str, str, str]]:
@@ -154,12 +154,8 @@ def _legend(nodes: Sequence[FleetNode], color: str) -> list[tuple[str, str, str]
         ("q8", f"{share(_WARM)} and more", _WARM, _HOT),
         ("q10", f"{share(_HOT)} and more", _HOT, float("inf")),
     )
-    values = [_value(each, color) for each in nodes if each.state == UP]
+    values = [each.shares[each.index_of(color)] for each in nodes if each.state == UP]
     return [
         (kind, text, plural(sum(low <= value < high for value in values), "host"))
         for kind, text, low, high in bounds
     ] + states
-
-
-def _value(node: FleetNode, color: str) -> float:
-    return max(node.shares) if color == "fullest" else node.shares[RESOURCES.index(color)]

@@ -20,7 +20,7 @@ def view(source: Source, asked: Asked) -> View:
     nodes = source.read(read_fleet, source.liveness_limit, source.default_zone)
     found = [each for each in nodes if _is_wanted(each, asked, state)]
     if sort != "name":
-        found.sort(key=lambda each: -_key(each, sort))
+        found.sort(key=lambda each: -each.shares[each.index_of(sort)])
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(1, asked.number("page", 1)), pages)
     given = {name: asked.text(name) for name in _FILTERS}
@@ -57,10 +57,6 @@ def _is_wanted(node: FleetNode, asked: Asked, state: str) -> bool:
         and (aggregate is None or aggregate in node.aggregates)
         and (name is None or any(name.casefold() in each.casefold() for each in node[:2]))
     )
-
-
-def _key(node: FleetNode, sort: str) -> float:
-    return max(node.shares) if sort == "fullest" else node.shares[RESOURCES.index(sort)]
 
 
 def _row(node: FleetNode) -> dict[str, Any]:
