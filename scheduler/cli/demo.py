@@ -65,9 +65,10 @@ SIMULATED_HOST = """
 NEIGHBOURS = {"hosts": 2, "vcpus": 16, "memory_mb": 16384, "local_gb": 200}
 COLUMNS = ("Host", "Type", "vCPUs", "Memory MB", "Free", "Weight", "New", "Free after")
 INTRODUCTION = """\
-Berthmaster decides on which host of a cloud a virtual machine runs. It takes the place of
-nova-scheduler, with the same RPC calls, nova.conf, filters and weighers. Any number of schedulers
-share the hosts and give nothing away twice, and every decision can be explained afterwards."""
+Berthmaster decides on which host of a cloud a virtual machine runs, in place
+of nova-scheduler: with its RPC calls, nova.conf, filters and weighers. Many
+schedulers give nothing away twice, and can explain each decision afterwards.
+Here run a scheduler, a caller, an agent for two made-up hosts, and one for"""
 COMMANDS = (
     "simulate --hosts 20:32,131072,1000 --flavors 2:8192:40",
     "demo --connection-uri qemu+ssh://root@HOST/system",
@@ -97,11 +98,8 @@ class Demo(BaseCommand):
             with progress(self.app, "waiting for the first reports of the agents"):
                 _configure(self.conf, directory, uri)
                 scheduler, client = _start(self.conf, stack)
-            what = uri if name not in uri else f"a simulated host: {SYSTEM} does not answer"
-            self._print(
-                f"Here run an agent for libvirt ({what}),",
-                "an agent for two made-up hosts, a scheduler, and a caller.",
-            )
+            simulated = f"a host that libvirt simulates, since {SYSTEM} does not answer"
+            self._print(f"{simulated if name in uri else uri}.")
             self._place(scheduler.destinations, client)
             self._refuse(scheduler.destinations, client)
         self._print("\nTo go on (doc/source/user/quickstart.rst starts the daemons themselves):")
@@ -118,10 +116,8 @@ class Demo(BaseCommand):
         }
         before = _hosts(destinations)
         new = Counter(chosen.nodename for chosen, *_ in _select(client, request))
-        title = (
-            f"The caller asks for {INSTANCES} instances of {MEMORY_MB} MB; the first goes to a host"
-            " with the most weight:"
-        )
+        what = f"{INSTANCES} instances of {MEMORY_MB} MB"
+        title = f"The caller asks for {what}. Most weight gets the first:"
         rows = [
             (*before[name], weights.get(name, ""), new[name], after[-1])
             for name, after in _hosts(destinations).items()
@@ -139,7 +135,7 @@ class Demo(BaseCommand):
         else:
             raise RuntimeError(f"an instance with {memory_mb} MB was placed, where none fits")
         explanation = _explanation(destinations, request)
-        title = f"It asks for {memory_mb} MB: {answer} Why:"
+        title = f"For {memory_mb} MB: {answer}"
         self._print(reasons_table(explanation)._replace(title=title))
         for each in explanation["near_misses"]:
             self._print(f"What would be enough: {each['text']}.")
