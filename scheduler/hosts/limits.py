@@ -59,11 +59,6 @@ class Limits:
             self._own.add(name)
         self.columns[name][row] = value
 
-    @property
-    def are_numbers(self) -> bool:
-        """Whether no limit is set that is not a number."""
-        return not self._made and not self._others
-
     def make(self, name: str, where: npt.NDArray[np.bool_], value: Callable[[int], Any]) -> None:
         """Set a limit that is not a number: value(row), computed when it is read."""
         self._made[name] = where.copy(), value
