@@ -24,6 +24,7 @@ from conf import loading
 from conf.daemon.systemd import Notifier
 from inventory import compute_nodes, migrations
 from inventory.engine import Database, open_database
+from inventory.errors import counted
 from scheduler.analysis.explain import Extent
 from scheduler.cli.base import BaseCommand, Table, print_report
 from scheduler.cli.format_decision import format_weight, reasons_table
@@ -116,7 +117,7 @@ class Demo(BaseCommand):
         }
         before = _hosts(destinations)
         new = Counter(chosen.nodename for chosen, *_ in _select(client, request))
-        what = f"{INSTANCES} instances of {MEMORY_MB} MB"
+        what = f"{counted(INSTANCES, 'instance')} of {MEMORY_MB} MB"
         title = f"The caller asks for {what}. Most weight gets the first:"
         rows = [
             (*before[name], weights.get(name, ""), new[name], after[-1])
