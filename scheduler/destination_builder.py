@@ -5,7 +5,7 @@
 Nothing here serves or calls over RPC, so that commands need not wait for oslo.messaging.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 
 from oslo_config import cfg
 
@@ -18,7 +18,7 @@ from scheduler import plugins, trust
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import Begin
+from scheduler.claims.group_commit import Begin, Publish
 from scheduler.claims.resource_request import TraitOptions
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
@@ -26,8 +26,6 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.request_trace import RequestObserver
 from scheduler.select_destinations import Destinations
-
-Publish = Callable[[Collection[int]], None]
 
 
 def build_destinations(
@@ -37,7 +35,7 @@ def build_destinations(
     observers: Sequence[RequestObserver] = (),
     begin_commit: Begin | None = None,
 ) -> Destinations:
-    """Return what answers requests; publish is given the ids of nodes whose claims have changed."""
+    """Return what answers requests; publish is given what claims have changed of nodes."""
     host_cache = HostCache(
         database,
         reload_interval=conf.scheduler.view_reload_interval,

@@ -42,9 +42,8 @@ from scheduler.destination_builder import (
 )
 from scheduler.fibers import Fibers
 from scheduler.history.recorder import DecisionRecorder, Retention
-from scheduler.host_cache.refresh_queries import read_nodes
 from scheduler.hosts.snapshots import SnapshotLog
-from scheduler.messaging.change_publisher import ChangePublisher
+from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
 from scheduler.messaging.server import RpcServer
 from scheduler.messaging.transport import disconnect, rpc_transport
 from scheduler.monitoring import Monitoring
@@ -135,11 +134,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._begin_commit = None if self._fibers is None else self._fibers.run_when_idle
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
         self._notifications = Notifications(conf)
-        self._publisher = ChangePublisher(
-            lambda: self._transport,
-            conf.host,
-            lambda ids: database.read(lambda connection: read_nodes(connection, ids)),
-        )
+        self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
         self._monitoring = Monitoring(conf)
         self._recorder = DecisionRecorder(
             database, conf.host, _retention(conf), prune_more=lambda: group_locks.prune(database)
@@ -155,7 +150,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._adoption = ClaimAdoption(database, conf.host, self._reconciler, asks)
         observers = (*self._monitoring.observers, self._recorder, self._reconciler)
         self.destinations = build_destinations(
-            conf, database, self._publisher.publish_nodes, observers, self._begin_commit
+            conf, database, self._publisher.publish_claims, observers, self._begin_commit
         )
         self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
@@ -254,7 +249,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
 
     def _build_anew(self) -> None:
         """Replace what is built from options: all of it, or nothing if an option is wrong."""
-        publish = self._publisher.publish_nodes
+        publish = self._publisher.publish_claims
         driver, attestation = build_driver(self._conf), trust.load(self._conf)
         allocator = load_allocator(self._conf)
         claimer = build_claimer(self._conf, self._database, publish, self._begin_commit)

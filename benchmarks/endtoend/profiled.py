@@ -53,8 +53,7 @@ def _watch_messaging(stages: Stages) -> None:
     stages.watch(impl_rabbit.Connection, "consume", "broker: read")
     stages.watch(amqpdriver.AMQPIncomingMessage, "reply", "broker: send the reply")
     stages.watch(server.RPCServer, "_process_incoming", "oslo.messaging: process")
-    stages.watch(change_publisher.ChangePublisher, "_read_nodes", "told: read what was claimed")
-    stages.watch(change_publisher.ChangePublisher, "_cast", "told: send it")
+    stages.watch(change_publisher.ChangePublisher, "send", "told: send it")
     stages.watch(tracking_endpoint.PushEndpoint, "nodes_changed", "told: take it in")
     stages.watch(scheduler_endpoint.SchedulerEndpoint, "select_destinations", "endpoint")
     handle = ours._handle_in_time

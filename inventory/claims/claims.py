@@ -23,6 +23,7 @@ from inventory.claims.types import (
     CONFIRMED,
     INSTANCE,
     PENDING,
+    Changes,
     Claim,
     ClaimLost,
     ClaimRequest,
@@ -98,16 +99,18 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     now = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
     generations = nodes.generations(made)
-    return ClaimResult(_answers(made), False, number - len(made), left, generations)
+    refused, changes = number - len(made), nodes.changed(made, old)
+    return ClaimResult(_answers(made), False, refused, left, generations, changes)
 
 
 def claim_each(
     connection: sa.Connection, requests: Sequence[ClaimRequest]
-) -> list[ClaimResult | ClaimLost | None]:
+) -> tuple[list[ClaimResult | ClaimLost | None], Changes]:
     """Claim for requests as claim() does for one after the other, with the statements of one.
 
-    None stands for a request that is to be claimed by itself, since its instances have claims
-    already. A request that has lost changes nothing. The requests have no group.
+    Return their results, and what has changed for all together. None stands for a request that is
+    to be claimed by itself, since its instances have claims already. A request that has lost
+    changes nothing. The requests have no group.
     """
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     earlier, zero = existing.of_instances(connection, uuids)
@@ -116,6 +119,7 @@ def claim_each(
     now = zero + timedelta(seconds=time.monotonic())
     results: list[ClaimResult | ClaimLost | None] = []
     rows: list[dict[str, Any]] = []
+    every: list[Claim] = []
     for request in requests:
         mine = {*request.identity.uuids}
         if mine & claimed:
@@ -127,13 +131,14 @@ def claim_each(
             results.append(lost)
             continue
         claimed |= mine
+        every += made
         rows += _rows(request, made, now)
         refused = len(request.claims) - len(made)
         generations = nodes.generations(made)
         results.append(ClaimResult(_answers(made), refused=refused, generations=generations))
     nodes.write()
     _insert(connection, sorted(rows, key=_row_order))
-    return results
+    return results, nodes.changed(every)
 
 
 def release_stale(
@@ -148,8 +153,9 @@ def release_stale(
     repeated = _repeated(connection, earlier, identity, lease)
     if repeated is not None:
         return repeated
-    left = release_rows(connection, earlier)
-    return ClaimResult([], left=left) if left else None
+    left = {row.compute_node_id for row in earlier if row.state != CONFIRMED}
+    changes = release_rows(connection, earlier)
+    return ClaimResult([], left=left, changes=changes) if left else None
 
 
 def _repeated(
@@ -180,8 +186,8 @@ def _repeated(
     return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
 
 
-def release(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
-    """Release the unconfirmed claims of these instances; return the nodes that have changed.
+def release(connection: sa.Connection, uuids: Collection[str]) -> Changes:
+    """Release the unconfirmed claims of these instances; return what has changed.
 
     Raises ClaimLost in a race.
     """
@@ -189,22 +195,24 @@ def release(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
     return release_rows(connection, earlier)
 
 
-def release_lost(connection: sa.Connection, lost: Collection[tuple[str, str]]) -> list[sa.Row[Any]]:
+def release_lost(
+    connection: sa.Connection, lost: Collection[tuple[str, str]]
+) -> tuple[list[sa.Row[Any]], Changes]:
     """Release the unconfirmed claims of instances that hosts have lost, by host and uuid.
 
     That is those on the host, and those elsewhere that were claimed with them or before, since such
-    an instance goes to no alternate. Return the claims; raises ClaimLost in a race.
+    an instance goes to no alternate. Return the claims and what has changed; raises ClaimLost in a
+    race.
     """
     waiting, _ = existing.of_instances(connection, {uuid for _, uuid in lost})
     waiting = [row for row in waiting if row.state != CONFIRMED]
     here = [row for row in waiting if (row.host, row.instance_uuid) in lost]
     over = _no_later_than(here, waiting)
-    release_rows(connection, over)
-    return over
+    return over, release_rows(connection, over)
 
 
-def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> set[int]:
-    """Release what confirmed instances have claimed elsewhere; return the changed nodes.
+def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> Changes:
+    """Release what confirmed instances have claimed elsewhere; return what has changed.
 
     That is what was claimed with the confirmed claim or before: the claim of a move from there is
     later. Raises ClaimLost in a race.
@@ -230,8 +238,8 @@ def _check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:
             raise PendingClaim(row.instance_uuid, row.host)
 
 
-def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> set[int]:
-    """Release unconfirmed claims; return the changed nodes. Raises ClaimLost if one has changed."""
+def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Changes:
+    """Release unconfirmed claims; return what has changed. Raises ClaimLost if one has changed."""
     old = [row for row in rows if row.state != CONFIRMED]
     changes = usage_update.changes(old)
     nodes = LockedNodes(connection, changes)
@@ -239,7 +247,7 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> set[
     nodes.write()
     _check_unchanged(connection, old)
     execute_in(connection, sa.delete(table), table.c.id, [row.id for row in old])
-    return set(changes)
+    return nodes.changed((), old)
 
 
 def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:

@@ -131,13 +131,39 @@ class ClaimRequest:
         return Identity(self.request_id, self.digest, uuids, self.attempt)
 
 
+@dataclass(slots=True)
+class NodeChange:
+    """What one transaction has changed of a node: what is used after it, claims, documents.
+
+    before and after are the generations of its row. added are the claims that were made; ended are
+    the instances of those that were released, which may have a new one. documents are the columns
+    with JSON that have changed.
+    """
+
+    node_id: int
+    before: int
+    after: int
+    vcpus_used: int
+    free_ram_mb: int
+    free_disk_mb: int
+    disk_mb_used: int
+    claims: int
+    added: list[Any] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    documents: dict[str, str | None] = field(default_factory=dict)
+
+
+# By the ids of the nodes.
+Changes = Mapping[int, NodeChange]
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
     """The answer for each instance; repeated: given before, and not claimed again.
 
     refused is the number of alternates that did not fit and are not in the answers. left are the
     nodes on which older claims of the instances were released. generations are those of the nodes,
-    from which on their rows have the claims.
+    from which on their rows have the claims. changes are what a transaction of its own has changed.
     """
 
     answers: Sequence[str | None]
@@ -145,6 +171,7 @@ class ClaimResult:
     refused: int = 0
     left: Collection[int] = ()
     generations: Mapping[int, int] = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
 
 
 def with_alternates(claims: Sequence[Claim]) -> list[Claim]:

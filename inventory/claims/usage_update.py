@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes
 from inventory.claims.numa_pci_usage import NUMA, PCI, given_back
-from inventory.claims.types import HOST, Claim, ClaimLost, NodeDocuments
+from inventory.claims.types import HOST, Changes, Claim, ClaimLost, NodeChange, NodeDocuments
 from inventory.fits import within
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
@@ -80,7 +80,8 @@ class LockedNodes:
 
     def __init__(self, connection: sa.Connection, ids: Iterable[int]) -> None:
         self._connection = connection
-        self._changed: set[int] = set()
+        # Their generations before, by id.
+        self._changed: dict[int, int] = {}
         self._documents: dict[int, dict[str, str | None]] = {}
         self._nodes: dict[int, dict[str, Any]] = {}
         for some in chunks(sorted({*ids})):
@@ -120,6 +121,29 @@ class LockedNodes:
     def generations(self, claims: Iterable[Claim]) -> dict[int, int]:
         """Return the generations of the nodes of claims, with what has been changed so far."""
         return {each.node_id: self._nodes[each.node_id]["generation"] for each in claims}
+
+    def changed(self, made: Iterable[Claim], old: Iterable[sa.Row[Any]] = ()) -> Changes:
+        """Return what has been changed of nodes, given the claims that were made and released."""
+        found = {}
+        for node_id, before in self._changed.items():
+            now, texts = self._nodes[node_id], self._documents.get(node_id, {})
+            found[node_id] = NodeChange(
+                node_id,
+                before,
+                after=now["generation"],
+                vcpus_used=now["vcpus_used"],
+                free_ram_mb=now["free_ram_mb"] or 0,
+                free_disk_mb=now["free_disk_mb"],
+                disk_mb_used=now["disk_mb_used"],
+                claims=now["claims"],
+                documents=texts,
+            )
+        for each in made:
+            found[each.node_id].added.append(each)
+        for row in old:
+            if row.compute_node_id in found:
+                found[row.compute_node_id].ended.append(row.instance_uuid)
+        return found
 
     def write(self) -> None:
         """Write all nodes that have changed, with one statement."""
@@ -170,8 +194,8 @@ class LockedNodes:
         if now["free_ram_mb"] is not None:
             now["free_ram_mb"] -= change.memory_mb
         now["claims"] += change.claims
+        self._changed.setdefault(node_id, now["generation"])
         now["generation"] += 1
-        self._changed.add(node_id)
         texts = dict(change.documents)
         if documented := [row for row in old if row.numa or row.pci]:
             (row,) = compute_nodes.lock(self._connection, [node_id])

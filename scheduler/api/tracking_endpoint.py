@@ -15,7 +15,7 @@ from inventory.objects.aggregate import Aggregate
 from inventory.objects.field_types import shown
 from scheduler.host_cache.cache import HostCache
 from scheduler.objects.instance import Instance
-from scheduler.wire import push_messages
+from scheduler.wire import claim_messages, push_messages
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput
 from scheduler.wire.tracking import decode_argument
@@ -114,7 +114,13 @@ class PushEndpoint:
     def nodes_changed(
         self, _context: Mapping[str, Any], agent: Any = None, **arguments: Any
     ) -> None:
-        """Apply rows of nodes, of instances and claims there; agent names the sender."""
+        """Apply rows of nodes, of instances and claims there, or what claims have changed.
+
+        agent names the sender.
+        """
+        if claim_messages.CHANGES in arguments:
+            self._apply_claims(agent, arguments)
+            return
         # Agents of before there were claims leave them out.
         if "claims" not in arguments:
             LOG.debug("%s pushed no claims; its changes are read from the database", shown(agent))
@@ -126,3 +132,12 @@ class PushEndpoint:
             return
         self._host_cache.apply_push(pushed.nodes, pushed.instances, pushed.claims)
         LOG.debug("%s pushed changes (nodes: %s)", shown(agent), len(pushed.nodes))
+
+    def _apply_claims(self, sender: Any, arguments: Mapping[str, Any]) -> None:
+        try:
+            changes = claim_messages.decode(arguments)
+        except InvalidInput as error:
+            LOG.info("Refused malformed claims that %s pushed: %s", shown(sender), error.reason)
+            return
+        self._host_cache.apply_changes(changes)
+        LOG.debug("%s pushed what it claimed (nodes: %s)", shown(sender), len(changes))

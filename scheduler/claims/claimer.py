@@ -23,7 +23,7 @@ from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from scheduler import fibers
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.group_commit import Begin, GroupCommit, Left, TooLate
+from scheduler.claims.group_commit import Begin, GroupCommit, Left, Publish, TooLate
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import ServiceUnavailable
 
@@ -105,22 +105,22 @@ class TimedReads:
 class Claimer:
     """Claim for the requests of a process. Many threads may use it.
 
-    publish is given the ids of nodes whose rows have changed; it must not block. begin_commit is
-    the begin of a GroupCommit; without it each transaction gets a thread at once.
+    publish is given what each transaction has changed; it must not block. begin_commit is the
+    begin of a GroupCommit; without it each transaction gets a thread at once.
     """
 
     def __init__(
         self,
         database: Database,
         settings: ClaimSettings,
-        publish: Callable[[Collection[int]], None] = lambda _: None,
+        publish: Publish = lambda _: None,
         begin_commit: Begin | None = None,
     ) -> None:
         self.settings = settings
         self.width = SpreadWidth()
         self._database = database
         self._threads = CachedThreadPool()
-        self._group_commit = GroupCommit(database, begin_commit or self._threads.run)
+        self._group_commit = GroupCommit(database, begin_commit or self._threads.run, publish)
         self._publish = publish
 
     def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
@@ -137,7 +137,7 @@ class Claimer:
             raise
         if not result.repeated:
             self.width.won()
-            self._publish({each.node_id for each in request.claims} | set(result.left))
+            self._publish(result.changes)
         return result
 
     def _claimed_together(self, request: ClaimRequest, left: Left) -> ClaimResult | None:
@@ -167,7 +167,7 @@ class Claimer:
             lambda connection: claims.release_stale(connection, identity, lease), left
         )
         if found:
-            self._publish(found.left)
+            self._publish(found.changes)
         return found
 
     def _write(self, work: Callable[[sa.Connection], T], left: Left) -> T:
@@ -195,8 +195,8 @@ class Claimer:
 
         Raises as release() does.
         """
-        over = self._database.write(partial(claims.release_lost, lost={*lost}))
-        self._publish({row.compute_node_id for row in over})
+        over, changes = self._database.write(partial(claims.release_lost, lost={*lost}))
+        self._publish(changes)
         return over
 
     def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:

@@ -12,7 +12,7 @@ from threading import Lock
 import sqlalchemy as sa
 
 from inventory.claims import claims
-from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
+from inventory.claims.types import Changes, ClaimLost, ClaimRequest, ClaimResult
 from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.engine import Database
 
@@ -23,6 +23,7 @@ MAX_UNDER_WAY = 2
 
 Left = Callable[[], float]
 Begin = Callable[[Callable[[], None]], object]
+Publish = Callable[[Changes], None]
 
 
 class TooLate(Exception):
@@ -41,12 +42,13 @@ class GroupCommit:
     """Make claims together, in the order in which they came. Many threads may use it.
 
     Nobody waits for others to come: a batch is what has come until it begins. begin calls what it
-    is given in another thread, soon.
+    is given in another thread, soon. publish is given what each transaction has changed.
     """
 
-    def __init__(self, database: Database, begin: Begin) -> None:
+    def __init__(self, database: Database, begin: Begin, publish: Publish = lambda _: None) -> None:
         self._database = database
         self._begin = begin
+        self._publish = publish
         self._lock = Lock()
         self._waiting: deque[_Waiting] = deque()
         self._under_way = 0
@@ -87,8 +89,9 @@ class GroupCommit:
 
     def _commit(self, batch: Sequence[_Waiting]) -> None:
         results: Sequence[ClaimResult | BaseException | None]
+        changes: Changes = {}
         try:
-            results = self._database.write(partial(_claim_each, batch=batch))
+            results, changes = self._database.write(partial(_claim_each, batch=batch))
         except BaseException as error:
             # One of them may be in the way of the others, unless all wait for the database.
             is_down = isinstance(error, DatabaseUnavailable)
@@ -99,12 +102,13 @@ class GroupCommit:
                 each.result.set_exception(result)
             else:
                 each.result.set_result(result)
+        self._publish(changes)
 
 
 def _claim_each(
     connection: sa.Connection, batch: Sequence[_Waiting]
-) -> list[ClaimResult | ClaimLost | None]:
-    results = claims.claim_each(connection, [each.request for each in batch])
+) -> tuple[list[ClaimResult | ClaimLost | None], Changes]:
+    done = claims.claim_each(connection, [each.request for each in batch])
     if any(each.left() <= 0 for each in batch):
         raise TooLate()
-    return results
+    return done

@@ -3,7 +3,7 @@
 """What this process has decided: reservations of claims in flight, and assumed instances."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 
 from conf.claims import LEASE
@@ -70,6 +70,10 @@ class AssumedInstances:
             return None
         del self._assumed[uuid]
         return assumed.place
+
+    def uuids(self) -> KeysView[str]:
+        """Return all instances that are assumed anywhere."""
+        return self._assumed.keys()
 
     def forget(self, uuid: str, host: str) -> None:
         """Remove an instance that is assumed on any node of a host."""

@@ -11,6 +11,7 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
+from inventory.claims.types import NodeChange
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.objects.aggregate import Aggregate
@@ -182,6 +183,22 @@ class HostCache:
             delta.instances = [each for each in instances if (each.host, each.node) in places]
             self._apply_instances(delta)
 
+    def apply_changes(self, changes: Sequence[NodeChange]) -> None:
+        """Apply what claims have changed of nodes, each to the generation that it follows.
+
+        A change of another generation is ignored if it is older. If it is newer it waits, and the
+        node is read with the next refresh unless what is missing comes before.
+        """
+        with self._lock:
+            if self._last is None:
+                return
+            now = self._database_time(time.monotonic())
+            applied, unread = self._nodes.apply_changes(changes, now)
+            if applied:
+                self._tracker.apply_changes(applied)
+            if unread:
+                self.mark_stale(unread)
+
     def reserve(self, decision: Decision, spec: RequestSpec) -> Reservation:
         """Consume what was decided until its nodes are read again.
 
@@ -210,14 +227,7 @@ class HostCache:
         """
         with self._lock:
             self._in_flight.end(reservation.generations, time.monotonic())
-            known, overwritten = self._nodes.generations, set()
-            for node_id, before in reservation.generations.items():
-                first = (claimed or {}).get(node_id, -1)
-                if known.get(node_id, first) >= first:
-                    continue
-                if known[node_id] != before:
-                    overwritten.add(node_id)
-                known[node_id] = first - 1
+            overwritten = self._nodes.expect_claims(claimed or {}, reservation.generations)
             self._in_flight.consume_again(reservation, overwritten)
 
     def reports(self, uuid: str, host: str, node: str) -> bool:
@@ -326,6 +336,7 @@ class HostCache:
         self._tracker.rewrite(self._nodes.changed_hosts)
         self._nodes.changed_hosts.clear()
         self._tracker.read(delta, time.monotonic())
+        self.apply_changes(self._nodes.early.take(node.id for node in delta.nodes))
 
     def _database_time(self, now: float) -> float:
         """Return a time of the monotonic clock in seconds since 1970 on the database's clock."""

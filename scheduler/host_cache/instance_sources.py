@@ -7,7 +7,7 @@ An instance is described by its row in the database, or by two sources together.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -38,6 +38,9 @@ ROUNDING = 1.0
 Uuids = AbstractSet[str] | Mapping[str, object]
 # What three of the sources have: {uuid: instance} of decisions, claims and agents.
 Found = tuple[Mapping[str, Instance], Mapping[str, Instance], Mapping[str, Instance]]
+
+
+_NONE: dict[str, Instance] = {}
 
 
 def in_both(some: Uuids, others: Uuids) -> list[str]:
@@ -73,14 +76,14 @@ class ReportedInstances:
         """Return the uuids of the instances of a node."""
         return self.rows(place) - self._hidden.get(place, {}).keys()
 
-    def rows(self, place: Place) -> set[str]:
+    def rows(self, place: Place) -> KeysView[str]:
         """Return the uuids of the instances of a node, hidden ones included."""
-        return {*self._rows.get(place, ())}
+        return self._rows.get(place, _NONE).keys()
 
     def put(self, place: Place, row: Any) -> Instance | None:
         """Add a live row; return its instance if it has changed."""
         here = self._rows.setdefault(place, {})
-        before, instance = here.get(row.uuid), instance_from_row(row)
+        before, instance = here.get(row.uuid), instance_from_row(row, place)
         hidden = self._hidden.get(place)
         if hidden and hidden.get(row.uuid, float("inf")) < epoch_seconds(row.updated_at):
             self.unhide(place, {row.uuid})
@@ -176,6 +179,11 @@ class InstanceSources:
         others = self._others(host, uuids).values()
         return {uuid for assumed, claimed, _ in others for uuid in (*assumed, *claimed)}
 
+    def has_others(self, place: Place, uuids: Uuids) -> bool:
+        """Return whether another source than claims may have one of some instances on a node."""
+        found = self.casts.on(place[0]), self.reported.rows(place), self.assumed.uuids()
+        return any(in_both(uuids, each) for each in found)
+
     def places(self, host: str) -> list[Place]:
         """Return the places of all nodes of a host."""
         return [self.place(row) for row in self._hosts.rows_of_host(host)]
@@ -225,12 +233,12 @@ class InstanceSources:
         return found
 
 
-def instance_from_row(row: Any) -> Instance:
-    """Return the instance that a row of the database describes."""
+def instance_from_row(row: Any, place: Place) -> Instance:
+    """Return the instance on a node that a row of the database describes."""
     return Instance(
         uuid=row.uuid,
-        host=_shared(row.host),
-        node=_shared(row.node),
+        host=_shared(place[0]),
+        node=_shared(place[1]),
         project_id=_shared(row.project_id),
         vcpus=row.vcpus,
         memory_mb=row.memory_mb,

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import reduce
 from typing import Any
 
-from inventory.claims.types import ALTERNATE
+from inventory.claims.types import ALTERNATE, NodeChange
 from inventory.instance_states import released
 from scheduler.host_cache.assumed import Place
 from scheduler.host_cache.instance_sources import (
@@ -69,7 +69,28 @@ class InstanceTracker:
         """Add a claimed instance to a row until the claims there are read."""
         node_id = self._hosts.get(row, "node_id")
         self._claimed.setdefault(node_id, {})[instance.uuid] = instance
-        self._write_claim(self._sources.place(row), instance.uuid, instance)
+        self._write_claims(self._sources.place(row), {instance.uuid: instance})
+
+    def apply_changes(self, changes: Iterable[tuple[int, NodeChange]]) -> None:
+        """Apply what claims have changed of the nodes in some rows, one after the other."""
+        alternates = {}
+        for row, change in changes:
+            place = self._sources.place(row)
+            here = self._claimed.setdefault(change.node_id, {})
+            changed: dict[str, Instance | None] = dict.fromkeys(change.ended)
+            for uuid in changed:
+                here.pop(uuid, None)
+            added = {each.uuid: instance_from_row(each, place) for each in change.added}
+            here.update(added)
+            changed.update(added)
+            if self._sources.has_others(place, changed):
+                self._write_claims(place, changed)
+            else:
+                self._hosts.instances.change(row, added, change.ended)
+            alternates[row] = _alternates(here)
+            if not here:
+                del self._claimed[change.node_id]
+        self._hosts.write([*alternates], "held_alternates", alternates.values())
 
     def assume(self, row: int, uuid: str, known: Instance | None, now: float) -> None:
         """Assume an instance on a row that a decision wrote it into, over the known description."""
@@ -179,29 +200,31 @@ class InstanceTracker:
         """Replace the claims and the held alternates of nodes whose rows were read."""
         claimed: dict[int, dict[str, Instance]] = defaultdict(dict)
         for row in delta.claims:
-            claimed[row.compute_node_id][row.uuid] = instance_from_row(row)
+            instance = instance_from_row(row, (row.host, row.node))
+            claimed[row.compute_node_id][row.uuid] = instance
         alternates = {}
         for node in delta.nodes:
             place = (node.host, node.hypervisor_hostname)
             before = self._claimed.pop(node.id, {})
             if found := {} if node.deleted else claimed.get(node.id, {}):
                 self._claimed[node.id] = found
-            for uuid in dict.fromkeys((*before, *found)):
-                if before.get(uuid) != found.get(uuid):
-                    self._write_claim(place, uuid, found.get(uuid))
+            both = dict.fromkeys((*before, *found))
+            changed = [uuid for uuid in both if before.get(uuid) != found.get(uuid)]
+            self._write_claims(place, {uuid: found.get(uuid) for uuid in changed})
             at = self._hosts.row_of(*place)
             if at is not None:
-                here = claimed.get(node.id, {}).values()
-                alternates[at] = sum(each.task_state == ALTERNATE for each in here)
+                alternates[at] = _alternates(claimed.get(node.id, {}))
         if alternates:
             self._hosts.write([*alternates], "held_alternates", alternates.values())
         if delta.complete:
             for node_id in self._claimed.keys() - set(self._hosts.node_id.tolist()):
                 del self._claimed[node_id]
 
-    def _write_claim(self, place: Place, uuid: str, claimed: Instance | None) -> None:
+    def _write_claims(self, place: Place, claimed: Mapping[str, Instance | None]) -> None:
+        """Write claims that were made, and those that have ended as None."""
         # The claim of a reported instance describes it no more.
-        self._write(place[0], {uuid: None if self.reports(place, uuid) else claimed}, place[1])
+        newest = {u: None if self.reports(place, u) else each for u, each in claimed.items()}
+        self._write(place[0], newest, place[1])
 
     def _report(self, place: Place, row: Any, unshared: dict[int, dict[str, Instance]]) -> None:
         """Add a live row; instances that no other source has are left in unshared, by row."""
@@ -267,6 +290,10 @@ class InstanceTracker:
             new = {uuid: each for uuid, each in merged.items() if here.get(uuid) is not each}
             if new or gone:
                 residents.change(row, new, gone)
+
+
+def _alternates(claimed: Mapping[str, Instance]) -> int:
+    return sum(each.task_state == ALTERNATE for each in claimed.values())
 
 
 def _merge_all(

@@ -16,6 +16,7 @@ from typing import Any
 from oslo_log import log
 
 from inventory import compute_nodes
+from inventory.claims.types import NodeChange
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.pci_pools import PciPools
 from scheduler.hosts.table import HostTable
@@ -53,6 +54,25 @@ def write_nodes(
     return found
 
 
+def write_usage(hosts: HostTable, changes: Mapping[int, NodeChange], now: float) -> None:
+    """Write what claims have changed, by rows in the table whose nodes were written before.
+
+    now is in seconds since 1970 on the database's clock.
+    """
+    rows, found = [*changes], [*changes.values()]
+    for name in ("vcpus_used", "free_ram_mb", "free_disk_mb", "disk_mb_used"):
+        hosts.write(rows, name, [getattr(each, name) for each in found])
+    hosts.write(rows, "generation", [each.after for each in found])
+    hosts.write(rows, "updated", [now] * len(rows))
+    _write_counts(hosts, changes)
+
+
+def write_documents(hosts: HostTable, row: int, documents: Mapping[str, str | None]) -> None:
+    """Write columns with JSON."""
+    for name, text in documents.items():
+        hosts.share([row], name, [text or ""], partial(_parse, name))
+
+
 def epoch_seconds(time: datetime | None) -> float:
     """Return a time of the database, which has no zone, as seconds since 1970."""
     return time.replace(tzinfo=UTC).timestamp() if time else 0.0
@@ -84,9 +104,9 @@ def _write_counts(hosts: HostTable, nodes: Mapping[int, Any]) -> None:
     for row, node in nodes.items():
         stats = hosts.get(row, "stats") or {}
         # Each claim is an instance that is being built.
-        instances = _count("num_instances", node, stats) + node.claims
-        io_ops = _count("io_workload", node, stats) + node.claims
-        counts.append((instances, io_ops, _count("failed_builds", node, stats)))
+        host = hosts.get(row, "host")
+        instances, io_ops, failed = (_count(name, host, stats) for name in _COUNTS)
+        counts.append((instances + node.claims, io_ops + node.claims, failed))
     names = ("num_instances", "num_io_ops", "failed_builds")
     for name, found in zip(names, zip(*counts, strict=True), strict=False):
         hosts.write([*nodes], name, found)
@@ -125,15 +145,13 @@ def _metrics(text: str) -> Any:
     return metrics
 
 
-def _count(name: str, node: Any, stats: Mapping[str, Any]) -> int:
+def _count(name: str, host: str, stats: Mapping[str, Any]) -> int:
     with suppress(TypeError, ValueError, OverflowError):
         count = int(stats.get(name) or 0)
         # With the claims added a column has to hold it exactly.
         if count.bit_length() < 53:
             return count
-    LOG.warning(
-        "Statistic %s of host %s is %r, not a number: 0 is used", name, node.host, stats[name]
-    )
+    LOG.warning("Statistic %s of host %s is %r, not a number: 0 is used", name, host, stats[name])
     return 0
 
 
@@ -146,6 +164,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "numa_topology": numa_topology_from_json,
     "pci_stats": lambda text: PciPools(pci_pools_from_json(text)),
 }
+# Statistics that are columns of the table.
+_COUNTS = ("num_instances", "io_workload", "failed_builds")
 _FACTS = (
     *("generation", "uuid", "host_ip", "cpu_info"),
     *("hypervisor_type", "hypervisor_version", "hypervisor_hostname"),

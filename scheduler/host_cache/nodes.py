@@ -9,9 +9,11 @@ import numpy as np
 from oslo_log import log
 
 from inventory import services
+from inventory.claims.types import NodeChange
 from inventory.errors import counted
 from scheduler.host_cache.assumed import Place
-from scheduler.host_cache.node_rows import write_nodes, written_at
+from scheduler.host_cache.change_order import ChangeOrder
+from scheduler.host_cache.node_rows import write_documents, write_nodes, write_usage, written_at
 from scheduler.host_cache.nova_casts import HostAggregates, first_names
 from scheduler.host_cache.refresh_queries import Delta
 from scheduler.hosts.columns import INTEGERS
@@ -34,6 +36,11 @@ class Nodes:
         self._cell_uuid = cell_uuid
         # By node id; those of dead nodes stay until all are read again.
         self.generations: dict[int, int] = {}
+        # From which generation on rows of a node have what this process has claimed there: older
+        # ones would take it back.
+        self._claimed_from: dict[int, int] = {}
+        self._rows: dict[int, int] = {}
+        self.early = ChangeOrder()
         # eligibility_revision by node id, as read with services and aggregates: pushes lack these.
         self.eligibility: dict[int, int] = {}
         # Hosts whose nodes were added or removed; the owner clears it.
@@ -49,8 +56,7 @@ class Nodes:
         return [
             node
             for node in nodes
-            if self._is_newer(node)
-            or (node.id in stale and node.generation == self.generations[node.id])
+            if self._is_newer(node) or (node.id in stale and self._is_newest(node))
         ]
 
     def newer_pushed(self, nodes: Iterable[Any], last: Delta, now: float) -> list[Any]:
@@ -66,6 +72,50 @@ class Nodes:
         """Return the hosts of newer rows that the last reading should have found."""
         newer = (node for node in found.nodes if self._is_newer(node))
         return [node.host for node in newer if last is not None and last.should_have(node)]
+
+    def apply_changes(
+        self, changes: Iterable[NodeChange], now: float
+    ) -> tuple[list[tuple[int, NodeChange]], set[int]]:
+        """Write what claims have changed; return the changes by row, and the nodes to be read.
+
+        Those have changes that cannot be applied yet. now is in seconds since 1970 on the
+        database's clock.
+        """
+        applied: list[tuple[int, NodeChange]] = []
+        unread: set[int] = set()
+        for change in changes:
+            node_id = change.node_id
+            known, row = self.generations.get(node_id), self._rows.get(node_id)
+            if known is None or row is None or change.after <= known:
+                continue
+            found: list[NodeChange] = []
+            if self._has_row(node_id, row):
+                found = self.early.following(change, known, self._claimed_from.get(node_id, -1))
+            if not found:
+                unread.add(node_id)
+                continue
+            applied += [(row, each) for each in found]
+            self.generations[node_id] = found[-1].after
+        if applied:
+            write_usage(self._hosts, dict(applied), now)
+        for row, change in applied:
+            write_documents(self._hosts, row, change.documents)
+        return applied, unread
+
+    def expect_claims(self, claimed: Mapping[int, int], reserved: Mapping[int, int]) -> set[int]:
+        """Ignore rows from now on that lack what was claimed; return the nodes that had such rows.
+
+        claimed are the generations from which on rows have it, reserved those when it was reserved.
+        """
+        overwritten = set()
+        for node_id, before in reserved.items():
+            first = claimed.get(node_id, -1)
+            known = self.generations.get(node_id, first)
+            if known < first:
+                self._claimed_from[node_id] = max(first, self._claimed_from.get(node_id, -1))
+                if known != before:
+                    overwritten.add(node_id)
+        return overwritten
 
     def mark_consumed(self, row: int, time: float) -> None:
         """Keep what was consumed from a row until its node is written later than this time."""
@@ -90,6 +140,7 @@ class Nodes:
             rows[row] = node
         for node in write_nodes(self._hosts, rows, self.consumed):
             self.consumed.pop(node.id, None)
+        self._rows.update({node.id: row for row, node in rows.items()})
         # Last: what could not be written is to be read again.
         self.generations.update({node.id: node.generation for node in alive.values()})
 
@@ -105,15 +156,21 @@ class Nodes:
     def replace_all(self, nodes: Sequence[Any], busy: Collection[int] = ()) -> list[Any]:
         """Remove all nodes but these and forget all generations; return the rows to write.
 
-        Busy nodes stay as they are if their rows are the same.
+        Busy nodes stay as they are if their rows are the same, or lack what was claimed.
         """
         alive = {(node.host, node.hypervisor_hostname) for node in nodes}
         for row in list(self._hosts.rows()):
             if (self._hosts.get(row, "host"), self._hosts.get(row, "nodename")) not in alive:
                 self._remove(row)
-        found = {node.id: node.generation for node in nodes if node.id in busy}
+        kept = {
+            node.id
+            for node in nodes
+            if node.id in busy and (self._is_newest(node) or not self._has_claimed(node))
+        }
         # Other known generations do not matter: the database may have been restored from a backup.
-        self.generations = dict(found.items() & self.generations.items())
+        for by_node in self.generations, self._claimed_from:
+            for node_id in by_node.keys() - kept:
+                del by_node[node_id]
         self.eligibility.clear()
         return [node for node in nodes if node.id not in self.generations]
 
@@ -160,7 +217,18 @@ class Nodes:
         self._write_trust(rows)
 
     def _is_newer(self, node: Any) -> bool:
-        return bool(node.generation > self.generations.get(node.id, -1))
+        known = self.generations.get(node.id, -1)
+        return bool(node.generation > known) and self._has_claimed(node)
+
+    def _is_newest(self, node: Any) -> bool:
+        return node.generation == self.generations.get(node.id) and self._has_claimed(node)
+
+    def _has_claimed(self, node: Any) -> bool:
+        return bool(node.generation >= self._claimed_from.get(node.id, -1))
+
+    def _has_row(self, node_id: int, row: int) -> bool:
+        """Return whether all that is in use on a node is that of its row, which is complete."""
+        return node_id not in self.consumed and self._hosts.get(row, "updated") is not None
 
     def _is_plausible(self, node: Any, last: Delta, now: float) -> bool:
         if written_at(node) - now > MAX_AHEAD:
@@ -173,7 +241,15 @@ class Nodes:
 
     def _remove(self, row: int) -> None:
         node_id = self._node_id(row)
-        for by_node in (self.generations, self.eligibility, self.consumed):
+        self.early.take([node_id])
+        by_node: dict[int, Any]
+        for by_node in (
+            self.generations,
+            self.eligibility,
+            self.consumed,
+            self._claimed_from,
+            self._rows,
+        ):
             by_node.pop(node_id, None)
         self.changed_hosts.add(self._hosts.get(row, "host"))
         self._hosts.remove(row)

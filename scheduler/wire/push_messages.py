@@ -84,7 +84,7 @@ def _rows_of(name: str, columns: Mapping[str, FieldType]) -> FieldType:
 
 
 _TIME = or_none(FieldType(_read_time, datetime.isoformat))
-_DOCUMENT = text_of(1_000_000)
+DOCUMENT = text_of(1_000_000)
 _NODES = list_of(
     _rows_of(
         "PushedNode",
@@ -102,10 +102,8 @@ _NODES = list_of(
             **typed(
                 or_none(RATIO), "cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio"
             ),
-            "cpu_info": _DOCUMENT,
-            **typed(
-                or_none(_DOCUMENT), "supported_instances metrics stats numa_topology pci_stats"
-            ),
+            "cpu_info": DOCUMENT,
+            **typed(or_none(DOCUMENT), "supported_instances metrics stats numa_topology pci_stats"),
         },
     ),
     MOST_NODES,
@@ -116,7 +114,7 @@ _OF_AN_INSTANCE = {
     **typed(INTEGER, "vcpus memory_mb root_gb ephemeral_gb"),
     **typed(or_none(NAME), "project_id vm_state task_state os_type flavor_name"),
     "flavor_id": or_none(INTEGER),
-    "image_properties": or_none(_DOCUMENT),
+    "image_properties": or_none(DOCUMENT),
 }
 _INSTANCES = list_of(
     _rows_of("PushedInstance", {**_OF_AN_INSTANCE, "deleted": COUNT, "updated_at": _TIME}),

@@ -189,12 +189,15 @@ def test_what_one_scheduler_claims_the_other_knows_within_a_second(
     # Requests go round; each scheduler looks at the database at its first one.
     spec, placed, answered = a_request(memory_mb=40_000), [], []
     for _ in ROOMY:
-        uuid, known = str(uuid4()), [log().count("pushed changes (nodes: 1)") for log in logs]
+        uuid, known = (
+            str(uuid4()),
+            [log().count("pushed what it claimed (nodes: 1)") for log in logs],
+        )
         ((chosen,),) = client.select_destinations(RequestContext(), spec, [uuid], timeout=30.0)
         claimed = time.monotonic()
         placed.append(chosen.service_host)
         for log, before in zip(logs, known, strict=True):
-            pushed = lambda log=log: log().count("pushed changes (nodes: 1)")  # noqa: E731
+            pushed = lambda log=log: log().count("pushed what it claimed (nodes: 1)")  # noqa: E731
             assert wait_until(lambda pushed=pushed, before=before: pushed() > before, 5)
         assert time.monotonic() - claimed < 1.0
         answered.append([f"for instance {uuid}" in log() for log in logs])

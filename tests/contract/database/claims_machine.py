@@ -20,6 +20,7 @@ from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks
 from inventory.claims.claims import PartlyAnswered
 from inventory.claims.types import (
+    Changes,
     Claim,
     ClaimLost,
     ClaimRequest,
@@ -241,11 +242,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.ledger.claims = [each for each in self.ledger.claims if each not in given_back]
         if host:
             lost = {(host, each) for each in uuids}
-            over = self.database.write(lambda c: claims.release_lost(c, lost))
-            changed = {row.compute_node_id for row in over}
+            _, changed = self.database.write(lambda c: claims.release_lost(c, lost))
         else:
             changed = self.database.write(lambda c: claims.release(c, uuids))
-        assert changed == {self.ids[each.host] for each in given_back}
+        assert changed.keys() == {self.ids[each.host] for each in given_back}
+        self._are_in_the_rows(changed)
 
     @precondition(lambda self: self.waiting())
     @rule(which=whiches)
@@ -437,7 +438,18 @@ class ClaimsMachine(RuleBasedStateMachine):
             assert self._state() == before
             self._renew(request)
             return
+        self._are_in_the_rows(done.changes)
         self._enter(request, kept, done)
+
+    def _are_in_the_rows(self, changes: Changes) -> None:
+        """Compare what others are told of nodes with the rows of those that live."""
+        rows = {row.id: row for row in self.database.read(compute_nodes.all_live)}
+        for each in [changes[node_id] for node_id in changes.keys() & rows.keys()]:
+            row = rows[each.node_id]
+            figures = ("vcpus_used", "free_ram_mb", "free_disk_mb", "disk_mb_used", "claims")
+            told = {name: getattr(each, name) for name in figures} | each.documents
+            assert told == {name: getattr(row, name) for name in told}
+            assert each.before < each.after == row.generation
 
     def submit_together(self, requests: Sequence[Request]) -> None:
         """Claim in one transaction, and compare it with what comes of one after the other.
@@ -446,7 +458,8 @@ class ClaimsMachine(RuleBasedStateMachine):
         """
         self._days_pass()
         orders = [self._order(each) for each in requests]
-        found = self.database.write(lambda c: claims.claim_each(c, orders))
+        found, changes = self.database.write(lambda c: claims.claim_each(c, orders))
+        self._are_in_the_rows(changes)
         rest = []
         for request, done in zip(requests, found, strict=True):
             if any(self.ledger.of(each.uuid) for each in request.wanted):

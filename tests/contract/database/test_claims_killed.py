@@ -40,7 +40,7 @@ def test_a_batch_that_is_killed_before_any_of_its_statements_has_claimed_nothing
         assert_sums_are_right(cloud)
         if status == 0:
             break
-        found = cloud.write(lambda c: claims.claim_each(c, orders))
+        found, _ = cloud.write(lambda c: claims.claim_each(c, orders))
         assert [len(each.answers) for each in found] == [2, 2, 2]
         assert len(claimed(cloud)) == 9
         assert_sums_are_right(cloud)

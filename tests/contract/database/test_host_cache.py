@@ -13,10 +13,9 @@ from inventory.claims.types import Claim, ClaimLost, ClaimRequest
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes
-from scheduler.wire import push_messages
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
-from tests.unit.scheduler.host_cache.pushing import deliver, seen, sent
+from tests.unit.scheduler.host_cache.pushing import changed, deliver, seen, sent
 
 NODES = (1, 2, 3)
 ROOM = {"memory_mb": 65536.0}
@@ -181,10 +180,9 @@ def place(cloud, view, uuid, node):
         reserved = view.reserve(decision, spec)
     claimed = None
     try:
-        claimed = claim(cloud, uuid, node, memory_mb=20000).generations
-        message = sent(cloud.read(lambda c: read_nodes(c, [node])))
-        pushed = push_messages.decode(message)
-        view.apply_push(pushed.nodes, pushed.instances, pushed.claims)
+        result = claim(cloud, uuid, node, memory_mb=20000)
+        claimed = result.generations
+        deliver(view, changed(result.changes))
     except ClaimLost as lost:
         view.mark_stale({*reserved.generations, *lost.nodes})
         view.refresh()

@@ -378,7 +378,7 @@ def test_an_alternate_that_could_not_be_claimed_is_not_returned(cloud):
     assert again == answer
 
 
-def test_those_who_follow_are_told_which_nodes_have_changed(cloud):
+def test_those_who_follow_are_told_what_has_changed(cloud):
     told = []
     claimer = Claimer(cloud, ClaimSettings(), told.append)
     view = HostCache(cloud)
@@ -387,7 +387,12 @@ def test_those_who_follow_are_told_which_nodes_have_changed(cloud):
     ask(destinations, U[0])
     tried = SchedulerRetries(2, [TriedHost("h1", "h1")])
     ask(destinations, U[0], retry=tried)
-    assert told == [{1}, {1, 2}]
+    first, second = filter(None, told)
+    assert {node: len(each.added) for node, each in first.items()} == {1: 1}
+    assert {node: (len(each.added), each.ended) for node, each in second.items()} == {
+        1: (0, [U[0]]),
+        2: (1, []),
+    }
 
 
 def test_who_has_decided_by_other_aggregates_decides_again(cloud):

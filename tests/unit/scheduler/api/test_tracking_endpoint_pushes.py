@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from inventory import compute_nodes
+from inventory.claims.types import NodeChange
 from scheduler.api.tracking_endpoint import PushEndpoint
-from scheduler.wire import push_messages
+from scheduler.wire import claim_messages, push_messages
 from tests.databases import a_node, save
 
 
@@ -20,6 +21,9 @@ class Follower:
 
     def apply_push(self, nodes, instances, claims):
         self.taken.append(([each.host for each in nodes], list(instances), list(claims)))
+
+    def apply_changes(self, changes):
+        self.taken += [(each.node_id, each.after) for each in changes]
 
 
 @pytest.fixture
@@ -72,3 +76,17 @@ def test_what_an_agent_without_claims_pushes_is_left_to_be_read(follower, argume
     assert follower.taken == []
     assert caplog.messages == ["'a1' pushed no claims; its changes are read from the database"]
     assert caplog.records[0].levelname == "DEBUG"
+
+
+def test_what_claims_have_changed_is_handed_over_unless_it_is_malformed(follower, caplog):
+    caplog.set_level(logging.INFO)
+    arguments = claim_messages.encode([NodeChange(3, 1, 2, 4, 5, 6, 7, 0)])
+    PushEndpoint(follower).nodes_changed({}, agent="s1", of_a_later_release=1, **arguments)
+    assert (follower.taken, caplog.messages) == ([(3, 2)], [])
+    arguments["changes"]["nodes"]["after"] = ["soon"]
+    PushEndpoint(follower).nodes_changed({}, agent="s1", **arguments)
+    assert caplog.messages == [
+        "Refused malformed claims that 's1' pushed:"
+        " changes.nodes.after[0]: 'soon' is not a whole number"
+    ]
+    assert len(follower.taken) == 1

@@ -36,8 +36,8 @@ class Beginning:
     """A begin that waits until it is told to; it notes the number of requests in each batch."""
 
     def __init__(self, database):
-        self.works = []
-        self.commit = GroupCommit(database, self.works.append)
+        self.works, self.published = [], []
+        self.commit = GroupCommit(database, self.works.append, self.published.append)
 
     def submit(self, *requests, left=lambda: math.inf):
         return [self.commit.submit(each, left) for each in requests]
@@ -116,6 +116,15 @@ def test_a_batch_is_bounded(cloud, together, monkeypatch):
     together.submit(*(a_request() for _ in range(8)))
     together.begin()
     assert (sizes, len(claimed(cloud))) == ([3, 3, 2], 8)
+
+
+def test_what_a_transaction_has_changed_is_published_once(together):
+    together.submit(a_request("req-1"), a_request("req-2", node=1), a_request("req-3"))
+    together.begin()
+    (changes,) = together.published
+    added = {each: [claim.instance_uuid for claim in changes[each].added] for each in changes}
+    assert added == {1: [a_uuid("req-2")], 2: [a_uuid("req-1"), a_uuid("req-3")]}
+    assert (changes[2].before, changes[2].after, changes[2].claims) == (1, 3, 2)
 
 
 def test_who_waits_no_longer_is_not_claimed_for(cloud, together):

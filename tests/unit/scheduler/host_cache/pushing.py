@@ -10,12 +10,13 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes, instances, tables
 from inventory.claims import existing
+from inventory.claims.types import Changes
 from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import Delta
 from scheduler.hosts.columns import NUMBERS, OBJECTS
 from scheduler.hosts.table import HostTable
-from scheduler.wire import push_messages
+from scheduler.wire import claim_messages, push_messages
 from tests.databases import a_node, an_instance
 
 Message = dict[str, Any]
@@ -51,6 +52,8 @@ def delete(database: Database, host: str) -> Message | None:
 
 def deliver(cache: HostCache, message: Message) -> None:
     """Let a cache take what was pushed."""
+    if claim_messages.CHANGES in message:
+        return cache.apply_changes(claim_messages.decode(message))
     pushed = push_messages.decode(message)
     cache.apply_push(pushed.nodes, pushed.instances, pushed.claims)
 
@@ -75,6 +78,11 @@ def _pushed(connection: sa.Connection, nodes: Sequence[Any], changed: Iterable[s
     rows = [row for row in connection.execute(query) if row.host in hosts]
     claims = existing.as_instances(connection, [node.id for node in nodes])
     return sent(Delta(complete=False, nodes=list(nodes), instances=rows, claims=claims))
+
+
+def changed(changes: Changes) -> Message:
+    """Return what arrives of what claims have changed."""
+    return dict(json.loads(json.dumps(claim_messages.encode([*changes.values()]))))
 
 
 def sent(written: push_messages.Written) -> Message:

@@ -17,7 +17,7 @@ from scheduler.host_cache.refresh_queries import read_nodes
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.unit.scheduler.host_cache.interrupted import Interrupted
-from tests.unit.scheduler.host_cache.pushing import deliver, seen, sent, write
+from tests.unit.scheduler.host_cache.pushing import changed, deliver, seen, sent, write
 
 FREE = 65024
 LONG_AGO = "strftime('%Y-%m-%d %H:%M:%f000', updated_at, '-60 seconds')"
@@ -310,6 +310,49 @@ def test_claims_that_end_in_another_order_than_they_began_all_count(cloud, cache
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
     deliver(cache, pushed(cloud, 1))
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_claims_of_others_and_own_ones_on_a_node_come_in_any_order(cloud, cache, is_late):
+    reservation = reserve(cache, "h1", "u1")
+    other = changed(claim(cloud, a_claim("u2", 1)).changes)
+    mine = claim(cloud, a_claim("u1", 1))
+    if not is_late:
+        deliver(cache, other)
+    cache.end_reservation(reservation, mine.generations)
+    if is_late:
+        # It would give back what was claimed.
+        deliver(cache, other)
+        assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, ["u1"])
+    else:
+        assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+    deliver(cache, changed(mine.changes))
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
+    assert seen(cache)["h1"]["num_instances"] == 2
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_row_from_before_a_claim_of_our_own_takes_nothing_back(cloud, cache, others, complete):
+    reservation = reserve(cache, "h1", "u1")
+    for number in range(others):
+        claim(cloud, a_claim(f"other {number}", 1))
+    if not complete:
+        cache.mark_stale([1])
+    mine = []
+
+    def meanwhile():
+        cloud.meanwhile = lambda: None
+        mine.append(claim(cloud, a_claim("u1", 1)))
+        cache.end_reservation(reservation, mine[0].generations)
+
+    cloud.meanwhile = meanwhile
+    (reload if complete else HostCache.refresh)(cache)
+    assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, ["u1"])
+    deliver(cache, changed(mine[0].changes))
+    cache.refresh()
+    assert there(cache, "h1") == sorted(["u1", *(f"other {number}" for number in range(others))])
+    assert free(cache, "h1") == FREE - (1 + others) * 2048
 
 
 def test_a_reservation_under_way_outlives_a_complete_reading(cloud, cache, caplog):

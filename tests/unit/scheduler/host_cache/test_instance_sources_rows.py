@@ -18,30 +18,31 @@ def _nothing_remembered():
     instance_sources._image_properties.cache_clear()
 
 
-def row(**changes):
-    return an_instance_row("u1", node="n1", **changes)
+def described(**changes):
+    """Return the instance that a row describes."""
+    return instance_from_row(an_instance_row("u1", node="n1", **changes), ("h1", "n1"))
 
 
 def test_a_row_tells_what_it_has():
-    found = instance_from_row(
-        row(flavor_id=7, flavor_name="m1.small", image_properties='{"os_distro": "debian"}')
+    found = described(
+        flavor_id=7, flavor_name="m1.small", image_properties='{"os_distro": "debian"}'
     )
     assert (found.uuid, found.host, found.node, found.project_id) == ("u1", "h1", "n1", "p1")
     assert (found.vcpus, found.memory_mb, found.root_gb, found.vm_state) == (1, 1024, 10, "active")
     assert (found.ephemeral_gb, found.task_state, found.os_type) == (0, None, None)
     assert (found.instance_type_id, found.flavor_name) == (7, "m1.small")
     assert found.image_properties == {"os_distro": "debian"}
-    found = instance_from_row(row(ephemeral_gb=7, task_state="rebuilding", os_type="linux"))
+    found = described(ephemeral_gb=7, task_state="rebuilding", os_type="linux")
     assert (found.ephemeral_gb, found.task_state, found.os_type) == (7, "rebuilding", "linux")
 
 
 def test_a_row_of_the_first_release_knows_neither_flavor_nor_image():
-    found = instance_from_row(row())
+    found = described()
     assert (found.instance_type_id, found.flavor_name, found.image_properties) == (None,) * 3
 
 
 def test_equal_texts_are_parsed_once():
-    one, other = (instance_from_row(row(vcpus=n, image_properties='{"a": "1"}')) for n in (1, 2))
+    one, other = (described(vcpus=n, image_properties='{"a": "1"}') for n in (1, 2))
     assert one.image_properties is other.image_properties
 
 
@@ -50,7 +51,7 @@ def test_equal_texts_are_parsed_once():
 )
 def test_unreadable_properties_are_unknown_and_complained_of_once(caplog, text):
     for _ in range(2):
-        assert instance_from_row(row(image_properties=text)).image_properties is None
+        assert described(image_properties=text).image_properties is None
     assert caplog.text.count("Image properties of an instance are unreadable and ignored") == 1
 
 
@@ -83,7 +84,7 @@ def test_flavors_are_not_mixed(newer):
 
 def test_a_task_that_has_ended_is_not_remembered():
     known = Instance(uuid="u1", vm_state="building", task_state="spawning", power_state=0)
-    found = merge(known, instance_from_row(row()))
+    found = merge(known, described())
     assert (found.vm_state, found.task_state, found.power_state) == ("active", None, None)
     found = merge(known, Instance(uuid="u1", vcpus=2))
     assert (found.vm_state, found.task_state, found.power_state) == ("building", "spawning", 0)

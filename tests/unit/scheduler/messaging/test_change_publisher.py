@@ -4,7 +4,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -15,12 +15,11 @@ from oslo_config import cfg
 
 from inventory import compute_nodes, instances
 from inventory.claims import claims, existing
-from inventory.claims.types import Claim, ClaimRequest
-from inventory.database_errors import DatabaseUnavailable
+from inventory.claims.types import Changes, Claim, ClaimRequest
 from inventory.engine import Database
 from scheduler.messaging import background_publisher, change_publisher
-from scheduler.messaging.change_publisher import ChangePublisher
-from scheduler.wire import push_messages
+from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
+from scheduler.wire import claim_messages, push_messages
 from tests.databases import a_node, an_instance
 from tests.fixtures.daemons.process import wait_until
 
@@ -98,50 +97,23 @@ class Stored:
     claims: Sequence[Any] = ()
 
 
-class Inventory:
-    """Reads nodes and their claims from a database, and counts how often; may be gone."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.readings: list[list[int]] = []
-        self.gone = False
-
-    def read(self, ids: Collection[int]) -> push_messages.Written:
-        self.readings.append(sorted(ids))
-        if self.gone:
-            raise DatabaseUnavailable("no\nroute")
-
-        def work(connection: Any) -> Stored:
-            nodes = compute_nodes.by_ids(connection, ids)
-            return Stored(nodes, claims=existing.as_instances(connection, ids))
-
-        return self.database.read(work)
-
-
 @pytest.fixture
-def inventory(database: Database) -> Inventory:
-    return Inventory(database)
-
-
-@pytest.fixture
-def scheduler(
-    broker: Broker, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ChangePublisher]:
+def scheduler(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangePublisher]:
     """Announcements of a scheduler that try again without a pause."""
     monkeypatch.setattr(ChangePublisher, "first_pause", 0.01)
     monkeypatch.setattr(ChangePublisher, "longest_pause", 0.01)
     transport = oslo_messaging.transport.RPCTransport(broker)
-    found = ChangePublisher(lambda: transport, "beta", inventory.read)
+    found = ChangePublisher(lambda: transport, "beta", COLLECTING)
     yield found
     broker.answers.set()
     found.stop()
 
 
-def claim(database: Database, *wanted: tuple[str, int]) -> None:
-    """Claim for instances on nodes."""
+def claim(database: Database, *wanted: tuple[str, int]) -> Changes:
+    """Claim for instances on nodes; return what has changed."""
     made = [Claim(uuid, node, f"h{node}", f"h{node}", 1, 1024, 0) for uuid, node in wanted]
     order = ClaimRequest(f"req of {wanted}", "d", made, 900)
-    database.write(lambda connection: claims.claim(connection, order))
+    return database.write(lambda connection: claims.claim(connection, order)).changes
 
 
 def store(database: Database, *hosts: str, guests: tuple[str, ...] = ()) -> Stored:
@@ -357,134 +329,53 @@ def test_what_is_claimed_on_a_node_is_told_with_it(
     assert [(row.uuid, row.compute_node_id) for row in pushed.claims] == [("u1", 1), ("u2", 1)]
 
 
-def test_a_scheduler_tells_of_nodes_and_has_them_read(
-    scheduler: ChangePublisher, inventory: Inventory, broker: Broker, database: Database
+def claimed(broker: Broker) -> list[list[tuple[int, int]]]:
+    """Return which nodes to which generations have changed, by message."""
+    messages = (each["args"]["changes"]["nodes"] for each in broker.messages)
+    return [[*zip(each["node_id"], each["after"], strict=True)] for each in messages]
+
+
+def test_what_a_scheduler_claims_within_a_moment_is_one_message(
+    scheduler: ChangePublisher, broker: Broker, database: Database
 ) -> None:
-    store(database, "h1", "h2", "h3")
-    claim(database, ("u1", 1), ("u2", 2))
-    scheduler.start()
-    scheduler.publish_nodes([2])
-    scheduler.publish_nodes({1, 2})
-    scheduler.publish_nodes([])
-    assert wait_until(lambda: broker.messages, SOON)
-    (message,) = broker.messages
-    assert message["args"]["agent"] == "beta"
-    assert sorted(broker.told) == [("h1", 2), ("h2", 2)]
-    pushed = push_messages.decode(message["args"])
-    assert [row.uuid for row in pushed.claims] == ["u1", "u2"]
-    assert pushed.instances == []
-    # Many at a time.
-    assert inventory.readings == [[1, 2]]
-
-
-def test_what_changes_while_it_is_read_is_read_again(
-    scheduler: ChangePublisher, inventory: Inventory, broker: Broker, database: Database
-) -> None:
-    store(database, "h1")
-    read, asked = inventory.read, []
-
-    def once_more(ids: Collection[int]) -> push_messages.Written:
-        found = read(ids)
-        if not asked:
-            asked.append(ids)
-            claim(database, ("u1", 1))
-            scheduler.publish_nodes([1])
-        return found
-
-    scheduler._read = once_more
-    scheduler.start()
-    scheduler.publish_nodes([1])
-    assert wait_until(lambda: len(broker.told) == 2, SOON)
-    assert broker.told == [("h1", 1), ("h1", 2)]
-
-
-def test_nothing_is_read_while_nothing_can_be_told(
-    scheduler: ChangePublisher,
-    inventory: Inventory,
-    broker: Broker,
-    database: Database,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, background_publisher.__name__)
     store(database, "h1", "h2")
-    broker.failing = ALWAYS
     scheduler.start()
-    scheduler.publish_nodes([1])
-    assert wait_until(lambda: broker.attempts >= 3, SOON)
-    scheduler.publish_nodes([2])
-    attempts = broker.attempts
-    assert wait_until(lambda: broker.attempts >= attempts + 3, SOON)
-    assert inventory.readings == [[1]]
-    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    # The same node twice: each change counts.
+    for wanted in ((("u1", 1), ("u2", 2)), (("u3", 1),)):
+        scheduler.publish_claims(claim(database, *wanted))
+    scheduler.publish_claims({})
+    assert wait_until(lambda: broker.messages, SOON)
+    (message,), (target,) = broker.messages, broker.targets
+    assert (message["method"], message["args"]["agent"]) == ("nodes_changed", "beta")
+    assert (target.topic, target.fanout) == ("berthmaster-scheduler", True)
+    assert claimed(broker) == [[(1, 2), (2, 2), (1, 3)]]
+    found = claim_messages.decode(message["args"])
+    assert [[claim.uuid for claim in each.added] for each in found] == [["u1"], ["u2"], ["u3"]]
+
+
+def test_claims_that_cannot_be_told_soon_are_dropped(
+    scheduler: ChangePublisher, broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_publisher, "MAX_AGE", 0.0)
+    broker.failing = ALWAYS
+    store(database, "h1")
+    scheduler.start()
+    scheduler.publish_claims(claim(database, ("u1", 1)))
+    assert wait_until(lambda: broker.attempts and not scheduler._waiting, SOON)
     broker.failing = 0
-    assert wait_until(lambda: broker.told == [("h1", 1), ("h2", 1)], SOON)
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    scheduler.publish_claims(claim(database, ("u2", 1)))
+    assert wait_until(lambda: claimed(broker) == [[(1, 3)]], SOON)
 
 
-def test_what_could_only_be_read_was_not_told(
-    scheduler: ChangePublisher,
-    broker: Broker,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, background_publisher.__name__)
-    monkeypatch.setattr(change_publisher, "MAX_AGE", 0.0)
-    store(database, "h1")
-    broker.failing = ALWAYS
-    scheduler.start()
-    for attempts in (1, 2, 3):
-        scheduler.publish_nodes([1])
-        assert wait_until(lambda attempts=attempts: broker.attempts == attempts, SOON)
-        assert wait_until(lambda: not scheduler._waiting, SOON)
-    assert [each.levelname for each in caplog.records] == ["WARNING"]
-
-
-def test_a_database_that_is_gone_is_a_failure_like_others(
-    scheduler: ChangePublisher,
-    inventory: Inventory,
-    broker: Broker,
-    database: Database,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, background_publisher.__name__)
-    store(database, "h1")
-    inventory.gone = True
-    scheduler.start()
-    scheduler.publish_nodes([1])
-    assert wait_until(lambda: len(inventory.readings) >= 3, SOON)
-    assert [each.levelname for each in caplog.records] == ["WARNING"]
-    assert "the database is not available: no route" in caplog.messages[0]
-    inventory.gone = False
-    assert wait_until(lambda: broker.told == [("h1", 1)], SOON)
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
-    assert caplog.messages[1] == "Pushing changes to schedulers recovered"
-
-
-def test_nodes_that_cannot_be_read_soon_are_dropped(
-    scheduler: ChangePublisher, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(change_publisher, "MAX_AGE", 0.0)
-    inventory.gone = True
-    scheduler.start()
-    scheduler.publish_nodes([1])
-    assert wait_until(lambda: inventory.readings and not scheduler._unread, SOON)
-
-
-def test_no_more_nodes_are_read_than_are_worth_it(
-    scheduler: ChangePublisher,
-    inventory: Inventory,
-    broker: Broker,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
+def test_no_more_claims_wait_than_are_worth_it(
+    scheduler: ChangePublisher, broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ChangePublisher, "max_waiting", 2)
     store(database, "h1", "h2", "h3")
-    scheduler.publish_nodes([1, 2, 3])
-    scheduler.publish_nodes([2, 3])
+    scheduler.publish_claims(claim(database, ("u1", 1), ("u2", 2), ("u3", 3)))
     scheduler.start()
     assert wait_until(lambda: broker.messages, SOON)
-    assert inventory.readings == [[1, 2]]
+    assert claimed(broker) == [[(1, 2), (2, 2)]]
 
 
 def test_many_claims_go_in_several_messages_but_never_without_their_node(
@@ -492,30 +383,35 @@ def test_many_claims_go_in_several_messages_but_never_without_their_node(
 ) -> None:
     monkeypatch.setattr(change_publisher, "MAX_INSTANCES", 3)
     store(database, "h1", "h2", "h3")
-    claim(database, *((f"u{node}{each}", node) for node in (1, 2) for each in range(node * 2)))
-    scheduler.publish_nodes([1, 2, 3])
+    wanted = [(f"u{node}{each}", node) for node in (1, 2, 3) for each in range((2, 4, 1)[node - 1])]
+    scheduler.publish_claims(claim(database, *wanted))
     scheduler.start()
-    assert wait_until(lambda: len(broker.told) == 3, SOON)
-    sizes = [(len(each["args"]["nodes"]), len(each["args"]["claims"])) for each in broker.messages]
-    assert sizes == [(1, 2), (1, 4), (1, 0)]
+    assert wait_until(lambda: len(broker.messages) == 3, SOON)
+    assert [len(each["args"]["changes"]["added"]["uuid"]) for each in broker.messages] == [2, 4, 1]
+
+
+def test_rows_and_claims_go_in_messages_of_their_own(
+    scheduler: ChangePublisher, broker: Broker, database: Database
+) -> None:
+    scheduler.publish(store(database, "h1"))
+    scheduler.publish_claims(claim(database, ("u1", 1)))
+    scheduler.start()
+    assert wait_until(lambda: len(broker.messages) == 2, SOON)
+    assert [{"nodes", "changes"} & each["args"].keys() for each in broker.messages] == [
+        {"nodes"},
+        {"changes"},
+    ]
 
 
 def test_it_stops_quickly_while_it_collects(
-    scheduler: ChangePublisher, monkeypatch: pytest.MonkeyPatch
+    scheduler: ChangePublisher, database: Database, broker: Broker
 ) -> None:
-    monkeypatch.setattr(change_publisher, "COLLECTING", 600.0)
+    store(database, "h1")
+    scheduler.collect_seconds = 600.0
     scheduler.start()
-    scheduler.publish_nodes([1])
+    scheduler.publish_claims(claim(database, ("u1", 1)))
     began = time.monotonic()
     scheduler.stop()
     assert time.monotonic() - began < 5
     assert not scheduler._thread.is_alive()
-
-
-def test_who_reads_nothing_cannot_tell_of_nodes_by_their_ids(
-    publisher: ChangePublisher, broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    publisher.start()
-    publisher.publish_nodes([1])
-    assert wait_until(lambda: "needs a reader" in caplog.text, SOON)
-    assert broker.attempts == 0
+    assert claimed(broker) == [[(1, 2)]]
