@@ -31,6 +31,7 @@ PARTS = {
     "packing": True,
     "planning": True,
     "view": True,
+    "peer_claims": False,
     "endtoend": True,
     "storm": False,
     "agent": False,

@@ -182,6 +182,10 @@ LIMITS = (
         " 0.87 s instead of 1.15.",
     ),
     Limit(
+        "processor of a peer's claim through that of one's own, 8 in a message, 10,000 hosts",
+        "claim of a peer through own", "x", 0.05, {"hosts": 10_000, "claims in a message": 8},
+    ),
+    Limit(
         "audit through libvirt's bulk call, 1,000 guests",
         "audit", "ms", 1.5, {"guests": 1000}, beside=Beside(LIBVIRT),
         reason="Three quarters of it are what an audit asks of libvirt (the row below); for the"

@@ -293,7 +293,7 @@ class InstanceTracker:
 
 
 def _alternates(claimed: Mapping[str, Instance]) -> int:
-    return sum(each.task_state == ALTERNATE for each in claimed.values())
+    return [each.task_state for each in claimed.values()].count(ALTERNATE)
 
 
 def _merge_all(

@@ -32,6 +32,9 @@ FIGURES = {
         "balance of ROADEF instances": {OURS},
     },
     "view": {"view, full load": {OURS, FLOOR}, "view, nothing changed": {OURS}},
+    "peer_claims": {
+        each: {OURS} for each in ("own claim", "claim of a peer", "claim of a peer through own")
+    },
     "endtoend": {
         "select": {OURS, ECHO},
         "select, rate": {OURS, ECHO},
