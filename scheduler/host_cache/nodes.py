@@ -176,10 +176,8 @@ class Nodes:
 
     def remove(self, node_ids: Collection[int]) -> None:
         """Remove nodes by their ids, as far as they exist."""
-        if node_ids:
-            removed = {*node_ids}
-            for row in [row for row in self._hosts.rows() if self._node_id(row) in removed]:
-                self._remove(row)
+        for node_id in self._rows.keys() & node_ids:
+            self._remove(self._rows[node_id])
 
     def read_services(self, found: Iterable[Any], began: float) -> None:
         """Replace all compute services, read at a time of the monotonic clock."""
