@@ -259,8 +259,10 @@ compares. The rest of the key names the image property.
         default=True,
         deprecated_opts=formerly("scheduler_tracks_instance_changes"),
         help="""
-Process the casts of Nova's compute services about the instances of their hosts. It makes no
-difference where all hosts run berthmaster-agent.
+Process the casts of Nova's compute services about the instances of their hosts. The scheduler then
+reads the rows of such a host again, and releases the claim of an instance that the host has
+deleted. Which instances a host has, only rows and claims say. It makes little difference where all
+hosts run berthmaster-agent, which reports changes itself.
 """,
     ),
     cfg.ListOpt(

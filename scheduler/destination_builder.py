@@ -59,8 +59,6 @@ def configure_cache(host_cache: HostCache, conf: cfg.ConfigOpts) -> None:
     """Set the options of the host cache that a reload may change."""
     host_cache.max_age = view_max_age(conf)
     host_cache.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
-    if not conf.filter_scheduler.track_instance_changes:
-        host_cache.forget_cast_instances()
 
 
 def requested_mix(conf: cfg.ConfigOpts, database: Database, host_cache: HostCache) -> RequestedMix:

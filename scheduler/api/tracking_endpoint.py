@@ -14,7 +14,6 @@ from inventory.errors import counted
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.field_types import shown
 from scheduler.host_cache.cache import HostCache
-from scheduler.objects.instance import Instance
 from scheduler.wire import claim_messages, push_messages
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput
@@ -79,26 +78,22 @@ class TrackingEndpoint:
         LOG.debug("Received delete_aggregate: %s", aggregate.uuid or aggregate.id)
 
     @_cast
-    def update_instance_info(self, host_name: str, instance_info: list[Instance]) -> None:
-        """Add instances of a host, or what it knows more about them.
-
-        They confirm no claim: only the agent that sees an instance can count it instead.
-        """
-        self._host_cache.update_instances(host_name, instance_info)
-        many = counted(len(instance_info), "instance")
-        LOG.debug("Received update_instance_info of %s: %s", host_name, many)
+    def update_instance_info(self, host_name: str) -> None:
+        """Read a host again, since instances there have come or changed."""
+        self._host_cache.mark_host_stale(host_name)
+        LOG.debug("Received update_instance_info of %s", host_name)
 
     @_cast
     def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
-        """Remove an instance from a host, and release its claim there."""
-        self._host_cache.delete_instance(host_name, instance_uuid)
+        """Read a host again, and release its claim for an instance that it has deleted."""
+        self._host_cache.forget_instance(host_name, instance_uuid)
         self._release_claim(host_name, instance_uuid)
         LOG.debug("Received delete_instance_info of %s: instance %s", host_name, instance_uuid)
 
     @_cast
     def sync_instance_info(self, host_name: str, instance_uuids: list[str]) -> None:
-        """Compare the list of all instances of a host."""
-        self._host_cache.sync_instances(host_name, instance_uuids)
+        """Read a host again if its list of all instances differs from what is known here."""
+        self._host_cache.compare_instances(host_name, instance_uuids)
         many = counted(len(instance_uuids), "instance")
         LOG.debug("Received sync_instance_info of %s: %s", host_name, many)
 

@@ -6,7 +6,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -18,22 +18,19 @@ from inventory.objects.aggregate import Aggregate
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
 from scheduler.host_cache.assumed import InFlightClaims, Reservation
+from scheduler.host_cache.host_aggregates import HostAggregates
 from scheduler.host_cache.instance_tracker import InstanceTracker
 from scheduler.host_cache.node_rows import epoch_seconds
 from scheduler.host_cache.nodes import CacheDigest, Nodes
-from scheduler.host_cache.nova_casts import HostAggregates
 from scheduler.host_cache.refresh_queries import Delta, DeltaQuery
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
-from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.single_flight import SingleFlight
 
 # Seconds; agents send heartbeats as often.
 HEARTBEAT_INTERVAL = 10.0
-# Seconds that a decision waits for hosts with mismatches to be read if the cache is young enough.
-MISMATCH_TIMEOUT = 1.0
 
 
 @contextmanager
@@ -76,8 +73,10 @@ class HostCache:
         # Nodes to be read again. Each time that one is marked it gets a new mark.
         self._stale: dict[int, int] = {}
         self._marks = count()
-        # Casts in their order, until one of their threads has the lock.
-        self._casts: deque[Callable[[float], None]] = deque()
+        # Hosts to be read again with their instances, marked in the same way.
+        self._stale_hosts: dict[str, int] = {}
+        # Casts about aggregates in their order, until one of their threads has the lock.
+        self._casts: deque[Callable[[], None]] = deque()
         self._last: Delta | None = None
         self._read_at = self._loaded_at = float("-inf")
         self._timeout = timeout
@@ -98,14 +97,11 @@ class HostCache:
         """Yield the host table, locked; copy it before consuming from it.
 
         max_age in seconds replaces the configured one; the age of heartbeats is then that of the
-        reading. fresh means with all that was committed before. Hosts with mismatches are read
-        before. Raises DatabaseUnavailable if the cache is older and cannot be refreshed.
+        reading. fresh means with all that was committed before. Raises DatabaseUnavailable if the
+        cache is older and cannot be refreshed.
         """
         if fresh or self.age > (self.max_age if max_age is None else max_age):
             self._wait_for_refresh(self._timeout)
-        elif max_age is None and self._tracker.mismatches.unread:
-            with suppress(DatabaseUnavailable):
-                self._wait_for_refresh(min(self._timeout, MISMATCH_TIMEOUT))
         with self._lock:
             self._aggregates.write_changes()
             # Otherwise living hosts would look dead in a cache that is meant to be old.
@@ -143,20 +139,21 @@ class HostCache:
     def _refresh(self, began: float, complete: bool) -> None:
         with self._lock:
             last, stale = self._last, self._stale.copy()
-            mismatches = dict(self._tracker.mismatches.unread)
-            nodes = stale.keys() | self._tracker.node_ids(mismatches)
+            hosts = self._stale_hosts.copy()
+            nodes = stale.keys() | self._tracker.node_ids(hosts)
         if last is None or complete:
             delta = self._database.read(refresh_queries.read_all)
         else:
             heartbeats = began - self._nodes.services_at >= HEARTBEAT_INTERVAL
-            query = DeltaQuery(self._nodes.generations, nodes, mismatches, heartbeats)
+            query = DeltaQuery(self._nodes.generations, nodes, hosts, heartbeats)
             delta = self._database.read(
                 lambda connection: refresh_queries.read_changes(connection, last, query)
             )
         with self._lock:
             self._apply(delta, began, stale)
-            read = mismatches if delta.complete else delta.hosts
-            self._tracker.mismatches.mark_read({host: mismatches[host] for host in read})
+            for host in hosts if delta.complete else delta.hosts:
+                if self._stale_hosts.get(host) == hosts[host]:
+                    del self._stale_hosts[host]
         refresh_queries.log_duration(delta, time.monotonic() - began)
 
     def mark_stale(self, node_ids: Collection[int]) -> None:
@@ -257,28 +254,30 @@ class HostCache:
 
     def update_aggregates(self, aggregates: Sequence[Aggregate]) -> None:
         """Add or replace aggregates that a service cast."""
-        self._apply_cast(lambda _: self._aggregates.update(aggregates))
+        self._apply_cast(lambda: self._aggregates.update(aggregates))
 
     def delete_aggregate(self, aggregate: Aggregate) -> None:
         """Delete an aggregate that a service cast."""
-        self._apply_cast(lambda _: self._aggregates.delete(aggregate))
+        self._apply_cast(lambda: self._aggregates.delete(aggregate))
 
-    def update_instances(self, host: str, instances: Sequence[Instance]) -> None:
-        """Add or replace instances that a host cast."""
-        self._apply_cast(lambda now: self._tracker.add_casts(host, instances, now))
-
-    def delete_instance(self, host: str, uuid: str) -> None:
-        """Delete an instance that a host cast, until its agent reports it later."""
-        self._apply_cast(lambda now: self._tracker.delete_instance(host, uuid, now))
-
-    def sync_instances(self, host: str, uuids: Sequence[str]) -> None:
-        """Apply the list of all instances that a host cast; with mismatches the host is read."""
-        self._apply_cast(lambda now: self._tracker.sync_casts(host, uuids, now))
-
-    def forget_cast_instances(self) -> None:
-        """Forget the instances of casts; those of agents, claims and decisions stay."""
+    def mark_host_stale(self, host: str) -> None:
+        """Let the next refresh read the nodes of a host, and all instances there, again."""
         with self._lock:
-            self._tracker.forget_casts()
+            if self._hosts.rows_of_host(host):
+                self._stale_hosts[host] = next(self._marks)
+
+    def compare_instances(self, host: str, uuids: Collection[str]) -> None:
+        """Mark a host as stale unless these are the instances that it has here."""
+        with self._lock:
+            rows = self._hosts.rows_of_host(host)
+            if {*uuids} != {each for row in rows for each in self._hosts.instances.on(row)}:
+                self.mark_host_stale(host)
+
+    def forget_instance(self, host: str, uuid: str) -> None:
+        """Assume an instance, which its host has deleted, there no longer; read the host again."""
+        with self._lock:
+            self._tracker.forget(host, uuid)
+            self.mark_host_stale(host)
 
     def _wait_for_refresh(self, timeout: float) -> None:
         try:
@@ -286,13 +285,12 @@ class HostCache:
         except TimeoutError as error:
             raise DatabaseUnavailable(str(error)) from error
 
-    def _apply_cast(self, apply: Callable[[float], None]) -> None:
+    def _apply_cast(self, apply: Callable[[], None]) -> None:
         """Apply a cast, and before it those that came earlier and wait for the lock, too."""
         self._casts.append(apply)
         with self._lock:
-            now = self._database_time(time.monotonic())
             while self._casts:
-                self._casts.popleft()(now)
+                self._casts.popleft()()
 
     def _apply(self, delta: Delta, began: float, stale: Mapping[int, int]) -> None:
         if delta.services is not None:

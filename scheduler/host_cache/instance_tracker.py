@@ -2,39 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Track which instances are on which hosts, from all sources together.
 
-An instance is where a row of an agent, a claim, a decision of this process or a cast of Nova has
-it. Of its description the newest facts count, and older ones where these say nothing.
+An instance is where a row of an agent, a claim or a decision of this process has it. Of its
+description the newest facts count, and older ones where these say nothing.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import reduce
 from typing import Any
 
 from inventory.claims.types import ALTERNATE, NodeChange
 from inventory.instance_states import released
 from scheduler.host_cache.assumed import Place
-from scheduler.host_cache.instance_sources import (
-    ROUNDING,
-    InstanceSources,
-    in_both,
-    instance_from_row,
-    merge,
-)
-from scheduler.host_cache.node_rows import epoch_seconds, written_at
-from scheduler.host_cache.nova_casts import SyncMismatches
+from scheduler.host_cache.instance_sources import InstanceSources, in_both, instance_from_row, merge
 from scheduler.host_cache.refresh_queries import Delta
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
 
 class InstanceTracker:
-    """Writes the instances of a host table, locked together with it.
-
-    Times are in seconds since 1970 on the database's clock.
-    """
+    """Writes the instances of a host table, locked together with it; times are in seconds."""
 
     def __init__(self, hosts: HostTable) -> None:
         self._hosts = hosts
@@ -42,23 +30,13 @@ class InstanceTracker:
         self._reported = self._sources.reported
         self._claimed = self._sources.claimed
         self._assumed = self._sources.assumed
-        self._casts = self._sources.casts
         self.reports = self._reported.has
-        self.mismatches = SyncMismatches()
-        # When the database was last read.
-        self._read_at = float("-inf")
 
     def read(self, delta: Delta, now: float) -> None:
-        """Apply rows of the database; expire assumed instances (now is their time) and casts."""
+        """Apply rows of the database, and forget what was assumed for too long at this time."""
         self._read_instances(delta)
-        for node in delta.nodes:
-            place = (node.host, node.hypervisor_hostname)
-            shown = self._reported.unhide_before(place, written_at(node))
-            self._write(node.host, dict.fromkeys(shown))
         self._read_claims(delta)
         self._write_each((host, uuid) for uuid, (host, _) in self._assumed.expire(now))
-        if delta.complete:
-            self._write_each(self._casts.expire(epoch_seconds(delta.now)))
 
     def node_ids(self, hosts: Iterable[str]) -> set[int]:
         """Return the ids of the nodes of some hosts."""
@@ -104,45 +82,10 @@ class InstanceTracker:
         if older is not None:
             self._write(older[0], {uuid: None}, older[1])
 
-    def add_casts(self, host: str, instances: Iterable[Instance], time: float) -> None:
-        """Add instances that the compute service of a host announced."""
-        kept = self._keep_casts(host, {each.uuid: each for each in instances}, time)
-        self._write(host, kept)
-        self._confirm_casts(host, kept)
-
-    def delete_instance(self, host: str, uuid: str, time: float) -> None:
-        """Remove an instance that a host deleted, until an agent reports it later."""
-        self._casts.drop(host, uuid)
+    def forget(self, host: str, uuid: str) -> None:
+        """Assume an instance, which its host has deleted, on that host no longer."""
         self._assumed.forget(uuid, host)
-        for row in self._hosts.rows_of_host(host):
-            self._sources.claimed_on(row).pop(uuid, None)
-            self._reported.hide(self._sources.place(row), uuid, time)
         self._write(host, {uuid: None})
-
-    def sync_casts(self, host: str, uuids: Iterable[str], time: float) -> None:
-        """Replace the casts of a host by its list of all instances; compare it to other sources."""
-        listed = dict.fromkeys(uuids)
-        self._drop_casts(host, [uuid for uuid in self._casts.on(host) if uuid not in listed])
-        self._casts.renew(host, time)
-        places = self._sources.places(host)
-        reported = {uuid for place in places for uuid in self._reported.on(place)}
-        unreported = {uuid for uuid in listed if uuid not in reported}
-        if places:
-            unexpected = unreported - self._sources.expected(host, unreported)
-            self.mismatches.compare(host, unexpected, reported - listed.keys())
-        # The rows of a host to be read again may go, and what is listed has to stay.
-        stay = listed if host in self.mismatches.unread else unreported
-        known = self._casts.on(host)
-        new = {uuid: Instance(uuid, host) for uuid in listed if uuid in stay and uuid not in known}
-        # Any other description says more than a uuid.
-        self._write(host, dict.fromkeys(self._keep_casts(host, new, time)))
-        self._confirm_casts(host, new)
-
-    def forget_casts(self) -> None:
-        """Forget what all compute services announced."""
-        for host in self._casts.hosts():
-            self._drop_casts(host, list(self._casts.on(host)))
-        self.mismatches = SyncMismatches()
 
     def rewrite(self, hosts: Collection[str]) -> None:
         """Write all instances of hosts whose nodes were added or removed."""
@@ -153,33 +96,18 @@ class InstanceTracker:
             assumed[host].append(uuid)
         for host in hosts:
             places = self._sources.places(host)
-            if not places:
-                self._drop_casts(host, list(self._casts.on(host)))
-                self.mismatches.forget(host)
-            uuids = {uuid for place in places for uuid in self._reported.rows(place)}
+            uuids = {uuid for place in places for uuid in self._reported.on(place)}
             uuids.update(assumed.get(host, ()))
             for row in self._hosts.rows_of_host(host):
                 uuids |= self._sources.claimed_on(row).keys()
-            self._write(host, dict.fromkeys(uuids.union(self._casts.on(host))))
-
-    def _keep_casts(
-        self, host: str, instances: Mapping[str, Instance], time: float
-    ) -> dict[str, Instance | None]:
-        """Keep what a compute service announced; return it as it is kept, None if it is not."""
-        for place in self._sources.places(host):
-            self._reported.unhide(place, instances)
-        return {uuid: self._casts.put(host, each, time) for uuid, each in instances.items()}
-
-    def _drop_casts(self, host: str, uuids: Iterable[str]) -> None:
-        dropped = [uuid for uuid in uuids if self._casts.drop(host, uuid)]
-        self._write(host, dict.fromkeys(dropped))
+            self._write(host, dict.fromkeys(uuids))
 
     def _read_instances(self, delta: Delta) -> None:
         live, ended = [], []
         unshared: dict[int, dict[str, Instance]] = defaultdict(dict)
         for row in delta.instances:
             if row.deleted or released(row.vm_state, row.task_state):
-                if self._end((row.host, row.node), row.uuid, epoch_seconds(row.updated_at)):
+                if self._reported.drop((row.host, row.node), row.uuid):
                     ended.append((row.host, row.uuid))
             else:
                 self._report((row.host, row.node), row, unshared)
@@ -188,13 +116,10 @@ class InstanceTracker:
             self._hosts.instances.change(at, instances)
         places = [place for host in delta.hosts for place in self._sources.places(host)]
         if delta.complete or places:
-            # They were there when the database was last read.
             for place, uuid in self._reported.missing(live, None if delta.complete else places):
-                self._end(place, uuid, self._read_at)
+                self._reported.drop(place, uuid)
                 ended.append((place[0], uuid))
         self._write_each(ended)
-        if delta.now > datetime.min:
-            self._read_at = epoch_seconds(delta.now)
 
     def _read_claims(self, delta: Delta) -> None:
         """Replace the claims and the held alternates of nodes whose rows were read."""
@@ -228,32 +153,17 @@ class InstanceTracker:
 
     def _report(self, place: Place, row: Any, unshared: dict[int, dict[str, Instance]]) -> None:
         """Add a live row; instances that no other source has are left in unshared, by row."""
-        uuid, host = row.uuid, place[0]
         instance = self._reported.put(place, row)
         at = self._hosts.row_of(*place)
-        if at is not None:
-            self._confirm(uuid, place)
+        if at is None:
+            return
+        self._confirm(row.uuid, place)
         if instance is None:
             return
-        shared = uuid in self._casts.on(host) or not self.reports(place, uuid)
-        if at is None or shared or uuid in self._hosts.instances.on(at):
-            self._write(host, {uuid: instance}, place[1])
+        if row.uuid in self._hosts.instances.on(at):
+            self._write(place[0], {row.uuid: instance}, place[1])
         else:
-            unshared[at][uuid] = instance
-
-    def _end(self, place: Place, uuid: str, time: float) -> bool:
-        """Remove a row that ended, and casts before; return whether this is still to be written."""
-        host, node = place
-        ended = self._reported.drop(place, uuid)
-        cast = self._casts.on(host).get(uuid)
-        here = cast is not None and cast.node in (None, node)
-        if here and self._casts.announced_at(host, uuid) + ROUNDING < time:
-            ended |= self._casts.drop(host, uuid)
-        return ended
-
-    def _confirm_casts(self, host: str, instances: Mapping[str, object]) -> None:
-        for uuid, row in self._sources.cast_rows(host, instances).items():
-            self._confirm(uuid, self._sources.place(row))
+            unshared[at][row.uuid] = instance
 
     def _confirm(self, uuid: str, place: Place) -> None:
         """Confirm an assumed instance on a node; remove it from where else it was assumed."""

@@ -13,8 +13,8 @@ from inventory.claims.types import NodeChange
 from inventory.errors import counted
 from scheduler.host_cache.assumed import Place
 from scheduler.host_cache.change_order import ChangeOrder
+from scheduler.host_cache.host_aggregates import HostAggregates, first_names
 from scheduler.host_cache.node_rows import write_documents, write_nodes, write_usage, written_at
-from scheduler.host_cache.nova_casts import HostAggregates, first_names
 from scheduler.host_cache.refresh_queries import Delta
 from scheduler.hosts.columns import INTEGERS
 from scheduler.hosts.table import HostTable

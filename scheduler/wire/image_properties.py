@@ -77,15 +77,10 @@ def _read(value: Any) -> ImageMetaProps:
     for name, each in given.items():
         if each is not None and name in KINDS:
             found[name] = read_under(name, KINDS[name].read, each)
-    return ImageMetaProps(bounded(found))
-
-
-def bounded(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties of an image unless they are too long to be kept; raises Malformed."""
-    size = sum(len(str(each)) for each in properties.values())
+    size = sum(len(str(each)) for each in found.values())
     if size > MAX_CHARACTERS:
         raise Malformed(f"{size} characters are more than {MAX_CHARACTERS}")
-    return properties
+    return ImageMetaProps(found)
 
 
 def _write(properties: ImageMetaProps) -> Fields:

@@ -116,6 +116,7 @@ _OF_AN_INSTANCE = {
     "flavor_id": or_none(INTEGER),
     "image_properties": or_none(DOCUMENT),
 }
+# Schedulers of earlier releases refuse an instance without updated_at.
 _INSTANCES = list_of(
     _rows_of("PushedInstance", {**_OF_AN_INSTANCE, "deleted": COUNT, "updated_at": _TIME}),
     MOST_INSTANCES,

@@ -34,7 +34,7 @@ def _of_nova() -> dict[str, Any]:
 
 
 def test_there_are_classes():
-    assert {"RequestSpec", "ImageMetaProps", "Selection", "Instance"} <= CLASSES.keys()
+    assert {"RequestSpec", "ImageMetaProps", "Selection", "Aggregate"} <= CLASSES.keys()
 
 
 @pytest.mark.parametrize("name", CLASSES)

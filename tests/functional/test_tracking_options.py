@@ -5,10 +5,12 @@
 import signal
 from uuid import uuid4
 
-from inventory import aggregates
+import sqlalchemy as sa
+
+from inventory import aggregates, tables
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
-from tests.builders import INSTANCE, a_group
+from tests.builders import INSTANCE
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, Options, a_fleet
 from tests.functional.test_tracking import (
@@ -16,41 +18,46 @@ from tests.functional.test_tracking import (
     NAME,
     OPTIONS,
     connected,
-    disagree_and_agree,
     elsewhere,
     place,
+    tell_and_read,
+    unnoticed,
 )
 
+CLAIMING: Options = OPTIONS | {"claims": {"enabled": True}}
 
-def test_instances_are_forgotten_and_ignored_when_they_are_no_longer_tracked(
+
+def test_what_hosts_tell_is_ignored_when_instances_are_no_longer_tracked(
     deployment: Deployment, database: Database, client: SchedulerClient
 ) -> None:
     a_fleet(database, HOSTS)
     scheduler = deployment.scheduler("threading", OPTIONS, name=NAME)
+    told = "update_instance_info of compute1"
     with connected(deployment, scheduler) as teller:
-        group = a_group("anti-affinity", members=[INSTANCE])
-        teller.tell("cast_update_instance_info", "info of compute1: 1 instance")
-        assert place(client, "compute1", instance_group=group) is None
+        assert elsewhere(client, "compute1")
+        teller.tell("cast_update_instance_info", told)
         off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
         deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
         teller.scheduler.send(signal.SIGHUP)
-        assert wait_until(lambda: place(client, "compute1", instance_group=group), 20)
+        assert wait_until(lambda: "Configuration read again" in teller.log(), 20)
+        # What was told before is read about.
+        assert elsewhere(client, "compute1")
+        unnoticed(database, INSTANCE)
         teller.send("cast_update_instance_info")
         # Sent later, and so as a rule taken in later.
         teller.tell("cast_update_aggregates", "update_aggregates: 1")
-        assert place(client, "compute1", instance_group=group) == "compute1"
-        assert teller.log().count("info of compute1: 1 instance") == 1
+        assert elsewhere(client, "compute1")
+        assert teller.log().count(told) == 1
 
 
-def test_what_was_told_outlives_complete_readings_with_claims(
+def test_aggregates_that_were_told_outlive_complete_readings_with_claims(
     deployment: Deployment, database: Database, client: SchedulerClient
 ) -> None:
     a_fleet(database, HOSTS)
-    changed: Options = {"claims": {"enabled": True}, "scheduler": {"view_reload_interval": 1}}
-    scheduler = deployment.scheduler("threading", {**OPTIONS, **changed})
+    changed: Options = {"scheduler": {"view_reload_interval": 1}}
+    scheduler = deployment.scheduler("threading", CLAIMING | changed)
     with connected(deployment, scheduler) as teller:
         teller.tell("cast_update_aggregates", "update_aggregates: 1")
-        teller.tell("cast_update_instance_info", "info of compute1: 1 instance")
 
         def readings() -> int:
             place(client, "compute3")
@@ -60,15 +67,35 @@ def test_what_was_told_outlives_complete_readings_with_claims(
         assert wait_until(lambda: readings() >= first + 2, 20)
         for _ in range(2):
             assert place(client, *HOSTS, availability_zone="az1") in ("compute1", "compute2")
-            assert not elsewhere(client, "compute1")
             # Whatever else the tables get, it is another aggregate.
             database.write(lambda c: aggregates.create(c, str(uuid4()), ["compute3"], {}))
 
 
-def test_a_host_that_lists_other_instances_is_read_again_before_claims(
+def test_a_host_that_tells_of_its_instances_is_read_again_before_claims(
     deployment: Deployment, database: Database, client: SchedulerClient
 ) -> None:
     a_fleet(database, HOSTS)
-    scheduler = deployment.scheduler(options=OPTIONS | {"claims": {"enabled": True}})
+    scheduler = deployment.scheduler(options=CLAIMING)
     with connected(deployment, scheduler) as teller:
-        disagree_and_agree(teller, client, database)
+        tell_and_read(teller, client, database)
+
+
+def test_the_claim_of_an_instance_that_its_host_has_deleted_is_released(
+    deployment: Deployment, database: Database, client: SchedulerClient
+) -> None:
+    a_fleet(database, HOSTS)
+    scheduler = deployment.scheduler(options=CLAIMING)
+    query = sa.select(tables.allocations.c.host).where(
+        tables.allocations.c.instance_uuid == INSTANCE
+    )
+
+    def claimed() -> list[str]:
+        return list(database.read(lambda connection: connection.scalars(query).all()))
+
+    with connected(deployment, scheduler) as teller:
+        assert place(client, "compute1", uuid=INSTANCE) == "compute1"
+        assert claimed() == ["compute1"]
+        assert not elsewhere(client, "compute1")
+        teller.send("cast_delete_instance_info")
+        assert wait_until(lambda: not claimed(), 20)
+        assert wait_until(lambda: elsewhere(client, "compute1"), 20)

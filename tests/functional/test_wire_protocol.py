@@ -31,7 +31,7 @@ REFUSED = sorted({*ERRORS, PING_DISABLED} - {*NOT_OURS})
 TOLD = {
     "update_aggregates": "Received update_aggregates: 1 aggregate",
     "delete_aggregate": "Received delete_aggregate: 00000000-0000-0000-2222-000000000001",
-    "update_instance_info": "Received update_instance_info of compute1: {instance_info}",
+    "update_instance_info": "Received update_instance_info of compute1",
     "delete_instance_info": "Received delete_instance_info of compute1: instance 00000000-0000-",
     "sync_instance_info": "Received sync_instance_info of compute1: {instance_uuids}",
 }

@@ -40,14 +40,12 @@ SHAPES: dict[str, ObjectSchema[Any]] = {
     "RequestGroup": request_schema.REQUEST_GROUP,
     "RequestLevelParams": request_schema.LEVEL_PARAMS,
     "Aggregate": tracking.AGGREGATE,
-    "Instance": tracking.INSTANCE,
 }
 # A list has one field; the limits of cells are read where they stand.
 OTHERS = {
     "AggregateList",
     "ComputeNodeList",
     "ImageMetaProps",
-    "InstanceList",
     "NUMATopologyLimits",
     "NetworkRequestList",
     "SecurityGroupList",

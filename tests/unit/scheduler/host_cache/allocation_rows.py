@@ -10,6 +10,6 @@ from tests.databases import an_instance
 
 def an_instance_row(uuid: str = "u1", **changes: Any) -> SimpleNamespace:
     """Return the live row of a guest on h1, with the columns that a scheduler reads."""
-    ordinary = {"host": "h1", "node": "h1", "deleted": 0, "updated_at": None}
+    ordinary = {"host": "h1", "node": "h1", "deleted": 0}
     ordinary |= {"task_state": None, "os_type": None, "ephemeral_gb": 0}
     return SimpleNamespace(**ordinary | an_instance(uuid) | changes)

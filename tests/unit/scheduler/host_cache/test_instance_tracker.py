@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.host_cache import assumed
 from scheduler.host_cache.instance_tracker import InstanceTracker
 from scheduler.host_cache.refresh_queries import Delta
+from scheduler.hosts.row_index import InstanceIndex
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 from tests.databases import a_uuid
@@ -58,15 +59,12 @@ class Cloud:
         self.hosts.remove(self.hosts.row_of(host, node))
         self.tracker.rewrite([host])
 
-    def audit(
-        self, host, *seen, node=None, at=0, gone=(), claimed=(), rows_at=None, complete=False
-    ):
+    def audit(self, host, *seen, node=None, at=0, gone=(), claimed=(), complete=False):
         """Read what an audit of a node wrote: these instances, given by uuid or as facts."""
         node = host if node is None else node
-        written = moment(at if rows_at is None else rows_at)
         facts = [{"uuid": each} if isinstance(each, str) else each for each in seen]
         facts += [{"uuid": each, "deleted": 1} for each in gone]
-        place = {"host": host, "node": node, "updated_at": written}
+        place = {"host": host, "node": node}
         changes = Delta(complete, moment(at))
         changes.instances = [an_instance_row(**each, **place) for each in facts]
         changes.nodes = [a_node_row(host, node, at)]
@@ -86,15 +84,8 @@ class Cloud:
         self.hosts.instances.add(row, uuid, Instance(uuid=uuid, **facts))
         self.tracker.assume(row, uuid, known, NOW + at)
 
-    def tell(self, host, *instances, at=0):
-        told = [Instance(uuid=each) if isinstance(each, str) else each for each in instances]
-        self.tracker.add_casts(host, told, NOW + at)
-
-    def tell_all(self, host, uuids, at=0):
-        self.tracker.sync_casts(host, uuids, NOW + at)
-
-    def tell_gone(self, host, uuid, at=0):
-        self.tracker.delete_instance(host, uuid, NOW + at)
+    def forget(self, host, uuid):
+        self.tracker.forget(host, uuid)
 
     def instance(self, host, uuid, node=None):
         node = host if node is None else node
@@ -109,23 +100,20 @@ def cloud():
     return Cloud(("h1", "h1"), ("h2", "h2"))
 
 
-def test_told_and_reported_instances_are_all_there(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell("h1", "u2")
+def test_reported_claimed_and_promised_instances_are_all_there(cloud):
+    cloud.audit("h1", "u1", claimed=["u2"])
     cloud.promise("h1", "u3")
     assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u2", "u3"], [])
-    cloud.audit("h1", "u1", complete=True)
+    cloud.audit("h1", "u1", claimed=["u2"], complete=True)
     assert cloud.on("h1") == ["u1", "u2", "u3"]
 
 
-def test_what_was_told_stays_known_when_an_agent_reports_less(cloud):
-    cloud.tell("h1", Instance(uuid="u1", instance_type_id=7, image_properties={"a": "1"}))
+def test_what_was_claimed_stays_known_when_an_agent_reports_less(cloud):
+    cloud.claim("h1", "u1", instance_type_id=7, image_properties={"a": "1"})
     cloud.audit("h1", {"uuid": "u1", "vcpus": 3})
     cloud.audit("h1", {"uuid": "u1", "vcpus": 3}, complete=True)
     found = cloud.instance("h1", "u1")
     assert (found.vcpus, found.instance_type_id, found.image_properties) == (3, 7, {"a": "1"})
-    cloud.tell("h1", Instance(uuid="u1"))
-    assert cloud.instance("h1", "u1") == found
     cloud.audit("h1", {"uuid": "u1", "vcpus": 4})
     found = cloud.instance("h1", "u1")
     assert (found.vcpus, found.instance_type_id) == (4, 7)
@@ -155,55 +143,13 @@ def test_a_promise_outlives_its_node_with_all_that_is_known(cloud):
 
 def test_the_newest_source_counts(cloud):
     cloud.audit("h1", {"uuid": "u1", "vcpus": 1})
-    cloud.tell("h1", Instance(uuid="u1", vcpus=2))
+    cloud.promise("h1", "u1", vcpus=2)
     assert cloud.instance("h1", "u1").vcpus == 2
     # The row is read again, but says nothing new.
     cloud.audit("h1", {"uuid": "u1", "vcpus": 1}, complete=True)
     assert cloud.instance("h1", "u1").vcpus == 2
     cloud.audit("h1", {"uuid": "u1", "vcpus": 3})
     assert cloud.instance("h1", "u1").vcpus == 3
-
-
-def test_an_instance_that_was_told_and_reported_stays_until_both_have_ended(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell("h1", "u1")
-    cloud.audit("h1", gone=["u1"])
-    assert cloud.on("h1") == ["u1"]
-    cloud.tell_all("h1", [])
-    assert cloud.on("h1") == []
-
-
-@pytest.mark.parametrize("complete", [False, True])
-def test_a_told_end_holds_until_the_agent_has_looked_again(cloud, complete):
-    cloud.audit("h1", "u1", "u2", at=0)
-    cloud.tell("h1", "u1")
-    cloud.tell_gone("h1", "u1", at=20)
-    assert cloud.on("h1") == ["u2"]
-    # The same row once more, as an overlapping or a complete reading finds it.
-    cloud.audit("h1", "u1", "u2", at=0, complete=complete)
-    assert cloud.on("h1") == ["u2"]
-    # As close as the clocks can tell, this may have been before.
-    cloud.audit("h1", "u1", "u2", at=21, rows_at=0, complete=complete)
-    assert cloud.on("h1") == ["u2"]
-    cloud.audit("h1", "u1", "u2", at=60, rows_at=0, complete=complete)
-    assert cloud.on("h1") == ["u1", "u2"]
-
-
-def test_a_row_that_was_written_after_a_told_end_counts(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell_gone("h1", "u1", at=20)
-    cloud.audit("h1", {"uuid": "u1", "vcpus": 2}, at=0, rows_at=20)
-    assert cloud.on("h1") == []
-    cloud.audit("h1", {"uuid": "u1", "vcpus": 2}, at=0, rows_at=22)
-    assert cloud.instance("h1", "u1").vcpus == 2
-
-
-def test_an_end_that_the_agent_confirms_is_forgotten_with_the_row(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell_gone("h1", "u1", at=20)
-    cloud.audit("h1", gone=["u1"], at=0)
-    cloud.audit("h1", "u1", at=0)
-    assert cloud.on("h1") == ["u1"]
 
 
 def test_a_complete_reading_shows_what_is_gone(cloud):
@@ -248,57 +194,56 @@ def test_the_end_of_a_row_that_was_never_read_is_no_error(cloud):
     assert cloud.on("h1") == ["u1"]
 
 
-def test_an_end_and_a_new_beginning(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell_gone("h1", "u1", at=20)
-    cloud.tell("h1", "u1")
-    assert cloud.on("h1") == ["u1"]
-    cloud.tracker.forget_casts()
-    assert cloud.on("h1") == ["u1"]
-
-
 def test_the_end_of_an_unknown_instance_is_no_error(cloud):
-    cloud.tell_gone("h1", "u9")
-    cloud.tell_gone("h9", "u1")
+    cloud.forget("h1", "u9")
+    cloud.forget("h9", "u1")
     cloud.audit("h1", "u9", at=10)
     assert cloud.on("h1") == ["u9"]
 
 
 def test_an_instance_that_was_deleted_while_it_was_built_is_no_longer_expected(cloud):
     cloud.promise("h1", "u1")
-    cloud.tell_gone("h2", "u1")
+    cloud.forget("h2", "u1")
+    cloud.tracker.rewrite(["h1"])
     assert cloud.on("h1") == ["u1"]
-    cloud.tell_gone("h1", "u1")
+    cloud.forget("h1", "u1")
+    assert cloud.on("h1") == []
+
+
+def test_an_instance_that_was_deleted_is_there_while_rows_say_so(cloud):
+    cloud.audit("h1", "u1", claimed=["u2"])
+    for uuid in ("u1", "u2"):
+        cloud.promise("h1", uuid)
+        cloud.forget("h1", uuid)
+    assert cloud.on("h1") == ["u1", "u2"]
+    cloud.audit("h1", gone=["u1"])
     assert cloud.on("h1") == []
 
 
 def test_an_instance_that_was_built_is_promised_no_longer(cloud, monkeypatch):
     monkeypatch.setattr(assumed, "LIFETIME", 10.0)
     cloud.promise("h1", "u1", instance_type_id=7)
-    cloud.tell("h1", Instance(uuid="u1", vm_state="active"))
-    cloud.audit("h1", at=100)
+    cloud.audit("h1", {"uuid": "u1", "vm_state": "active"})
+    cloud.audit("h1", {"uuid": "u1", "vm_state": "active"}, at=100)
     found = cloud.instance("h1", "u1")
     assert (found.instance_type_id, found.vm_state) == (7, "active")
-    cloud.tell_gone("h1", "u1")
+    cloud.audit("h1", gone=["u1"])
     assert cloud.on("h1") == []
 
 
 def test_an_instance_that_was_built_elsewhere_is_expected_there_no_longer(cloud):
     cloud.promise("h1", "u1")
-    cloud.tell("h2", "u1")
+    cloud.audit("h2", "u1")
     assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
-    cloud.promise("h1", "u3")
-    cloud.audit("h2", "u3")
-    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1", "u3"])
 
 
-def test_an_instance_that_moves_is_expected_while_its_old_host_tells_of_it(cloud):
-    cloud.tell("h1", "u1")
+def test_an_instance_that_moves_is_expected_while_its_old_host_reports_it(cloud):
+    cloud.audit("h1", "u1")
     cloud.promise("h2", "u1")
-    cloud.tell("h1", "u1")
+    cloud.audit("h1", "u1")
     assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], ["u1"])
-    cloud.tell("h2", "u1")
-    cloud.tell_gone("h1", "u1")
+    cloud.audit("h2", "u1")
+    cloud.audit("h1", gone=["u1"])
     assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
 
 
@@ -311,86 +256,71 @@ def test_a_promise_that_is_never_kept_runs_out(cloud, monkeypatch):
     assert cloud.on("h1") == []
 
 
-def test_the_list_of_a_host_drops_what_was_told_and_adds_what_is_unknown(cloud):
-    cloud.audit("h1", "reported", "denied")
-    cloud.promise("h1", "promised", vcpus=3)
-    cloud.tell("h1", Instance(uuid="told", vcpus=2), "lost")
-    cloud.tell_gone("h1", "denied")
-    cloud.tell_all("h1", ["told", "new", "promised", "denied"])
-    assert cloud.on("h1") == ["denied", "new", "promised", "reported", "told"]
-    assert cloud.instance("h1", "told").vcpus == 2
-    assert cloud.instance("h1", "promised").vcpus == 3
-    assert cloud.instance("h1", "reported").vcpus == 1
-    new = cloud.instance("h1", "new")
-    assert new == Instance(uuid="new", host="h1", node="h1")
-
-
-def test_a_reported_instance_that_a_list_names_ends_with_its_row(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell_all("h1", ["u1"])
-    cloud.audit("h1", gone=["u1"])
-    assert cloud.on("h1") == []
-
-
-def test_what_an_unknown_host_told_shows_when_the_host_appears(cloud):
-    cloud.tell("h3", Instance(uuid="u1", vcpus=2))
-    cloud.tell_all("h4", ["u2"])
-    cloud.audit("h3", "u3")
-    cloud.add(("h3", "n3"), ("h4", "n4"))
-    assert (cloud.on("h3", "n3"), cloud.on("h4", "n4")) == (["u1"], ["u2"])
-    assert cloud.instance("h3", "u1", "n3").node == "n3"
-    cloud.add(("h3", "h3"))
-    assert cloud.on("h3") == ["u3"]
-
-
-def test_what_a_host_told_is_forgotten_with_its_last_node(cloud):
-    cloud.add(("h1", "n2"))
-    cloud.tell("h1", "u1")
-    assert (cloud.on("h1"), cloud.on("h1", "n2")) == (["u1"], [])
-    cloud.remove("h1", "h1")
-    assert cloud.on("h1", "n2") == ["u1"]
-    cloud.remove("h1", "n2")
-    cloud.add(("h1", "h1"))
-    assert cloud.on("h1") == []
+def test_rows_of_an_unknown_host_show_when_it_appears(cloud):
+    cloud.audit("h3", "u1", node="n1")
+    cloud.audit("h3", "u2", node="n2")
+    cloud.add(("h3", "n1"))
+    assert cloud.on("h3", "n1") == ["u1"]
+    cloud.remove("h3", "n1")
+    cloud.add(("h3", "n1"), ("h3", "n2"))
+    assert (cloud.on("h3", "n1"), cloud.on("h3", "n2")) == (["u1"], ["u2"])
 
 
 def test_the_names_of_hosts_are_told_apart_by_case(cloud):
     cloud.add(("H1", "H1"))
-    cloud.tell("H1", "u1")
+    cloud.audit("H1", "u1")
     assert (cloud.on("h1"), cloud.on("H1")) == ([], ["u1"])
 
 
-def test_an_instance_says_on_which_node_of_its_host_it_is():
+def test_an_instance_is_on_the_node_of_its_host_that_somebody_names():
     cloud = Cloud(("h1", "n1"), ("h1", "n2"))
-    cloud.tell("h1", Instance(uuid="u1", node="n2"), Instance(uuid="u2", node="unknown"), "u3")
-    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u2", "u3"], ["u1"])
-    assert cloud.instance("h1", "u2", "n1").node == "n1"
+    cloud.audit("h1", "u1", node="n2", claimed=["u2"])
+    cloud.promise("h1", "u3", node="n1")
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u3"], ["u1", "u2"])
+    cloud.audit("h1", "u3", node="n2")
+    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1", "u3"])
 
 
-def test_an_instance_that_does_not_say_is_where_an_agent_sees_it():
-    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
-    cloud.audit("h1", "u1", node="n2")
-    cloud.tell("h1", "u1", Instance(uuid="u2", vcpus=9))
-    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u2"], ["u1"])
-    cloud.audit("h1", "u2", node="n2")
-    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1", "u2"])
-    cloud.promise("h1", "u3", node="n2")
-    cloud.tell("h1", "u3")
-    assert cloud.on("h1", "n2") == ["u1", "u2", "u3"]
+def test_the_rows_of_a_host_that_is_read_again_are_all_there_are(cloud):
+    cloud.audit("h1", "u1", "u2")
+    cloud.audit("h2", "u3")
+    changes = Delta(complete=False, now=moment(20), hosts=["h1"])
+    changes.instances = [an_instance_row("u2"), an_instance_row("u5")]
+    cloud.tracker.read(changes, NOW)
+    assert (cloud.on("h1"), cloud.on("h2")) == (["u2", "u5"], ["u3"])
 
 
-def test_nothing_that_was_told_is_left_when_it_is_forgotten(cloud):
-    cloud.audit("h1", "u1")
-    cloud.tell("h1", "u1", "u2")
-    cloud.tell("h2", "u3")
-    cloud.tracker.forget_casts()
-    assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], [])
+def counting(monkeypatch, owner, name):
+    """Return a list that grows with each call of a method."""
+    calls, method = [], getattr(owner, name)
+
+    def counted(self, *arguments):
+        calls.append(name)
+        return method(self, *arguments)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
 
 
-def test_what_there_is_no_room_for_is_not_shown(cloud, monkeypatch):
-    monkeypatch.setattr("scheduler.host_cache.nova_casts.MAX_INSTANCES", 1)
-    cloud.tell("h1", "u1", "u2")
-    assert cloud.on("h1") == ["u1"]
+def test_one_instance_of_a_service_with_many_nodes_costs_a_look_at_its_node(monkeypatch):
+    cloud = Cloud(*(("h1", f"n{number}") for number in range(40)))
+    looks = counting(monkeypatch, HostTable, "get")
+    cloud.claim("h1", "u1", node="n20")
+    cloud.audit("h1", "u1", node="n20")
+    cloud.audit("h1", "u2", node="n30")
+    assert len(looks) < 40
+    assert cloud.on("h1", "n20") == ["u1"]
+    assert cloud.on("h1", "n30") == ["u2"]
+
+
+def test_many_instances_of_a_host_are_written_at_once(cloud, monkeypatch):
+    uuids = [f"u{number}" for number in range(50)]
+    changes = counting(monkeypatch, InstanceIndex, "change")
+    cloud.audit("h1", *uuids)
+    assert len(changes) == 1
+    cloud.audit("h1", gone=uuids)
+    assert len(changes) == 2
+    assert cloud.on("h1") == []
 
 
 def test_what_is_claimed_on_a_node_is_replaced_with_its_row(cloud):
@@ -433,20 +363,6 @@ def test_what_was_claimed_here_holds_until_the_node_is_read(cloud):
     assert cloud.on("h1") == []
 
 
-def test_a_host_that_has_lost_an_instance_has_no_claim_for_it(cloud):
-    cloud.claim("h1", "u1")
-    cloud.claim("h2", "u1")
-    cloud.tell_gone("h1", "u1")
-    assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
-
-
-def test_an_instance_that_is_told_of_is_where_it_was_claimed_for():
-    cloud = Cloud(("h1", "n1"), ("h1", "n2"))
-    cloud.claim("h1", "u1", node="n2")
-    cloud.tell("h1", "u1")
-    assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1"])
-
-
 def test_claims_on_a_node_that_is_gone_are_gone_with_it(cloud):
     cloud.audit("h1", claimed=["u1"])
     cloud.remove("h1", "h1")
@@ -476,74 +392,38 @@ HOSTS = st.sampled_from(["h1", "h2"])
 UUIDS = st.sampled_from(["u1", "u2", "u3"])
 STEPS = st.lists(
     st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.none() | st.sets(UUIDS))
-    | st.tuples(st.just("claim"), HOSTS, UUIDS, st.none())
-    | st.tuples(st.sampled_from(["tell", "tell late"]), HOSTS, UUIDS, st.none())
-    | st.tuples(st.just("gone"), HOSTS, UUIDS, st.none())
-    | st.tuples(st.sampled_from(["all", "all late"]), HOSTS, st.sets(UUIDS), st.none())
-    | st.tuples(st.just("promise"), HOSTS, UUIDS, st.none()),
+    | st.tuples(st.sampled_from(["claim", "promise", "forget"]), HOSTS, UUIDS, st.none()),
     max_size=20,
 )
 
 
 class Model:
-    """The same as sets of (host, uuid).
-
-    What is told comes before the audits, or after them.
-    """
+    """The same as sets of (host, uuid)."""
 
     def __init__(self):
-        self.reported, self.denied = set(), set()
-        # Whether it was told late.
-        self.told = {}
-        self.promised, self.claimed = {}, set()
+        self.reported, self.claimed = set(), set()
+        # Where each instance was sent, and where it was before.
+        self.promised = {}
 
     def there(self, host):
-        said = (self.reported - self.denied) | self.told.keys() | self.claimed
+        said = self.reported | self.claimed
         said |= {(place, uuid) for uuid, (place, _) in self.promised.items()}
         return sorted(uuid for place, uuid in said if place == host)
 
-    def arrive(self, host, uuid):
-        if uuid in self.promised and host not in self.promised[uuid][1]:
-            del self.promised[uuid]
-
-    def tell(self, host, uuid, late):
-        self.told[host, uuid] = late
-        self.denied.discard((host, uuid))
-        self.arrive(host, uuid)
-
     def audit(self, host, seen, claimed=()):
-        self.claimed = {each for each in self.claimed if each[0] != host}
-        self.claimed |= {(host, uuid) for uuid in claimed}
-        for place in {each for each in self.reported if each[0] == host and each[1] not in seen}:
-            self.reported.discard(place)
-            if not self.told.get(place, True):
-                del self.told[place]
-        self.reported |= {(host, uuid) for uuid in seen}
-        self.denied = {each for each in self.denied if each[0] != host}
+        for places, new in ((self.reported, seen), (self.claimed, claimed)):
+            places -= {each for each in places if each[0] == host}
+            places |= {(host, uuid) for uuid in new}
         for uuid in seen:
-            self.arrive(host, uuid)
+            if uuid in self.promised and host not in self.promised[uuid][1]:
+                del self.promised[uuid]
 
-    def gone(self, host, uuid):
-        self.told.pop((host, uuid), None)
-        self.claimed.discard((host, uuid))
-        self.denied |= {(host, uuid)} & self.reported
+    def claim(self, host, uuid):
+        self.claimed.add((host, uuid))
+
+    def forget(self, host, uuid):
         if uuid in self.promised and self.promised[uuid][0] == host:
             del self.promised[uuid]
-
-    def all(self, host, uuids, late):
-        seen = {uuid for place, uuid in self.reported - self.denied if place == host}
-        sent = {uuid for uuid, (place, _) in self.promised.items() if place == host}
-        expected = sent | {uuid for place, uuid in self.claimed if place == host}
-        # A host in dispute is believed in all that it lists.
-        more = uuids - seen if seen <= uuids <= seen | expected else uuids
-        for place in [each for each in self.told if each[0] == host]:
-            if place[1] in uuids:
-                self.told[place] = late
-            else:
-                del self.told[place]
-        for uuid in more:
-            if (host, uuid) not in self.told:
-                self.tell(host, uuid, late)
 
     def promise(self, host, uuid):
         before = {place for place in ("h1", "h2") if uuid in self.there(place)}
@@ -551,56 +431,31 @@ class Model:
         self.promised[uuid] = (host, before - older - {host})
 
 
-SEEN = ("audit", "h2", {"u1", "u2"}, set())
-UNSEEN = ("audit", "h2", set(), set())
-
-
-# Whoever looked later is right about an instance of a host in dispute: its list, or its agent.
-@example([SEEN, ("all late", "h2", {"u1"}, None), UNSEEN])
-@example([SEEN, ("all late", "h2", {"u1"}, None), ("audit", "h2", set(), None)])
-@example([SEEN, ("all", "h2", {"u1"}, None), UNSEEN])
-@example([SEEN, ("all late", "h2", {"u1"}, None), UNSEEN, ("all", "h2", set(), None)])
 @given(STEPS)
 def test_an_instance_is_exactly_where_somebody_says(steps):
     cloud, model, reported = Cloud(("h1", "h1"), ("h2", "h2")), Model(), {"h1": set(), "h2": set()}
-    for number, (verb, host, what, claimed) in enumerate(steps):
-        now = number * 0.001
-        if verb == "audit" and claimed is None:
+    for verb, host, what, claimed in steps:
+        if verb != "audit":
+            getattr(cloud, verb)(host, what)
+            getattr(model, verb)(host, what)
+        elif claimed is None:
             # A complete reading has the rows of all nodes.
             reported[host] = what
-            _read_everything(cloud, reported, now)
+            _read_everything(cloud, reported)
             for each, seen in reported.items():
                 model.audit(each, seen)
-        elif verb == "audit":
+        else:
             gone = reported[host] - what
             reported[host] = what
-            cloud.audit(host, *what, gone=gone, claimed=claimed, at=100)
+            cloud.audit(host, *what, gone=gone, claimed=claimed)
             model.audit(host, what, claimed)
-        elif verb == "claim":
-            cloud.claim(host, what)
-            model.claimed.add((host, what))
-        elif verb.startswith("tell"):
-            cloud.tell(host, what, at=200 if "late" in verb else 0)
-            model.tell(host, what, "late" in verb)
-        elif verb == "gone":
-            cloud.tell_gone(host, what, at=now)
-            model.gone(host, what)
-        elif verb.startswith("all"):
-            cloud.tell_all(host, what, at=200 if "late" in verb else 0)
-            model.all(host, what, "late" in verb)
-        else:
-            cloud.promise(host, what)
-            model.promise(host, what)
         for each in ("h1", "h2"):
             assert cloud.on(each) == model.there(each)
 
 
-def _read_everything(cloud, reported, now):
-    changes = Delta(complete=True, now=moment(100))
+def _read_everything(cloud, reported):
+    changes = Delta(complete=True, now=moment(0))
     for host, seen in reported.items():
-        for uuid in seen:
-            changes.instances.append(
-                an_instance_row(uuid, host=host, node=host, updated_at=moment(0))
-            )
-        changes.nodes.append(a_node_row(host, host, 100))
-    cloud.tracker.read(changes, NOW + now)
+        changes.instances += [an_instance_row(uuid, host=host, node=host) for uuid in seen]
+        changes.nodes.append(a_node_row(host, host))
+    cloud.tracker.read(changes, NOW)

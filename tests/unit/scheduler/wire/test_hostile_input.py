@@ -160,10 +160,6 @@ AGGREGATES = [
     wire_samples.arguments(name)["aggregates"]
     for name in wire_samples.names("cast_*update_aggregates*")
 ]
-INSTANCES = [
-    wire_samples.arguments(name)["instance_info"]
-    for name in wire_samples.names("cast_*update_instance_info*")
-]
 
 
 def survives(decode, value):
@@ -190,11 +186,6 @@ def test_an_answer_with_any_node_replaced(reply):
 @given(mutated(AGGREGATES))
 def test_aggregates_with_any_node_replaced(value):
     survives(partial(decode_argument, "aggregates"), value)
-
-
-@given(mutated(INSTANCES))
-def test_instances_with_any_node_replaced(value):
-    survives(partial(decode_argument, "instance_info"), value)
 
 
 @given(

@@ -1,97 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What casts of Nova announce: instances, aggregates, and lists that the database contradicts."""
+"""The aggregates of hosts: those of the database, and what casts of Nova announce of them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from oslo_log import log
 
 from inventory.aggregates import AggregateRecord
 from inventory.objects.aggregate import Aggregate
 from scheduler.hosts.table import HostTable
-from scheduler.objects.instance import Instance
 
 LOG = log.getLogger(__name__)
-MAX_INSTANCES = 1_000_000
-MAX_ON_A_HOST = 10_000
 MAX_AGGREGATES = 10_000
-# For how many seconds an instance counts that its host does not announce again. Services list all
-# instances every two minutes, unless they are configured to do so less often, or never.
-LIFETIME = 3600.0
-
-
-class CastInstances:
-    """Instances by the name of the host whose compute service announced them.
-
-    Times are in seconds since 1970 on the database's clock, and 0 before that is known.
-    """
-
-    def __init__(self) -> None:
-        self._by_host: dict[str, dict[str, Instance]] = {}
-        self._times: dict[str, dict[str, float]] = {}
-        self._count = 0
-        self._was_full = False
-
-    def on(self, host: str) -> Mapping[str, Instance]:
-        """Return {uuid: instance} of a host, letter case respected."""
-        return self._by_host.get(host, {})
-
-    def hosts(self) -> list[str]:
-        """Return the hosts that have any."""
-        return list(self._by_host)
-
-    def put(self, host: str, instance: Instance, time: float) -> Instance | None:
-        """Add an instance to those of a host; return it, or None if there are too many."""
-        here = self.on(host)
-        if instance.uuid not in here:
-            if len(here) >= MAX_ON_A_HOST or self._count >= MAX_INSTANCES:
-                if not self._was_full:
-                    LOG.warning(
-                        "Casts announced more than %s instances of one host or %s of all hosts;"
-                        " the others are ignored",
-                        MAX_ON_A_HOST,
-                        MAX_INSTANCES,
-                    )
-                self._was_full = True
-                return None
-            self._count += 1
-        if instance.host != host:
-            instance = replace(instance, host=host)
-        self._by_host.setdefault(host, {})[instance.uuid] = instance
-        self._times.setdefault(host, {})[instance.uuid] = time
-        return instance
-
-    def renew(self, host: str, time: float) -> None:
-        """Record that a host announced all its instances again."""
-        if host in self._times:
-            self._times[host] = dict.fromkeys(self._times[host], time)
-
-    def announced_at(self, host: str, uuid: str) -> float:
-        """Return when a host last announced an instance that it has."""
-        return self._times[host][uuid]
-
-    def drop(self, host: str, uuid: str) -> bool:
-        """Remove one instance of a host; return whether there was one."""
-        here = self._by_host.get(host, {})
-        if here.pop(uuid, None) is None:
-            return False
-        self._count -= 1
-        del self._times[host][uuid]
-        if not here:
-            del self._by_host[host], self._times[host]
-        return True
-
-    def expire(self, now: float) -> Iterator[tuple[str, str]]:
-        """Remove and yield (host, uuid) of the instances that were not announced for too long."""
-        for host, times in list(self._times.items()):
-            for uuid, time in list(times.items()):
-                if not time:
-                    times[uuid] = now
-                elif time + LIFETIME <= now:
-                    self.drop(host, uuid)
-                    yield host, uuid
 
 
 class CastAggregates:
@@ -228,65 +149,6 @@ def _changed(before: Iterable[Aggregate], after: Iterable[Aggregate]) -> Iterato
 def _facts(aggregate: Aggregate) -> tuple[object, ...]:
     # A database returns hosts in any order.
     return aggregate.name, sorted(aggregate.hosts), aggregate.metadata
-
-
-@dataclass(slots=True)
-class SyncMismatch:
-    """A difference between the list of a host and the database, as a hash.
-
-    is_lasting: this difference or an earlier one was logged.
-    """
-
-    difference: int
-    is_lasting: bool = False
-    was_read: bool = False
-    was_logged: bool = False
-
-
-class SyncMismatches:
-    """The differences by host. Those in unread make the cache read the host's instances again."""
-
-    def __init__(self) -> None:
-        self._by_host: dict[str, SyncMismatch] = {}
-        self.unread: dict[str, SyncMismatch] = {}
-
-    def compare(self, host: str, listed: Collection[str], in_database: Collection[str]) -> None:
-        """Record which instances only the list of a host has, and which only the database has."""
-        known = self._by_host.get(host)
-        if not listed and not in_database:
-            if known is not None:
-                self.forget(host)
-                if known.is_lasting:
-                    LOG.info("Host %s and the database agree about its instances again", host)
-            return
-        difference = hash((frozenset(listed), frozenset(in_database)))
-        if known is None or known.difference != difference:
-            is_lasting = known is not None and known.is_lasting
-            self._by_host[host] = self.unread[host] = SyncMismatch(difference, is_lasting)
-        # Instances that are being built or deleted differ for a moment: not worth a line.
-        elif known.was_read and not known.was_logged:
-            known.was_logged = known.is_lasting = True
-            LOG.info(
-                "Host %s and the database disagree about its instances: %s that only the host"
-                " lists (%s), %s that only the database has (%s)",
-                host,
-                len(listed),
-                first_names(listed),
-                len(in_database),
-                first_names(in_database),
-            )
-
-    def mark_read(self, read: Mapping[str, SyncMismatch]) -> None:
-        """Record that the instances of these hosts were read again."""
-        for host, mismatch in read.items():
-            mismatch.was_read = True
-            if self.unread.get(host) is mismatch:
-                del self.unread[host]
-
-    def forget(self, host: str) -> None:
-        """Forget the difference of a host."""
-        self._by_host.pop(host, None)
-        self.unread.pop(host, None)
 
 
 def first_names(names: Collection[str], most: int = 5) -> str:

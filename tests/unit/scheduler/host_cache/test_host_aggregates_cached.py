@@ -1,21 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.host_cache: what Nova's services tell shows besides what the database has."""
+"""Tests of scheduler.host_cache: aggregates of Nova's services beside the database's."""
 
-import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
-from inventory import aggregates, compute_nodes, instances, revisions, tables
+from inventory import aggregates, revisions, tables
 from inventory.objects.aggregate import Aggregate
-from scheduler.decision.pipeline import Plan, Request, decide
-from scheduler.host_cache import instance_sources
 from scheduler.host_cache.cache import HostCache
-from scheduler.objects.instance import Instance
-from tests.builders import a_flavor, a_request
-from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
+from tests.databases import a_node, a_uuid, execute, save, serve
 
+HOSTS = ("h1", "h2")
 ZONE = {"availability_zone": "z1"}
 FORGET = "DELETE FROM aggregate"
 
@@ -32,18 +29,8 @@ def cloud(database):
 def cache(request, cloud):
     """Return a cache that has been read and is read again for each look."""
     found = HostCache(cloud, reload_interval=request.param)
-    look(found)
+    found.refresh()
     return found
-
-
-def look(cache):
-    """Return {host: {uuid: instance}}."""
-    with cache.current() as hosts:
-        return {hosts.get(row, "host"): dict(hosts.instances.on(row)) for row in hosts.rows()}
-
-
-def there(cache, host):
-    return sorted(look(cache)[host])
 
 
 def aggregates_of(cache, host):
@@ -51,148 +38,55 @@ def aggregates_of(cache, host):
         return [each.name for each in hosts.get(hosts.row_of(host, host), "aggregates")]
 
 
-def report(database, host, *seen):
-    database.write(lambda c: instances.replace(c, host, host, list(seen)))
-
-
 def an_aggregate(number, *hosts, name="told", **metadata):
     return Aggregate(number, f"x{number}", name, list(hosts), metadata)
 
 
-U1, U2 = Instance(uuid="u1", vcpus=1), Instance(uuid="u2")
-BOTH = ("update_instances", [U1, U2])
-
-
-@pytest.mark.parametrize("host", ["h1", "h3"], ids=["known", "unknown"])
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([BOTH], ["u1", "u2"]),
-        ([("update_instances", [U1])], ["u1"]),
-        ([("update_instances", [])], []),
-        ([("update_instances", [Instance(uuid="u1", vcpus=7)]), BOTH], ["u1", "u2"]),
-        ([BOTH, ("delete_instance", "u2")], ["u1"]),
-        ([("delete_instance", "u1")], []),
-        ([BOTH, ("sync_instances", ["u2", "u1"])], ["u1", "u2"]),
-        ([BOTH, ("sync_instances", ["u1", "u3"])], ["u1", "u3"]),
-        ([("sync_instances", ["u1"])], ["u1"]),
-        ([BOTH, ("sync_instances", [])], []),
-    ],
-)
-def test_worked_cases_of_what_is_told(cloud, cache, host, events, expected):
-    # Behaviour reference 3.9. Of a host that is not known, or whose list differs, Nova reads the
-    # instances from the database, and again for each request. Here what was told is remembered.
-    for name, what in events:
-        getattr(cache, name)(host, what)
-    if host not in look(cache):
-        save(cloud, a_node(host))
-    found = look(cache)[host]
-    assert sorted(found) == expected
-    if BOTH in events and "u1" in found:
-        assert found["u1"].vcpus == 1
-
-
-def test_a_row_tells_flavor_and_image(cloud, cache):
-    properties = json.dumps({"os_distro": "debian"})
-    report(cloud, "h1", an_instance("u1", flavor_id=7, image_properties=properties))
-    found = look(cache)["h1"]["u1"]
-    assert (found.instance_type_id, found.image_properties) == (7, {"os_distro": "debian"})
-    with cache.current() as hosts:
-        count = hosts.instances.count(("image", "os_distro", "debian"), hosts.size)
-        assert sum(count) == count[hosts.row_of("h1", "h1")] == 1
-
-
-def test_a_broken_row_spoils_nothing(cloud, cache, caplog):
-    instance_sources._image_properties.cache_clear()
-    report(cloud, "h1", an_instance("u1", image_properties="{broken"), an_instance("u2"))
-    assert look(cache)["h1"]["u1"].image_properties is None
-    assert there(cache, "h1") == ["u1", "u2"]
-    assert caplog.text.count("Image properties of an instance are unreadable") == 1
-
-
-def test_told_instances_stay_beside_reported_ones(cloud, cache):
-    cache.update_instances("h1", [Instance(uuid="u1", instance_type_id=7)])
-    report(cloud, "h1", an_instance("u2"))
-    for _ in range(2):
-        assert there(cache, "h1") == ["u1", "u2"]
-    report(cloud, "h1", an_instance("u1"), an_instance("u2"))
-    found = look(cache)["h1"]["u1"]
-    assert (found.instance_type_id, found.vcpus) == (7, 1)
-    cache.delete_instance("h1", "u1")
-    assert there(cache, "h1") == ["u2"]
-    cache.update_instances("h1", [Instance(uuid="u3")])
-    cache.sync_instances("h1", ["u2", "u4"])
-    assert there(cache, "h1") == ["u2", "u4"]
-    cache.forget_cast_instances()
-    assert there(cache, "h1") == ["u2"]
-
-
 def test_what_was_told_before_the_first_reading_shows_after_it(cloud):
     cache = HostCache(cloud)
-    cache.update_instances("h1", [Instance(uuid="u1")])
-    cache.delete_instance("h1", "u2")
-    cache.sync_instances("h2", ["u3"])
     cache.update_aggregates([an_aggregate(1, "h2")])
-    assert (there(cache, "h1"), there(cache, "h2")) == (["u1"], ["u3"])
     assert aggregates_of(cache, "h2") == ["told"]
 
 
 def test_what_was_told_about_a_host_that_comes_later(cloud, cache):
-    cache.update_instances("h3", [Instance(uuid="u1")])
     cache.update_aggregates([an_aggregate(1, "h3")])
-    assert "h3" not in look(cache)
     save(cloud, a_node("h3"))
-    assert there(cache, "h3") == ["u1"]
     assert aggregates_of(cache, "h3") == ["told"]
-    cloud.write(lambda c: compute_nodes.delete(c, "h3", ["h3"]))
-    assert "h3" not in look(cache)
-    save(cloud, a_node("h3"))
-    assert there(cache, "h3") == []
 
 
-def test_a_node_that_is_replaced_keeps_what_its_host_told(cloud, cache):
-    cache.update_instances("h1", [Instance(uuid="u1")])
-    cloud.write(lambda c: compute_nodes.delete(c, "h1", ["h1"]))
-    save(cloud, a_node("h1", uuid=None))
-    assert there(cache, "h1") == ["u1"]
+def test_casts_are_taken_in_in_the_order_in_which_they_came(cache, monkeypatch):
+    """Whoever has the lock first takes in what others wait to say as well."""
+    came = []
+    monkeypatch.setattr(cache._aggregates, "update", came.append)
+    cache._casts.append(lambda: came.append("earlier"))
+    cache.update_aggregates("later")
+    cache.update_aggregates("last")
+    assert came == ["earlier", "later", "last"]
 
 
-def test_rows_that_come_before_their_node_show_with_it(cloud, cache):
-    report(cloud, "h3", an_instance("u1"))
-    assert "h3" not in look(cache)
-    save(cloud, a_node("h3"))
-    assert there(cache, "h3") == ["u1"]
+def _casts(cache, number):
+    """Tell one thing after the other, as many threads do at the same time."""
+    for turn in range(60):
+        host = HOSTS[turn % 2]
+        aggregate = Aggregate(number, a_uuid(f"a{number}"), "a", [host], {"turn": str(turn)})
+        cache.update_aggregates([aggregate])
+        cache.mark_host_stale(host)
+        cache.forget_instance(host, a_uuid(f"u{turn}"))
+        cache.compare_instances(host, [a_uuid(f"u{turn}")])
+    if number % 2:
+        cache.delete_aggregate(aggregate)
 
 
-def take(cache, host, uuid, **changes):
-    spec = a_request(force_hosts=[host], instance_uuid=uuid, **changes)
+def test_all_casts_at_once_with_readings(cloud):
+    cache = HostCache(cloud, max_age=0.01, reload_interval=0.1)
+    with ThreadPoolExecutor(8) as pool:
+        told = [pool.submit(_casts, cache, number) for number in range(6)]
+        asked = [pool.submit(aggregates_of, cache, "h1") for _ in range(60)]
+        for each in (*told, *asked):
+            each.result()
     with cache.current() as hosts:
-        decision = decide(hosts.working_copy(), Request(spec, [uuid]), Plan())
-    cache.consume(decision, spec)
-
-
-def test_what_is_known_of_an_instance_survives_its_promise(cloud, cache):
-    flavor = a_flavor(id=5, name="m1.large")
-    report(cloud, "h1", an_instance("u1", vm_state="stopped", flavor_name="m1.small"))
-    look(cache)
-    # A resize on the same host.
-    take(cache, "h1", "u1", flavor=flavor)
-    for _ in range(2):
-        found = look(cache)["h1"]["u1"]
-        assert (found.vm_state, found.instance_type_id) == ("stopped", 5)
-        assert found.flavor_name == "m1.large"
-    take(cache, "h2", "u2", flavor=flavor)
-    cache.update_instances("h2", [Instance(uuid="u2", vm_state="building")])
-    report(cloud, "h2", an_instance("u2", flavor_name="m1.large"))
-    for _ in range(2):
-        found = look(cache)["h2"]["u2"]
-        assert (found.vm_state, found.instance_type_id) == ("active", 5)
-
-
-def test_an_instance_that_is_built_on_an_alternate_is_gone_from_the_first(cloud, cache):
-    take(cache, "h1", "u1")
-    report(cloud, "h2", an_instance("u1"))
-    assert (there(cache, "h1"), there(cache, "h2")) == ([], ["u1"])
+        found = [{each.id for each in hosts.get(hosts.row_of(h, h), "aggregates")} for h in HOSTS]
+    assert found == [set(), {0, 2, 4}]
 
 
 def test_told_aggregates_stay_beside_those_of_the_inventory(cloud, cache):
