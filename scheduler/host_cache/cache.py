@@ -267,10 +267,9 @@ class HostCache:
                 self._stale_hosts[host] = next(self._marks)
 
     def compare_instances(self, host: str, uuids: Collection[str]) -> None:
-        """Mark a host as stale unless these are the instances that it has here."""
+        """Mark a host as stale unless the list of its instances agrees with what is known here."""
         with self._lock:
-            rows = self._hosts.rows_of_host(host)
-            if {*uuids} != {each for row in rows for each in self._hosts.instances.on(row)}:
+            if not self._tracker.agrees(host, {*uuids}):
                 self.mark_host_stale(host)
 
     def forget_instance(self, host: str, uuid: str) -> None:

@@ -8,6 +8,7 @@ description the newest facts count, and older ones where these say nothing.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -86,6 +87,16 @@ class InstanceTracker:
         """Assume an instance, which its host has deleted, on that host no longer."""
         self._assumed.forget(uuid, host)
         self._write(host, {uuid: None})
+
+    def agrees(self, host: str, listed: AbstractSet[str]) -> bool:
+        """Return whether a list of a host has all that its agent reports, and nothing unknown.
+
+        What was only claimed or decided for the host may not have come there yet.
+        """
+        rows = self._hosts.rows_of_host(host)
+        known = {uuid for row in rows for uuid in self._hosts.instances.on(row)}
+        places = self._sources.places(host)
+        return listed <= known and all(self._reported.on(each) <= listed for each in places)
 
     def rewrite(self, hosts: Collection[str]) -> None:
         """Write all instances of hosts whose nodes were added or removed."""
