@@ -141,7 +141,7 @@ def elsewhere(client: SchedulerClient, host: str) -> bool:
 
 
 def unnoticed(database: Database, *uuids: str) -> None:
-    """Let compute1 have these guests so that no reading of what has changed finds it."""
+    """Write these guests of compute1 with an old date, which a reading of changes leaves out."""
     execute(database, "DELETE FROM instances")
     seen = [an_instance(uuid) for uuid in uuids]
     database.write(lambda c: instances.replace(c, HOSTS[0], HOSTS[0], seen))

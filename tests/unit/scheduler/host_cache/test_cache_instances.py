@@ -11,15 +11,7 @@ from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_cache import instance_sources
 from scheduler.host_cache.cache import HostCache
 from tests.builders import a_flavor, a_request
-from tests.databases import a_node, an_instance, save, serve
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with two living hosts."""
-    save(database, a_node("h1"), a_node("h2"))
-    serve(database, "h1", "h2")
-    return database
+from tests.databases import a_node, an_instance, save
 
 
 @pytest.fixture(params=[0, 3600], ids=["reloads", "deltas"])

@@ -21,14 +21,6 @@ LONG_AGO = "'2001-01-01 00:00:00.000000'"
 
 
 @pytest.fixture
-def cloud(database):
-    """Return a database with two living hosts."""
-    save(database, a_node("h1"), a_node("h2"))
-    serve(database, "h1", "h2")
-    return database
-
-
-@pytest.fixture
 def reads(cloud):
     """Return a list to which every statement that reads whole nodes adds the number of ids."""
     seen = []

@@ -49,7 +49,7 @@ def report(database, host, *uuids, node=None):
 
 
 def unnoticed(database, host, *uuids):
-    """Change which instances a host has so that no reading of what has changed finds it."""
+    """Write the instances of a host with an old date, which a reading of changes leaves out."""
     execute(database, "DELETE FROM instances WHERE host = :host", host=host)
     report(database, host, *uuids)
     execute(database, f"UPDATE instances SET updated_at = {LONG_AGO} WHERE host = '{host}'")
@@ -72,7 +72,7 @@ def refreshed(cache, complete=False):
 
 
 def is_read(cloud, cache, host, uuid):
-    """Tell whether the next refresh finds that an instance has come to a host."""
+    """Return whether the next refresh reads all instances of a host, this new one too."""
     unnoticed(cloud, host, uuid)
     return uuid in refreshed(cache)[host]
 

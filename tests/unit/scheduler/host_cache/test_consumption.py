@@ -9,19 +9,11 @@ from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.host_cache import assumed
 from scheduler.host_cache.cache import HostCache
 from tests.builders import a_request
-from tests.databases import a_node, an_instance, execute, save, serve
+from tests.databases import an_instance, execute
 
 LATER = "strftime('%Y-%m-%d %H:%M:%S.000000', 'now', '+9 seconds')"
 REBUILD = {"_nova_check_type": ["rebuild"]}
 FREE = 65024
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with two living hosts."""
-    save(database, a_node("h1"), a_node("h2"))
-    serve(database, "h1", "h2")
-    return database
 
 
 def take(cache, host, *uuids, **changes):

@@ -10,19 +10,11 @@ import sqlalchemy as sa
 from inventory import aggregates, revisions, tables
 from inventory.objects.aggregate import Aggregate
 from scheduler.host_cache.cache import HostCache
-from tests.databases import a_node, a_uuid, execute, save, serve
+from tests.databases import a_node, a_uuid, execute, save
 
 HOSTS = ("h1", "h2")
 ZONE = {"availability_zone": "z1"}
 FORGET = "DELETE FROM aggregate"
-
-
-@pytest.fixture
-def cloud(database):
-    """Return a database with two living hosts."""
-    save(database, a_node("h1"), a_node("h2"))
-    serve(database, "h1", "h2")
-    return database
 
 
 @pytest.fixture(params=[0, 3600], ids=["reloads", "deltas"])
