@@ -31,8 +31,10 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     def __init__(self, service: Any, *refusals: type[Exception]) -> None:
         self._service = service
         self._refusals = refusals
-        # Whether the last reload was rejected.
-        self.keeps_configuration: Callable[[], bool] = lambda: False
+        # Why the last reload was rejected; empty if it was not.
+        self.rejection: Callable[[], str] = str
+        # In this process: the parent of workers only reads the files.
+        self._serves = False
         self._parent = os.getpid()
         self._shared = mmap.mmap(-1, 2)
         # One byte for all processes: whoever reads it is the first that could not start.
@@ -58,6 +60,7 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
             raise SystemExit(1)
         if failure is None:
             self._shared[_SERVED] = 1
+            self._serves = True
             return
         is_lost = not self._shared[_SERVED]
         # All workers fail alike; the first of them logs it and ends the daemon. oslo.service
@@ -81,6 +84,10 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         self._service.wait()
 
     def reset(self) -> None:
-        """Apply the changed configuration, if there is one."""
-        if not self.keeps_configuration():
+        """Apply the configuration that was read again, or log why it was rejected."""
+        if not self._serves:
+            return
+        if problem := self.rejection():
+            LOG.error("Reload rejected, keeping the current configuration: %s", problem)
+        else:
             self._service.reset()

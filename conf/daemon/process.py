@@ -144,7 +144,7 @@ def serve(
     from conf.daemon.guarded import GuardedService
 
     guarded = GuardedService(service, *refusals)
-    guarded.keeps_configuration = lambda: conf.mutate_config_files.is_rejected
+    guarded.rejection = lambda: conf.mutate_config_files.rejection
 
     def reload() -> None:
         conf.mutate_config_files()
@@ -199,27 +199,20 @@ class _CheckedReload:
     def __init__(self, conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None:
         self._conf, self._reload = conf, conf.mutate_config_files
         self._program, self._argv = program, argv
-        self.is_rejected = False
+        self.rejection = ""
 
     def __call__(self) -> Any:
-        from oslo_log import log
-
         from conf import loading, log_setup
 
-        self.is_rejected = False
+        self.rejection = ""
         try:
             loading.rehearse(self._program, self._argv)
         except loading.ConfigError as error:
-            problem = str(error)
-        else:
-            changed = self._reload()
-            log_setup.follow_nova(self._conf)
-            return changed
-        self.is_rejected = True
-        log.getLogger(__name__).error(
-            "Reload rejected, keeping the current configuration: %s", problem
-        )
-        return {}
+            self.rejection = str(error)
+            return {}
+        changed = self._reload()
+        log_setup.follow_nova(self._conf)
+        return changed
 
 
 def _wake_on_signals() -> None:

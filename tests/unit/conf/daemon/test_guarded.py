@@ -60,6 +60,19 @@ def test_it_does_what_the_service_does(signals, told):
     assert (found.lost, signals, told()) == (False, [], [])
 
 
+def test_a_rejected_reload_resets_nothing_and_is_logged_where_the_service_runs(signals, told):
+    service = Service()
+    found = GuardedService(service, ValueError)
+    found.rejection = lambda: "option [scheduler] workers = many"
+    found.reset()
+    assert told() == []
+    found.start()
+    found.reset()
+    (logged,) = told()
+    assert logged.endswith("keeping the current configuration: option [scheduler] workers = many")
+    assert service.asked == ["start"]
+
+
 def test_in_one_process_the_end_is_an_exit(signals, told):
     found = GuardedService(Service(ValueError("no\n  good")), ValueError)
     with pytest.raises(SystemExit) as end:
