@@ -56,7 +56,7 @@ class Peers:
         conf([], project="berthmaster", default_config_files=[])
         # Nobody beats for the fleet.
         conf.set_override("service_down_time", 36_000)
-        publish = lambda changes: self.changes.extend(changes.values())  # noqa: E731
+        publish = self.changes.extend
         self._claims = build_destinations(conf, database, publish)
         self._cache = HostCache(database, max_age=view.NEVER, reload_interval=view.NEVER)
         self._endpoint = PushEndpoint(self._cache)

@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from conf.claims import OFF, REQUIRED
 from conf.scheduler import view_max_age
+from inventory.claims.types import Changes
 from inventory.engine import Database
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_session import is_configured
@@ -18,8 +19,8 @@ from scheduler import plugins, trust
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import Begin, Publish
 from scheduler.claims.resource_request import TraitOptions
+from scheduler.claims.rounds import Begin, Publish
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
 from scheduler.host_cache.cache import HostCache
@@ -33,7 +34,7 @@ def build_destinations(
     database: Database,
     publish: Publish = lambda _: None,
     observers: Sequence[RequestObserver] = (),
-    begin_commit: Begin | None = None,
+    begin_round: Begin | None = None,
 ) -> Destinations:
     """Return what answers requests; publish is given what claims have changed of nodes."""
     host_cache = HostCache(
@@ -50,7 +51,7 @@ def build_destinations(
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
         attestation=trust.load(conf),
-        claimer=build_claimer(conf, database, publish, begin_commit),
+        claimer=build_claimer(conf, database, host_cache, publish, begin_round),
         observers=observers,
     )
 
@@ -79,15 +80,24 @@ def build_driver(conf: cfg.ConfigOpts) -> BaseDriver:
 
 
 def build_claimer(
-    conf: cfg.ConfigOpts, database: Database, publish: Publish, begin_commit: Begin | None
+    conf: cfg.ConfigOpts,
+    database: Database,
+    host_cache: HostCache,
+    publish: Publish,
+    begin_round: Begin | None,
 ) -> Claimer | None:
     """Return what claims, None where [claims] enabled is off."""
     if not conf.claims.enabled:
         return None
+
+    def apply(changes: Changes) -> None:
+        host_cache.apply_changes(changes)
+        publish(changes)
+
     # Conductors allocate on the alternates that they use.
     alternates = conf.claims.alternates and not allocates(conf)
     settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
-    return Claimer(database, settings, publish, begin_commit)
+    return Claimer(database, settings, apply, begin_round)
 
 
 def allocates(conf: cfg.ConfigOpts) -> bool:

@@ -69,13 +69,14 @@ class RequestTrace:
         self.conflict_causes.append(cause)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage."""
-        began = monotonic()
+    def stage(self, name: str, without: str = "") -> Iterator[None]:
+        """Add the time of the block to a stage, without what it adds to another one."""
+        began, before = monotonic(), self.seconds.get(without, 0.0)
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + monotonic() - began
+            spent = monotonic() - began - (self.seconds.get(without, 0.0) - before)
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
 
 class RequestObserver(Protocol):

@@ -7,9 +7,10 @@ before the claim, and told of the claim after it.
 """
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from inventory.claims.claims import Outdated, PartlyAnswered
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult
@@ -19,19 +20,13 @@ from scheduler import request_trace
 from scheduler.analysis.explain import Explanation, Extent, Rehearsal
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.allocator import Allocator
-from scheduler.claims.claim_request import (
-    ClaimContext,
-    build_claim_request,
-    claimable,
-    with_answers,
-)
+from scheduler.claims.claim_request import ClaimContext, build_claim_request, claimable
 from scheduler.claims.claimer import Claimer, TimedReads, forever, refusing_late
-from scheduler.claims.group_commit import Left, TooLate
 from scheduler.claims.placement_scope import scope_of
+from scheduler.claims.rounds import Left, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
-from scheduler.host_cache.assumed import Reservation
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.hosts.table import HostTable
@@ -39,7 +34,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer
 from scheduler.request_builder import build_answer, build_request, name_instances
 from scheduler.request_trace import RequestLog, RequestObserver, RequestTrace, notifying
-from scheduler.select_state import SelectState
+from scheduler.select_state import Attempt, SelectState
 from scheduler.trust import Attestation, levels_for
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import Deadline, RequestContext
@@ -153,17 +148,24 @@ class Destinations:
         self, spec: RequestSpec, driver: BaseDriver, fresh: bool = False
     ) -> Iterator[HostTable]:
         """Yield the host table, locked, with the levels of trust that the request needs."""
-        cache, max_age = self.host_cache, driver.view_max_age
-        # Before the table is locked: the attestation service may be slow.
-        levels = levels_for(spec, driver.plan, self.attestation, lambda: cache.nodenames(max_age))
-        with cache.current(max_age, fresh) as hosts:
+        levels = self._trust(spec, driver)
+        with self.host_cache.current(driver.view_max_age, fresh) as hosts:
             if levels is not None:
-                cache.set_trust(levels)
+                self.host_cache.set_trust(levels)
             yield hosts
 
+    def _trust(self, spec: RequestSpec, driver: BaseDriver) -> Mapping[str, str] | None:
+        """Return the levels of trust that a request needs; the attestation service may be slow."""
+        cache, max_age = self.host_cache, driver.view_max_age
+        return levels_for(spec, driver.plan, self.attestation, lambda: cache.nodenames(max_age))
+
     def _select_without_claims(self, request: Request, trace: RequestTrace) -> Answer:
-        with self._hosts(request.spec, trace) as hosts:
-            decision = self._decide(hosts.working_copy(), hosts, request, trace)
+        trace.driver = driver = self.driver
+        with ExitStack() as locked:
+            with trace.stage("view"):
+                hosts = locked.enter_context(self.hosts(request.spec, driver))
+            with trace.stage("decide"):
+                decision = self._decide(hosts.working_copy(), hosts, driver, request, trace)
             self.host_cache.consume(decision, request.spec)
             answer = build_answer(decision, hosts, request.spec, self._default_zone)
         _finish(decision, trace)
@@ -192,18 +194,18 @@ class Destinations:
 
     def _attempt(self, state: SelectState, claimer: Claimer) -> Answer | None:
         """Decide and claim once; return None if the newest state has to be decided on."""
-        decision, claim_request, reservation, answer = self._decide_and_reserve(state, claimer)
-        result: ClaimResult | None = None
-        if claim_request is not None and reservation is not None:
-            result, answer = self._claim(state, claimer, claim_request, reservation, answer)
-        elif decision.shortage and all(state.request.instance_uuids):
+        attempt = self._prepare(state, claimer)
+        result = self._claim(state, claimer, attempt)
+        decision, answer = attempt.decision, attempt.answer
+        assert decision is not None
+        if result is None and decision.shortage and all(state.request.instance_uuids):
             # Either it was answered before, or claims of another request may be in its way.
             with state.trace.stage("claim"):
                 result = claimer.release_stale(state.identity, state.deadline.left)
         if result is not None and (result.repeated or result.refused):
             answer = [selections_from_json(each or "[]") for each in result.answers]
         repeated = result is not None and result.repeated
-        if claim_request is not None or repeated:
+        if attempt.claims is not None or repeated:
             self._allocate(state, claimer, answer, repeated)
         if repeated:
             state.trace.outcome, state.trace.answer = request_trace.REPEATED, answer
@@ -213,62 +215,73 @@ class Destinations:
         _finish(decision, state.trace)
         return answer
 
-    def _decide_and_reserve(
-        self, state: SelectState, claimer: Claimer
-    ) -> tuple[Decision, ClaimRequest | None, Reservation | None, Answer]:
-        """Decide, and reserve in the host cache what is about to be claimed."""
-        trace, left, request = state.trace, state.deadline.left, state.request
+    def _prepare(self, state: SelectState, claimer: Claimer) -> Attempt:
+        """Return an attempt that has all that its decision would have to wait for."""
+        trace, request, alternates = state.trace, state.request, claimer.settings.alternates
         if state.placement is not None:
             request = replace(request, spec=state.placement.restrict(request.spec))
-        request = _with_current_claims(request, state.identity.uuids, claimer, left)
+        request = _with_current_claims(request, state.identity.uuids, claimer, state.deadline.left)
         # With the same seed as before it would compete for the same hosts again.
-        seed, alternates = request.seed + trace.conflicts, claimer.settings.alternates
+        seed = request.seed + trace.conflicts
         request = replace(request, seed=seed, holds_alternates=alternates)
-        with self._hosts(request.spec, trace, state.fresh) as hosts:
-            state.contested = bool(self.host_cache.reserved_nodes)
-            decided_on = hosts.working_copy()
-            decision = self._decide(decided_on, hosts, request, trace)
-            if alternates:
-                decision = claimable(decision)
-            answer = build_answer(decision, hosts, request.spec, self._default_zone)
-            if not answer:
-                return decision, None, None, answer
-            context = ClaimContext(state.identity, request, decision, decided_on)
-            claim_request = build_claim_request(context, claimer.settings, self.host_cache)
-            reservation = self.host_cache.reserve(decision, request.spec)
-        return decision, claim_request, reservation, answer
+        attempt = Attempt(request, self.driver)
+        with trace.stage("view"):
+            attempt.trust = self._trust(request.spec, attempt.driver)
+            self.host_cache.refresh_if_older(attempt.driver.view_max_age, state.fresh)
+        return attempt
 
-    def _claim(
-        self,
-        state: SelectState,
-        claimer: Claimer,
-        request: ClaimRequest,
-        reservation: Reservation,
-        answer: Answer,
-    ) -> tuple[ClaimResult, Answer]:
-        """Claim what was decided; return the answer with what Placement offers for it.
+    def _claim(self, state: SelectState, claimer: Claimer, attempt: Attempt) -> ClaimResult | None:
+        """Decide and claim in a round; return None if there is nothing to claim.
 
-        Raises what Claimer.claim() and Allocator.offer() do.
+        Raises what Claimer.decide_and_claim() and Allocator.offer() do.
         """
         result: ClaimResult | None = None
-        stale = claimed = {each.node_id for each in request.claims}
+        decide = partial(self._decide_and_reserve, state, claimer, attempt)
+        lost: Collection[int] = ()
         try:
+            # Placement has to offer what is to be claimed, and nobody waits for that in a round.
             if self.allocator is not None and state.placement is not None:
+                if decide() is None:
+                    return None
                 with state.trace.stage("placement"):
-                    answer = self.allocator.offer(state.placement, answer, state.deadline.left)
-            with state.trace.stage("claim"):
-                request = with_answers(request, answer, claimer.settings.alternates)
-                result = claimer.claim(request, state.deadline.left)
-            if not (result.repeated or result.refused):
-                stale = {*result.left, *request.documents}
-            return result, answer
-        except ClaimLost as lost:
-            stale = claimed | set(lost.nodes)
+                    offered = self.allocator.offer(
+                        state.placement, attempt.answer, state.deadline.left
+                    )
+                decide = partial(attempt.offered, offered, claimer.settings.alternates)
+            with state.trace.stage("claim", without="decide"):
+                result = claimer.decide_and_claim(decide, state.deadline.left)
+            return result
+        except ClaimLost as error:
+            lost = error.nodes
             raise
         finally:
             # The reservation has to end even if it is unknown whether the claim was made.
-            self.host_cache.mark_stale(stale)
-            self.host_cache.end_reservation(reservation, result.generations if result else None)
+            self.host_cache.mark_stale({*attempt.unclaimed(result), *lost})
+            self.host_cache.end_reservation(attempt.reserved)
+
+    def _decide_and_reserve(
+        self, state: SelectState, claimer: Claimer, attempt: Attempt
+    ) -> ClaimRequest | None:
+        """Decide, and reserve in the host cache what is about to be claimed."""
+        trace, cache, request = state.trace, self.host_cache, attempt.request
+        as_of_reading = attempt.driver.view_max_age is not None and not state.fresh
+        with trace.stage("decide"), cache.locked(as_of_reading) as hosts:
+            if attempt.trust is not None:
+                cache.set_trust(attempt.trust)
+            state.contested = bool(cache.reserved_nodes)
+            decided_on = hosts.working_copy()
+            decision = self._decide(decided_on, hosts, attempt.driver, request, trace)
+            if claimer.settings.alternates:
+                decision = claimable(decision)
+            attempt.decision = decision
+            attempt.answer = build_answer(decision, hosts, request.spec, self._default_zone)
+            if not attempt.answer:
+                return None
+            context = ClaimContext(state.identity, request, decision, decided_on)
+            claims = build_claim_request(context, claimer.settings, cache)
+            attempt.claims = claims
+            attempt.reserved = cache.reserve(decision, request.spec)
+        return attempt.offered(attempt.answer, claimer.settings.alternates)
 
     def _allocate(
         self, state: SelectState, claimer: Claimer, answer: Answer, repeated: bool
@@ -302,34 +315,26 @@ class Destinations:
                 return True
             state.rechecks += 1
         self.host_cache.mark_stale(self.host_cache.reserved_nodes)
-        self.host_cache.mark_stale(result.left if result else ())
         return False
 
     def _decide(
-        self, copy: HostTable, hosts: HostTable, request: Request, trace: RequestTrace
+        self,
+        copy: HostTable,
+        hosts: HostTable,
+        driver: BaseDriver,
+        request: Request,
+        trace: RequestTrace,
     ) -> Decision:
         """Decide on a working copy of the host table, and record it in the trace."""
         # A reload may replace driver and snapshot log at any time: use those of this attempt.
-        driver, snapshot_log = trace.driver or self.driver, self.snapshot_log
-        with trace.stage("decide"):
-            decision = driver.decide(copy, request)
+        snapshot_log = self.snapshot_log
+        trace.view_age = self.host_cache.age
+        decision = driver.decide(copy, request)
         trace.snapshot = snapshot_log.take(hosts) if snapshot_log else None
         if trace.snapshot:
             trace.snapshots.append(trace.snapshot)
-        trace.request, trace.decision = request, decision
+        trace.driver, trace.request, trace.decision = driver, request, decision
         return decision
-
-    @contextmanager
-    def _hosts(
-        self, spec: RequestSpec, trace: RequestTrace, fresh: bool = False
-    ) -> Iterator[HostTable]:
-        """Yield hosts() for an attempt; its trace gets the driver and how long that took."""
-        trace.driver = driver = self.driver
-        with ExitStack() as locked:
-            with trace.stage("view"):
-                hosts = locked.enter_context(self.hosts(spec, driver, fresh))
-            trace.view_age = self.host_cache.age
-            yield hosts
 
 
 def _with_current_claims(

@@ -1,13 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A request between its attempts to claim."""
+"""A request between its attempts to claim, and one of these."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from inventory.claims.types import Identity
-from scheduler.claims.claim_request import request_identity
+from inventory.claims.types import ClaimRequest, ClaimResult, Identity
+from scheduler.claims.claim_request import request_identity, with_answers
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Decision
+from scheduler.drivers import BaseDriver
 from scheduler.objects.selection import Answer, Selection
 from scheduler.request_trace import RequestTrace
 from scheduler.wire.context import Deadline
@@ -51,3 +54,30 @@ class SelectState:
         return [
             earlier[uuid] if uuid in earlier else next(rest) for uuid in self.trace.instance_uuids
         ]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt: what is decided with, and then what was decided and is to be claimed.
+
+    trust has the levels of trust by node, if the request needs them. reserved are the ids of the
+    nodes on which the host cache holds a reservation.
+    """
+
+    request: Request
+    driver: BaseDriver
+    trust: Mapping[str, str] | None = None
+    decision: Decision | None = None
+    answer: Answer = field(default_factory=list)
+    claims: ClaimRequest | None = None
+    reserved: Collection[int] = ()
+
+    def offered(self, answer: Answer, alternates: bool) -> ClaimRequest | None:
+        """Return what is to be claimed for an answer, which this becomes; None for nothing."""
+        self.answer = answer
+        return with_answers(self.claims, answer, alternates) if self.claims else None
+
+    def unclaimed(self, result: ClaimResult | None) -> set[int]:
+        """Return the nodes that have to be read again, as they were to be claimed and were not."""
+        claims = self.claims.claims if self.claims else ()
+        return {each.node_id for each in claims} - {*(result.nodes if result else ())}

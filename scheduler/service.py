@@ -131,7 +131,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._fibers = None if is_green else Fibers()
         if self._fibers:
             private_apis.pause_answers(fibers.sleep)
-        self._begin_commit = None if self._fibers is None else self._fibers.run_when_idle
+        self._begin_round = None if self._fibers is None else self._fibers.run_when_idle
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
         self._notifications = Notifications(conf)
         self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
@@ -150,7 +150,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._adoption = ClaimAdoption(database, conf.host, self._reconciler, asks)
         observers = (*self._monitoring.observers, self._recorder, self._reconciler)
         self.destinations = build_destinations(
-            conf, database, self._publisher.publish_claims, observers, self._begin_commit
+            conf, database, self._publisher.publish_claims, observers, self._begin_round
         )
         self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
@@ -250,6 +250,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         publish = self._publisher.publish_claims
         driver, attestation = build_driver(self._conf), trust.load(self._conf)
         allocator = load_allocator(self._conf)
-        claimer = build_claimer(self._conf, self._database, publish, self._begin_commit)
+        cache = self.destinations.host_cache
+        claimer = build_claimer(self._conf, self._database, cache, publish, self._begin_round)
         self.destinations.driver, self.destinations.attestation = driver, attestation
         self.destinations.allocator, self.destinations.claimer = allocator, claimer

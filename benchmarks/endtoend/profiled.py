@@ -69,7 +69,7 @@ def _watch_requests(stages: Stages) -> None:
     import logging
 
     from inventory import engine
-    from scheduler import fibers, request_trace, select_destinations
+    from scheduler import fibers, request_trace, select_destinations, select_state
     from scheduler.api import scheduler_endpoint
     from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
@@ -81,17 +81,17 @@ def _watch_requests(stages: Stages) -> None:
     stages.watch(context.RequestContext, "for_logging", "decode the context")
     stages.watch(select_destinations, "build_request", "decide: the request")
     stages.watch(select_destinations, "build_claim_request", "claim: the request")
-    stages.watch(select_destinations, "with_answers", "answer: as kept with the claim")
+    stages.watch(select_state, "with_answers", "answer: as kept with the claim")
     stages.watch(select_destinations.Destinations, "_select_with_claims", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
     stages.watch(select_destinations, "build_answer", "answer: selections")
     stages.watch(request_trace.RequestLog, "on_finished", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
     stages.watch(cache.HostCache, "refresh", "view: read changes")
-    for name in ("reserve", "end_reservation", "mark_stale", "consume", "reports"):
+    for name in ("reserve", "end_reservation", "mark_stale", "consume", "reports", "apply_changes"):
         stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
-    stages.watch(claimer.Claimer, "claim", "claim")
+    stages.watch(claimer.Claimer, "decide_and_claim", "claim")
     stages.watch(fibers.Fiber, "wait_for", "wait", waits=True)
     _watch_the_lock(stages, cache.HostCache)
 
@@ -99,11 +99,11 @@ def _watch_requests(stages: Stages) -> None:
 def _watch_the_lock(stages: Stages, cache: Any) -> None:
     from contextlib import contextmanager
 
-    current = cache.current
+    locked = cache.locked
 
     @contextmanager
     def entering(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = current(self, *args, **kwargs)
+        found = locked(self, *args, **kwargs)
         with stages.stage("view: lock and bring up to date"):
             hosts = found.__enter__()
         try:
@@ -114,7 +114,7 @@ def _watch_the_lock(stages: Stages, cache: Any) -> None:
         else:
             found.__exit__(None, None, None)
 
-    cache.current = entering
+    cache.locked = entering
 
 
 def _watch_database(stages: Stages) -> None:

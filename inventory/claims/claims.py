@@ -51,11 +51,11 @@ class Outdated(Exception):
 
 
 class GroupUnlisted(Exception):
-    """A server group has no row to lock; group_locks.ensure() makes one."""
+    """Server groups have no rows to lock; group_locks.ensure() makes them."""
 
-    def __init__(self, uuid: str) -> None:
-        super().__init__(f"server group {uuid} has no row to lock yet")
-        self.uuid = uuid
+    def __init__(self, uuids: Collection[str]) -> None:
+        super().__init__(f"no row to lock yet: server group {', '.join(uuids)}")
+        self.uuids = uuids
 
 
 class PartlyAnswered(Exception):
@@ -73,8 +73,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the
     transaction is to be rolled back.
     """
-    if request.group and not group_locks.lock(connection, request.group.uuid):
-        raise GroupUnlisted(request.group.uuid)
+    _lock_groups(connection, [request])
     identity = request.identity
     earlier, zero = existing.of_instances(connection, identity.uuids)
     repeated = _repeated(connection, earlier, identity, request.lease)
@@ -98,9 +97,8 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     _check_unchanged(connection, old)
     now = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
-    generations = nodes.generations(made)
     refused, changes = number - len(made), nodes.changed(made, old)
-    return ClaimResult(_answers(made), False, refused, left, generations, changes)
+    return ClaimResult(_answers(made), False, refused, left, _nodes(made), changes)
 
 
 def claim_each(
@@ -109,9 +107,10 @@ def claim_each(
     """Claim for requests as claim() does for one after the other, with the statements of one.
 
     Return their results, and what has changed for all together. None stands for a request that is
-    to be claimed by itself, since its instances have claims already. A request that has lost
-    changes nothing. The requests have no group.
+    to be claimed by itself, since its instances have claims already, or its group gets some here. A
+    request that has lost changes nothing. Raises GroupUnlisted.
     """
+    _lock_groups(connection, requests)
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     earlier, zero = existing.of_instances(connection, uuids)
     claimed = {row.instance_uuid for row in earlier}
@@ -121,11 +120,16 @@ def claim_each(
     rows: list[dict[str, Any]] = []
     every: list[Claim] = []
     for request in requests:
-        mine = {*request.identity.uuids}
+        mine, number = {*request.identity.uuids}, len(request.claims)
+        # The rule of a group is checked against rows, which others here have not written yet.
+        if request.group:
+            mine.add(request.group.uuid)
         if mine & claimed:
             results.append(None)
             continue
         try:
+            if request.group:
+                request = group_locks.within_policy(connection, request, request.group)
             made = _made(nodes, request)
         except ClaimLost as lost:
             results.append(lost)
@@ -133,9 +137,8 @@ def claim_each(
         claimed |= mine
         every += made
         rows += _rows(request, made, now)
-        refused = len(request.claims) - len(made)
-        generations = nodes.generations(made)
-        results.append(ClaimResult(_answers(made), refused=refused, generations=generations))
+        refused = number - len(made)
+        results.append(ClaimResult(_answers(made), refused=refused, nodes=_nodes(made)))
     nodes.write()
     _insert(connection, sorted(rows, key=_row_order))
     return results, nodes.changed(every)
@@ -230,6 +233,14 @@ def _no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) ->
     return [row for row in rows if row.created_at <= latest.get(row.instance_uuid, datetime.min)]
 
 
+def _lock_groups(connection: sa.Connection, requests: Iterable[ClaimRequest]) -> None:
+    """Lock the groups of requests, always in one order; raise GroupUnlisted."""
+    uuids = sorted({each.group.uuid for each in requests if each.group})
+    unlisted = [uuid for uuid in uuids if not group_locks.lock(connection, uuid)]
+    if unlisted:
+        raise GroupUnlisted(unlisted)
+
+
 def _check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:
     """Raise PendingClaim for a claim whose instance has not come to a host since."""
     over = _no_later_than([row for row in earlier if row.state == CONFIRMED], earlier)
@@ -271,6 +282,10 @@ def _made(
 
 def _answers(made: Iterable[Claim]) -> list[str | None]:
     return [each.answer for each in made if not each.alternate]
+
+
+def _nodes(made: Iterable[Claim]) -> set[int]:
+    return {each.node_id for each in made}
 
 
 def _replace(

@@ -4,7 +4,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 # States of a claim.
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
@@ -131,6 +131,32 @@ class ClaimRequest:
         return Identity(self.request_id, self.digest, uuids, self.attempt)
 
 
+class AddedClaim(NamedTuple):
+    """A claim with the columns of the instance that it stands for: see existing.as_instances()."""
+
+    uuid: str
+    task_state: str | None
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    project_id: str | None
+    flavor_id: int | None
+    flavor_name: str | None
+    image_properties: str | None
+    vm_state: str = "building"
+    os_type: str | None = None
+
+    @classmethod
+    def of(cls, claim: Claim) -> "AddedClaim":
+        """Return what others see of a claim."""
+        about = {"root_gb": 0, "ephemeral_gb": 0, **claim.about}
+        about |= {"vcpus": claim.vcpus, "memory_mb": claim.memory_mb}
+        task = ALTERNATE if claim.alternate else None
+        rest: list[Any] = [about.get(name) for name in cls._fields[2:10]]
+        return cls(claim.instance_uuid, task, *rest)
+
+
 @dataclass(slots=True)
 class NodeChange:
     """What one transaction has changed of a node: what is used after it, claims, documents.
@@ -148,13 +174,13 @@ class NodeChange:
     free_disk_mb: int
     disk_mb_used: int
     claims: int
-    added: list[Any] = field(default_factory=list)
+    added: list[AddedClaim] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     documents: dict[str, str | None] = field(default_factory=dict)
 
 
-# By the ids of the nodes.
-Changes = Mapping[int, NodeChange]
+# One of each node.
+Changes = Sequence[NodeChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +188,16 @@ class ClaimResult:
     """The answer for each instance; repeated: given before, and not claimed again.
 
     refused is the number of alternates that did not fit and are not in the answers. left are the
-    nodes on which older claims of the instances were released. generations are those of the nodes,
-    from which on their rows have the claims. changes are what a transaction of its own has changed.
+    nodes on which older claims of the instances were released, nodes those of the new ones. changes
+    are what a transaction of its own has changed.
     """
 
     answers: Sequence[str | None]
     repeated: bool = False
     refused: int = 0
     left: Collection[int] = ()
-    generations: Mapping[int, int] = field(default_factory=dict)
-    changes: Changes = field(default_factory=dict)
+    nodes: Collection[int] = ()
+    changes: Changes = ()
 
 
 def with_alternates(claims: Sequence[Claim]) -> list[Claim]:

@@ -11,7 +11,15 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes
 from inventory.claims.numa_pci_usage import NUMA, PCI, given_back
-from inventory.claims.types import HOST, Changes, Claim, ClaimLost, NodeChange, NodeDocuments
+from inventory.claims.types import (
+    HOST,
+    AddedClaim,
+    Changes,
+    Claim,
+    ClaimLost,
+    NodeChange,
+    NodeDocuments,
+)
 from inventory.fits import within
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
@@ -118,10 +126,6 @@ class LockedNodes:
                 self._apply(node_id, made, [row for row in old if row.compute_node_id == node_id])
         return refused
 
-    def generations(self, claims: Iterable[Claim]) -> dict[int, int]:
-        """Return the generations of the nodes of claims, with what has been changed so far."""
-        return {each.node_id: self._nodes[each.node_id]["generation"] for each in claims}
-
     def changed(self, made: Iterable[Claim], old: Iterable[sa.Row[Any]] = ()) -> Changes:
         """Return what has been changed of nodes, given the claims that were made and released."""
         found = {}
@@ -139,11 +143,11 @@ class LockedNodes:
                 documents=texts,
             )
         for each in made:
-            found[each.node_id].added.append(each)
+            found[each.node_id].added.append(AddedClaim.of(each))
         for row in old:
             if row.compute_node_id in found:
                 found[row.compute_node_id].ended.append(row.instance_uuid)
-        return found
+        return [*found.values()]
 
     def write(self) -> None:
         """Write all nodes that have changed, with one statement."""

@@ -27,7 +27,6 @@ from inventory.nova.placement_errors import (
 )
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import LEAST_SILENCE
-from scheduler.claims.group_commit import Left, TooLate
 from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import PlacementScope
@@ -38,6 +37,7 @@ from scheduler.claims.resource_request import (
     pins_all_cpus,
     resource_request,
 )
+from scheduler.claims.rounds import Left, TooLate
 from scheduler.fibers import result_of
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,15 +15,23 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from inventory.claims import claims, existing, group_locks
-from inventory.claims.claims import GroupUnlisted
-from inventory.claims.types import CONFIRMED, GROUP, ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from scheduler import fibers
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.group_commit import Begin, GroupCommit, Left, Publish, TooLate
+from scheduler.claims.rounds import (
+    PATIENCE,
+    Begin,
+    Decide,
+    Left,
+    Publish,
+    Rounds,
+    TooLate,
+    write_until,
+)
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import ServiceUnavailable
 
@@ -32,8 +40,6 @@ T = TypeVar("T")
 MAX_CHOICES = 64
 # After so many claims in a row without a conflict there are half as many choices.
 WINS_TO_NARROW = 16
-# How often the row of a group is made again that others, who saw no claims for it, have deleted.
-MAX_GROUP_ATTEMPTS = 10
 # For how many seconds a database has to be silent before it is said not to answer.
 LEAST_SILENCE = 1.0
 
@@ -63,15 +69,27 @@ def forever() -> float:
     return math.inf
 
 
-def awaited(future: "Future[T]", seconds: float, database: Database | None = None) -> T:
+def awaited(
+    future: "Future[T]",
+    seconds: float,
+    database: Database | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> T:
     """Return the result of work on the database; raise an error after some seconds.
 
     That is TooLate where a database is given, and the seconds were too few to tell that it does not
-    answer, or it has answered others meanwhile. Else it is DatabaseUnavailable.
+    answer, or it has answered others meanwhile. Else it is DatabaseUnavailable. look is called now
+    and then.
     """
     began = time.monotonic()
+    left = seconds
+    while left > PATIENCE:
+        with suppress(TimeoutError):
+            return fibers.result_of(future, PATIENCE)
+        look()
+        left = seconds - (time.monotonic() - began)
     try:
-        return fibers.result_of(future, seconds)
+        return fibers.result_of(future, left)
     except TimeoutError:
         future.cancel()
         if database and (seconds < LEAST_SILENCE or database.answered_at > began):
@@ -105,8 +123,8 @@ class TimedReads:
 class Claimer:
     """Claim for the requests of a process. Many threads may use it.
 
-    publish is given what each transaction has changed; it must not block. begin_commit is the
-    begin of a GroupCommit; without it each transaction gets a thread at once.
+    publish is given what each transaction has changed; it must not block. begin_round is the begin
+    of Rounds; without it each round gets a thread at once.
     """
 
     def __init__(
@@ -114,49 +132,42 @@ class Claimer:
         database: Database,
         settings: ClaimSettings,
         publish: Publish = lambda _: None,
-        begin_commit: Begin | None = None,
+        begin_round: Begin | None = None,
     ) -> None:
         self.settings = settings
         self.width = SpreadWidth()
         self._database = database
         self._threads = CachedThreadPool()
-        self._group_commit = GroupCommit(database, begin_commit or self._threads.run, publish)
+        self._rounds = Rounds(database, begin_round or self._threads.run, publish)
         self._publish = publish
 
     def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
-        """Claim for all instances of a request.
+        """Claim for all instances of a request; see decide_and_claim()."""
+        result = self.decide_and_claim(lambda: request, left)
+        assert result is not None
+        return result
+
+    def decide_and_claim(self, decide: Decide, left: Left = forever) -> ClaimResult | None:
+        """Decide in the next round and claim for all instances of a request, or for none.
 
         left returns the seconds until its deadline. It is asked again before the commit: a claim
         must not be made when the caller has given up. Raises ClaimLost, PendingClaim, Outdated,
         PartlyAnswered, TooLate and DatabaseUnavailable.
         """
-        try:
-            result = self._claimed_together(request, left) or self._claim_for_group(request, left)
-        except ClaimLost:
-            self.width.lost()
-            raise
-        if not result.repeated:
-            self.width.won()
-            self._publish(result.changes)
-        return result
-
-    def _claimed_together(self, request: ClaimRequest, left: Left) -> ClaimResult | None:
-        """Claim together with others; return None for what has to be claimed by itself."""
-        if request.group or request.documents:
-            return None
         seconds = left()
         if seconds <= 0:
             raise TooLate()
-        return awaited(self._group_commit.submit(request, left), seconds, self._database)
-
-    def _claim_for_group(self, request: ClaimRequest, left: Left) -> ClaimResult:
-        for _ in range(MAX_GROUP_ATTEMPTS):
-            try:
-                return self._write(lambda connection: claims.claim(connection, request), left)
-            except GroupUnlisted as error:
-                make_row = partial(group_locks.ensure, self._database, error.uuid)
-            awaited(self._threads.run(make_row), left(), self._database)
-        raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
+        rounds = self._rounds
+        try:
+            result = awaited(
+                rounds.submit(decide, left), seconds, self._database, rounds.begin_next
+            )
+        except ClaimLost:
+            self.width.lost()
+            raise
+        if result is not None and not result.repeated:
+            self.width.won()
+        return result
 
     def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
         """Return the earlier answer to a request, None without; release older claims in its way."""
@@ -172,18 +183,8 @@ class Claimer:
 
     def _write(self, work: Callable[[sa.Connection], T], left: Left) -> T:
         """Return work() in a transaction, which is rolled back if it ends after the deadline."""
-
-        def until_deadline(connection: sa.Connection) -> T:
-            found = work(connection)
-            if left() <= 0:
-                raise TooLate()
-            return found
-
-        seconds = left()
-        if seconds <= 0:
-            raise TooLate()
-        future = self._threads.run(lambda: self._database.write(until_deadline))
-        return awaited(future, seconds, self._database)
+        future = self._threads.run(lambda: write_until(self._database, work, left))
+        return awaited(future, left(), self._database)
 
     def release(self, uuids: Collection[str]) -> None:
         """Release the claims of instances; raises ClaimLost and DatabaseUnavailable."""

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What this process has decided: reservations of claims in flight, and assumed instances."""
+"""What this process has decided: what it is about to claim, and instances that it assumes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 
 from conf.claims import LEASE
-from scheduler.decision.types import Decision, Placement
+from scheduler.decision.types import Decision
 from scheduler.hosts.host_state import HostState, assumed_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
@@ -95,19 +95,10 @@ class AssumedInstances:
         return ((uuid, assumed.place) for uuid, assumed in self._assumed.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """What was decided and is being claimed, and the generations of its nodes in the cache."""
+class Reservations:
+    """Writes what is about to be claimed into a host table, and counts it by node.
 
-    decision: Decision
-    spec: RequestSpec
-    generations: Mapping[int, int]
-
-
-class InFlightClaims:
-    """Writes reservations into a host table, locked together with it, and counts them by node.
-
-    add_claim(row, instance) adds an instance to the host of a row.
+    It is locked together with the table. add_claim(row, instance) adds an instance to a row's host.
     """
 
     def __init__(self, hosts: HostTable, add_claim: Callable[[int, Instance], None]) -> None:
@@ -115,12 +106,19 @@ class InFlightClaims:
         self._add_claim = add_claim
         # How many reservations a node has, by its id.
         self.open: Counter[int] = Counter()
-        self._ended: dict[int, float] = {}
 
     def begin(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
         """Consume what was decided, without cells and devices; return the ids of the nodes."""
-        hosts = self._hosts
-        nodes = {self._consume(row, each, spec) for row, each in self._rows(decision)}
+        hosts, nodes = self._hosts, set[int]()
+        for placement in decision.placements:
+            row = hosts.row_of(placement.chosen.host, placement.chosen.nodename)
+            if row is None or placement.taken is None:
+                continue
+            nodes.add(hosts.get(row, "node_id"))
+            HostState.of(hosts, row).consume(placement.taken)
+            if uuid := placement.instance_uuid:
+                chosen = placement.chosen
+                self._add_claim(row, assumed_instance(spec, uuid, chosen.host, chosen.nodename))
         for placement in decision.placements if nodes else ():
             for each in placement.alternates:
                 alternate = hosts.row_of(each.host, each.nodename)
@@ -130,39 +128,9 @@ class InFlightClaims:
         self.open.update(nodes)
         return frozenset(nodes)
 
-    def consume_again(self, reservation: Reservation, node_ids: Collection[int]) -> None:
-        """Consume what was decided on some nodes, whose rows have been overwritten without it."""
-        for row, placement in self._rows(reservation.decision):
-            if self._hosts.get(row, "node_id") in node_ids:
-                self._consume(row, placement, reservation.spec)
-
-    def _rows(self, decision: Decision) -> Iterator[tuple[int, Placement]]:
-        """Yield the placements that take anything, with the rows of their hosts."""
-        for placement in decision.placements:
-            row = self._hosts.row_of(placement.chosen.host, placement.chosen.nodename)
-            if row is not None and placement.taken is not None:
-                yield row, placement
-
-    def _consume(self, row: int, placement: Placement, spec: RequestSpec) -> int:
-        """Consume what an instance takes; return the id of the node."""
-        chosen, uuid = placement.chosen, placement.instance_uuid
-        assert placement.taken is not None
-        HostState.of(self._hosts, row).consume(placement.taken)
-        if uuid:
-            instance = assumed_instance(spec, uuid, chosen.host, chosen.nodename)
-            self._add_claim(row, instance)
-        node_id: int = self._hosts.get(row, "node_id")
-        return node_id
-
-    def end(self, node_ids: Iterable[int], now: float) -> None:
+    def end(self, node_ids: Iterable[int]) -> None:
         """Count one reservation less on each of these nodes."""
         for node_id in node_ids:
-            self._ended[node_id] = now
             self.open[node_id] -= 1
             if self.open[node_id] <= 0:
                 del self.open[node_id]
-
-    def since(self, time: float) -> set[int]:
-        """Return the nodes with reservations at a time or later, and forget earlier ones."""
-        self._ended = {each: at for each, at in self._ended.items() if at >= time}
-        return {*self.open, *self._ended}

@@ -17,7 +17,7 @@ from inventory.engine import Database
 from inventory.objects.aggregate import Aggregate
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
-from scheduler.host_cache.assumed import InFlightClaims, Reservation
+from scheduler.host_cache.assumed import Reservations
 from scheduler.host_cache.host_aggregates import HostAggregates
 from scheduler.host_cache.instance_tracker import InstanceTracker
 from scheduler.host_cache.node_rows import epoch_seconds
@@ -69,7 +69,7 @@ class HostCache:
         self._aggregates = HostAggregates(self._hosts)
         self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
         self._tracker = InstanceTracker(self._hosts)
-        self._in_flight = InFlightClaims(self._hosts, self._tracker.add_claim)
+        self._reservations = Reservations(self._hosts, self._tracker.add_claim)
         # Nodes to be read again. Each time that one is marked it gets a new mark.
         self._stale: dict[int, int] = {}
         self._marks = count()
@@ -94,19 +94,29 @@ class HostCache:
 
     @contextmanager
     def current(self, max_age: float | None = None, fresh: bool = False) -> Iterator[HostTable]:
-        """Yield the host table, locked; copy it before consuming from it.
+        """Yield the host table, locked, after refresh_if_older(); see there and locked()."""
+        self.refresh_if_older(max_age, fresh)
+        # Otherwise living hosts would look dead in a cache that is meant to be old.
+        with self.locked(as_of_reading=max_age is not None and not fresh) as hosts:
+            yield hosts
 
-        max_age in seconds replaces the configured one; the age of heartbeats is then that of the
-        reading. fresh means with all that was committed before. Raises DatabaseUnavailable if the
-        cache is older and cannot be refreshed.
+    def refresh_if_older(self, max_age: float | None = None, fresh: bool = False) -> None:
+        """Refresh the cache if it is older than the age that is configured, or is given in seconds.
+
+        fresh means with all that was committed before. Raises DatabaseUnavailable.
         """
         if fresh or self.age > (self.max_age if max_age is None else max_age):
             self._wait_for_refresh(self._timeout)
+
+    @contextmanager
+    def locked(self, as_of_reading: bool = False) -> Iterator[HostTable]:
+        """Yield the host table, locked; copy it before consuming from it.
+
+        The age of heartbeats is that of now or of the reading.
+        """
         with self._lock:
             self._aggregates.write_changes()
-            # Otherwise living hosts would look dead in a cache that is meant to be old.
-            is_old = max_age is not None and not fresh
-            self._hosts.set_time(self._nodes.services_at if is_old else time.monotonic())
+            self._hosts.set_time(self._nodes.services_at if as_of_reading else time.monotonic())
             yield self._hosts
 
     def nodenames(self, max_age: float | None = None) -> list[str]:
@@ -196,36 +206,25 @@ class HostCache:
             if unread:
                 self.mark_stale(unread)
 
-    def reserve(self, decision: Decision, spec: RequestSpec) -> Reservation:
-        """Consume what was decided until its nodes are read again.
+    def reserve(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
+        """Consume what was decided until its nodes are read again; return their ids.
 
         Cells and devices stay as they are. end_reservation() has to follow, and before it
         mark_stale() unless the claims were made.
         """
         with self._lock:
-            nodes = self._in_flight.begin(decision, spec)
-            known = self._nodes.generations
-            return Reservation(decision, spec, {each: known.get(each, -1) for each in nodes})
+            return self._reservations.begin(decision, spec)
 
     @property
     def reserved_nodes(self) -> Collection[int]:
         """The ids of the nodes with reservations that have not ended."""
         with self._lock:
-            return frozenset(self._in_flight.open)
+            return frozenset(self._reservations.open)
 
-    def end_reservation(
-        self, reservation: Reservation, claimed: Mapping[int, int] | None = None
-    ) -> None:
-        """End a reservation: it is in the rows of its nodes now, or never will be.
-
-        claimed are the generations from which on the rows have it. Older rows that are pushed or
-        read late are not applied any more, since they would take it back until newer ones come; if
-        such a row has come meanwhile, it is consumed once more.
-        """
+    def end_reservation(self, node_ids: Collection[int]) -> None:
+        """End a reservation: it is in the rows of its nodes now, or never will be."""
         with self._lock:
-            self._in_flight.end(reservation.generations, time.monotonic())
-            overwritten = self._nodes.expect_claims(claimed or {}, reservation.generations)
-            self._in_flight.consume_again(reservation, overwritten)
+            self._reservations.end(node_ids)
 
     def reports(self, uuid: str, host: str, node: str) -> bool:
         """Return whether the agent of a node has reported an instance there."""
@@ -295,7 +294,7 @@ class HostCache:
         if delta.services is not None:
             self._nodes.read_services(delta.services, began)
         if delta.complete:
-            self._replace_nodes(delta, began, stale)
+            self._replace_nodes(delta, stale)
             self._loaded_at = began
         else:
             delta.drop_outdated_hosts(self._nodes.generations)
@@ -320,12 +319,12 @@ class HostCache:
         self._last = Delta(delta.complete, delta.now, delta.revisions)
         self._read_at = began
 
-    def _replace_nodes(self, delta: Delta, began: float, stale: Collection[int]) -> None:
-        # What is being reserved may be in the rows that were read, or not yet.
-        busy = self._in_flight.since(began) - {*stale}
-        digest = CacheDigest(self._hosts, {*stale, *self._nodes.consumed})
+    def _replace_nodes(self, delta: Delta, stale: Collection[int]) -> None:
+        doubtful = {*stale, *self._nodes.consumed, *self._reservations.open}
+        digest = CacheDigest(self._hosts, doubtful)
         missed = self._nodes.missed(delta, self._last)
-        delta.nodes = self._nodes.replace_all(delta.nodes, busy)
+        delta.nodes, overtaken = self._nodes.replace_all(delta.nodes)
+        self.mark_stale(overtaken)
         self._nodes.write(delta.nodes)
         digest.log_differences(missed)
 

@@ -17,15 +17,14 @@ class ChangeOrder:
         # By node id and generation before.
         self._waiting: dict[int, dict[int, NodeChange]] = {}
 
-    def following(self, change: NodeChange, known: int, least: int) -> list[NodeChange]:
+    def following(self, change: NodeChange, known: int) -> list[NodeChange]:
         """Return the changes that lead from a known generation of a node to a newer one.
 
-        That is this change with those that have waited for it, or nothing if it has to wait itself:
-        others are missing, or the newest generation is not the least one yet that is of use.
+        That is this change with those that have waited for it, or nothing if others are missing.
         """
         waiting = self._waiting.get(change.node_id)
         if waiting is None:
-            if change.before == known and change.after >= least:
+            if change.before == known:
                 return [change]
             waiting = self._waiting[change.node_id] = {}
         elif len(waiting) >= MAX_WAITING:
@@ -33,12 +32,8 @@ class ChangeOrder:
         waiting[change.before] = change
         found, newest = list[NodeChange](), known
         while newest in waiting:
-            found.append(waiting[newest])
+            found.append(waiting.pop(newest))
             newest = found[-1].after
-        if not found or newest < least:
-            return []
-        for each in found:
-            del waiting[each.before]
         if not waiting:
             del self._waiting[change.node_id]
         return found

@@ -36,9 +36,6 @@ class Nodes:
         self._cell_uuid = cell_uuid
         # By node id; those of dead nodes stay until all are read again.
         self.generations: dict[int, int] = {}
-        # From which generation on rows of a node have what this process has claimed there: older
-        # ones would take it back.
-        self._claimed_from: dict[int, int] = {}
         self._rows: dict[int, int] = {}
         self.early = ChangeOrder()
         # eligibility_revision by node id, as read with services and aggregates: pushes lack these.
@@ -90,7 +87,7 @@ class Nodes:
                 continue
             found: list[NodeChange] = []
             if self._has_row(node_id, row):
-                found = self.early.following(change, known, self._claimed_from.get(node_id, -1))
+                found = self.early.following(change, known)
             if not found:
                 unread.add(node_id)
                 continue
@@ -101,21 +98,6 @@ class Nodes:
         for row, change in applied:
             write_documents(self._hosts, row, change.documents)
         return applied, unread
-
-    def expect_claims(self, claimed: Mapping[int, int], reserved: Mapping[int, int]) -> set[int]:
-        """Ignore rows from now on that lack what was claimed; return the nodes that had such rows.
-
-        claimed are the generations from which on rows have it, reserved those when it was reserved.
-        """
-        overwritten = set()
-        for node_id, before in reserved.items():
-            first = claimed.get(node_id, -1)
-            known = self.generations.get(node_id, first)
-            if known < first:
-                self._claimed_from[node_id] = max(first, self._claimed_from.get(node_id, -1))
-                if known != before:
-                    overwritten.add(node_id)
-        return overwritten
 
     def mark_consumed(self, row: int, time: float) -> None:
         """Keep what was consumed from a row until its node is written later than this time."""
@@ -153,26 +135,21 @@ class Nodes:
             if not node.deleted or self._hosts.row_of(*place) is None
         }
 
-    def replace_all(self, nodes: Sequence[Any], busy: Collection[int] = ()) -> list[Any]:
+    def replace_all(self, nodes: Sequence[Any]) -> tuple[list[Any], set[int]]:
         """Remove all nodes but these and forget all generations; return the rows to write.
 
-        Busy nodes stay as they are if their rows are the same, or lack what was claimed.
+        Return also the nodes of which newer rows are known. They may have changed since these rows
+        were read, or the database was restored from a backup: the next row counts, however old.
         """
         alive = {(node.host, node.hypervisor_hostname) for node in nodes}
         for row in list(self._hosts.rows()):
             if (self._hosts.get(row, "host"), self._hosts.get(row, "nodename")) not in alive:
                 self._remove(row)
-        kept = {
-            node.id
-            for node in nodes
-            if node.id in busy and (self._is_newest(node) or not self._has_claimed(node))
-        }
-        # Other known generations do not matter: the database may have been restored from a backup.
-        for by_node in self.generations, self._claimed_from:
-            for node_id in by_node.keys() - kept:
-                del by_node[node_id]
+        known = self.generations
+        newer = {node.id for node in nodes if node.generation < known.get(node.id, -1)}
+        self.generations.clear()
         self.eligibility.clear()
-        return [node for node in nodes if node.id not in self.generations]
+        return [node for node in nodes if node.id not in newer], newer
 
     def remove(self, node_ids: Collection[int]) -> None:
         """Remove nodes by their ids, as far as they exist."""
@@ -216,13 +193,10 @@ class Nodes:
 
     def _is_newer(self, node: Any) -> bool:
         known = self.generations.get(node.id, -1)
-        return bool(node.generation > known) and self._has_claimed(node)
+        return bool(node.generation > known)
 
     def _is_newest(self, node: Any) -> bool:
-        return node.generation == self.generations.get(node.id) and self._has_claimed(node)
-
-    def _has_claimed(self, node: Any) -> bool:
-        return bool(node.generation >= self._claimed_from.get(node.id, -1))
+        return bool(node.generation == self.generations.get(node.id))
 
     def _has_row(self, node_id: int, row: int) -> bool:
         """Return whether all that is in use on a node is that of its row, which is complete."""
@@ -241,13 +215,7 @@ class Nodes:
         node_id = self._node_id(row)
         self.early.take([node_id])
         by_node: dict[int, Any]
-        for by_node in (
-            self.generations,
-            self.eligibility,
-            self.consumed,
-            self._claimed_from,
-            self._rows,
-        ):
+        for by_node in (self.generations, self.eligibility, self.consumed, self._rows):
             by_node.pop(node_id, None)
         self.changed_hosts.add(self._hosts.get(row, "host"))
         self._hosts.remove(row)

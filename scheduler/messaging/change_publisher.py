@@ -130,7 +130,7 @@ class ChangePublisher(BackgroundPublisher[_Item]):
     def publish_claims(self, changes: Changes) -> None:
         """Queue what claims have changed for all schedulers, without waiting or failing."""
         now = time.monotonic()
-        for each in changes.values():
+        for each in changes:
             if not self.put(_Claimed(each, now)):
                 LOG.debug("Publish queue full: schedulers read node id %s later", each.node_id)
 

@@ -9,10 +9,10 @@ an agent that knows no claims, drop it, and read the changes with their next ref
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from inventory.claims.numa_pci_usage import NUMA, PCI
-from inventory.claims.types import ALTERNATE, NodeChange
+from inventory.claims.types import ALTERNATE, AddedClaim, NodeChange
 from inventory.objects.field_types import (
     COUNT,
     INT64,
@@ -34,23 +34,6 @@ from scheduler.wire.push_messages import DOCUMENT, MOST_INSTANCES, MOST_NODES
 
 # The name of the argument.
 CHANGES = "changes"
-
-
-class AddedClaim(NamedTuple):
-    """A claim with the columns of the instance that it stands for: see existing.as_instances()."""
-
-    uuid: str
-    task_state: str | None
-    vcpus: int
-    memory_mb: int
-    root_gb: int
-    ephemeral_gb: int
-    project_id: str | None
-    flavor_id: int | None
-    flavor_name: str | None
-    image_properties: str | None
-    vm_state: str = "building"
-    os_type: str | None = None
 
 
 def _columns(kinds: Mapping[str, FieldType], most: int) -> FieldType:
@@ -88,6 +71,7 @@ _OF_A_KIND = {
     "image_properties": or_none(DOCUMENT),
 }
 _KINDS = _columns(_OF_A_KIND, MOST_INSTANCES)
+_kind_of = attrgetter(*_OF_A_KIND)
 # The numbers are places in the lists of nodes and of kinds.
 _ADDED = _columns(
     {**typed(COUNT, "node kind"), "uuid": UUID, "is_alternate": TRUTH}, MOST_INSTANCES
@@ -101,9 +85,9 @@ def encode(changes: Sequence[NodeChange]) -> dict[str, Any]:
     kinds: dict[tuple[Any, ...], int] = {}
     placed = [*enumerate(changes)]
     added = [
-        (place, kinds.setdefault(_kind_of(claim), len(kinds)), claim.instance_uuid, claim.alternate)
+        (place, kinds.setdefault(_kind_of(row), len(kinds)), row.uuid, row.task_state == ALTERNATE)
         for place, each in placed
-        for claim in each.added
+        for row in each.added
     ]
     ended = [(place, uuid) for place, each in placed for uuid in each.ended]
     texts = [(place, *item) for place, each in placed for item in each.documents.items()]
@@ -145,9 +129,3 @@ def _read(value: Any) -> list[NodeChange]:
         if name in (NUMA, PCI):
             changes[place].documents[name] = text
     return changes
-
-
-def _kind_of(claim: Any) -> tuple[Any, ...]:
-    about = {"root_gb": 0, "ephemeral_gb": 0, **claim.about}
-    about |= {"vcpus": claim.vcpus, "memory_mb": claim.memory_mb}
-    return tuple([about.get(name) for name in _OF_A_KIND])

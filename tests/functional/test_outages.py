@@ -70,7 +70,7 @@ def _grow_old(connection: sa.Connection) -> None:
     connection.execute(
         sa.update(table)
         .where(table.c.host == "dead")
-        .values(last_seen_up=sa.text("UTC_TIMESTAMP() - INTERVAL 90 SECOND"))
+        .values(last_seen_up=sa.text("UTC_TIMESTAMP() - INTERVAL 1 DAY"))
     )
 
 

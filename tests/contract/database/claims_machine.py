@@ -193,6 +193,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             st.tuples(
                 st.lists(st.sampled_from(CROWD), min_size=1, max_size=2, unique=True),
                 *(host_names, st.sampled_from(SIZES), st.none() | host_names),
+                st.none() | st.sampled_from([*GROUPS]),
             ),
             min_size=1,
             max_size=16,
@@ -201,11 +202,17 @@ class ClaimsMachine(RuleBasedStateMachine):
     def claim_in_a_batch(self, batch) -> None:
         """Requests come at the same time, more than there is room for, and some come twice."""
         requests = []
-        for uuids, host, size, spare in batch:
-            wanted = [Wanted(uuid, host, size) for uuid in uuids]
-            if spare not in (None, host):
+        for uuids, host, size, spare, group in batch:
+            if group:
+                uuids = [
+                    each for each in FAMILIES[group] if not self._has_a_guest_of_its_own_kind(each)
+                ]
+            wanted = [Wanted(uuid, host, size) for uuid in uuids[:2]]
+            if wanted and spare not in (None, host):
                 wanted.append(Wanted(uuids[0], spare, size, alternate=True))
-            requests.append(Request(f"req-{next(self.numbers)}", "batch", tuple(wanted)))
+            if wanted:
+                name = f"req-{next(self.numbers)}"
+                requests.append(Request(name, "batch", tuple(wanted), group))
         self.requests += requests
         self.submit_together(requests)
 
@@ -245,7 +252,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             _, changed = self.database.write(lambda c: claims.release_lost(c, lost))
         else:
             changed = self.database.write(lambda c: claims.release(c, uuids))
-        assert changed.keys() == {self.ids[each.host] for each in given_back}
+        assert {each.node_id for each in changed} == {self.ids[each.host] for each in given_back}
         self._are_in_the_rows(changed)
 
     @precondition(lambda self: self.waiting())
@@ -444,7 +451,9 @@ class ClaimsMachine(RuleBasedStateMachine):
     def _are_in_the_rows(self, changes: Changes) -> None:
         """Compare what others are told of nodes with the rows of those that live."""
         rows = {row.id: row for row in self.database.read(compute_nodes.all_live)}
-        for each in [changes[node_id] for node_id in changes.keys() & rows.keys()]:
+        for each in changes:
+            if each.node_id not in rows:
+                continue
             row = rows[each.node_id]
             figures = ("vcpus_used", "free_ram_mb", "free_disk_mb", "disk_mb_used", "claims")
             told = {name: getattr(each, name) for name in figures} | each.documents
@@ -460,9 +469,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         orders = [self._order(each) for each in requests]
         found, changes = self.database.write(lambda c: claims.claim_each(c, orders))
         self._are_in_the_rows(changes)
-        rest = []
+        rest: list[Request] = []
+        groups = set[str | None]()
         for request, done in zip(requests, found, strict=True):
-            if any(self.ledger.of(each.uuid) for each in request.wanted):
+            has_claims = any(self.ledger.of(each.uuid) for each in request.wanted)
+            if has_claims or (request.group and request.group in groups):
                 assert done is None, request
                 rest.append(request)
                 continue
@@ -474,6 +485,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             assert isinstance(done, ClaimResult), request
             assert list(done.answers) == self._answers(request)
             assert done.refused == len(request.wanted) - len(kept)
+            groups.add(request.group)
             self._enter(request, kept, done)
         self.the_database_says_what_the_ledger_says()
         for request in rest:

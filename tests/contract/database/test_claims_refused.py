@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claims.group_commit where the database refuses one of the claims."""
+"""Tests of scheduler.claims.rounds where the database refuses one of the claims."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ from inventory.engine import Database
 from inventory.tables import allocations
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
+from scheduler.claims.rounds import Rounds
 from scheduler.fibers import Fibers
 from tests.databases import a_uuid
 
@@ -41,20 +41,19 @@ def claimed(database: Database) -> set[str]:
 
 def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Database) -> None:
     works = []
-    commit = GroupCommit(cloud, works.append)
+    rounds = Rounds(cloud, works.append)
     requests = [a_request("one"), refused(), a_request("two")]
-    futures = [commit.submit(each, lambda: math.inf) for each in requests]
+    futures = [rounds.submit(lambda each=each: each, lambda: math.inf) for each in requests]
     works.pop()()
-    assert [each.result(0) for each in futures] == [None] * 3
-    assert claimed(cloud) == set()
-    alone = commit.submit(refused(), lambda: math.inf)
-    works.pop()()
-    assert isinstance(alone.exception(0), StatementRefused)
+    one, refusal, two = futures
+    assert (one.result(0).answers, two.result(0).answers) == (["one"], ["two"])
+    assert isinstance(refusal.exception(0), StatementRefused)
+    assert claimed(cloud) == {"req-one", "req-two"}
 
 
 def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> None:
     fibers, go = Fibers(), Event()
-    claimer = Claimer(cloud, ClaimSettings(), begin_commit=fibers.run_when_idle)
+    claimer = Claimer(cloud, ClaimSettings(), begin_round=fibers.run_when_idle)
     requests = [a_request(f"i{number}") for number in range(5)]
     fibers.run(lambda: go.wait(LONG))
     futures = [fibers.run(lambda each=each: claimer.claim(each)) for each in [*requests, refused()]]

@@ -15,7 +15,7 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
-from tests.unit.scheduler.host_cache.pushing import changed, deliver, seen, sent
+from tests.unit.scheduler.host_cache.pushing import deliver, seen, sent
 
 NODES = (1, 2, 3)
 ROOM = {"memory_mb": 65536.0}
@@ -178,16 +178,13 @@ def place(cloud, view, uuid, node):
     with view.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, [uuid]), Plan())
         reserved = view.reserve(decision, spec)
-    claimed = None
     try:
-        result = claim(cloud, uuid, node, memory_mb=20000)
-        claimed = result.generations
-        deliver(view, changed(result.changes))
+        view.apply_changes(claim(cloud, uuid, node, memory_mb=20000).changes)
     except ClaimLost as lost:
-        view.mark_stale({*reserved.generations, *lost.nodes})
+        view.mark_stale({*reserved, *lost.nodes})
         view.refresh()
     finally:
-        view.end_reservation(reserved, claimed)
+        view.end_reservation(reserved)
 
 
 def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, view):

@@ -42,7 +42,7 @@ class Disputed(HostCache):
     def refresh(self):
         # What one has lost is doubtful, and then settled.
         if self._theirs is not None:
-            self.mark_stale(self._theirs.generations)
+            self.mark_stale(self._theirs)
             self.end_reservation(self._theirs)
         super().refresh()
         self.refreshes += 1

@@ -11,7 +11,7 @@ from inventory.database_errors import DatabaseUnavailable
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import claimer
 from scheduler.claims.claimer import TimedReads
-from scheduler.claims.group_commit import TooLate
+from scheduler.claims.rounds import TooLate
 
 PATIENCE = 30.0
 

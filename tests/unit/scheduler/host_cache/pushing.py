@@ -82,7 +82,7 @@ def _pushed(connection: sa.Connection, nodes: Sequence[Any], changed: Iterable[s
 
 def changed(changes: Changes) -> Message:
     """Return what arrives of what claims have changed."""
-    return dict(json.loads(json.dumps(claim_messages.encode([*changes.values()]))))
+    return dict(json.loads(json.dumps(claim_messages.encode(changes))))
 
 
 def sent(written: push_messages.Written) -> Message:

@@ -3,6 +3,7 @@
 """What claims have changed survives the way to a scheduler; what is malformed is refused whole."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.claims.numa_pci_usage import NUMA
-from inventory.claims.types import ALTERNATE, Claim, NodeChange
+from inventory.claims.types import ALTERNATE, AddedClaim, Claim, NodeChange
 from scheduler.wire import claim_messages, push_messages
-from scheduler.wire.claim_messages import AddedClaim
 from scheduler.wire.errors import InvalidInput
 
 ABOUT = {"project_id": "p1", "flavor_id": 7, "flavor_name": "m1", "image_properties": "{}"}
@@ -20,9 +20,9 @@ ABOUT = {"project_id": "p1", "flavor_id": 7, "flavor_name": "m1", "image_propert
 
 def changes() -> list[NodeChange]:
     """Return the changes of two nodes: an instance with an alternate, and one of another kind."""
-    mine = Claim("u1", 1, "h1", "h1", 2, 4096, 0, about={**ABOUT, "root_gb": 5, "ephemeral_gb": 6})
-    held = Claim("u1", 2, "h2", "h2", 2, 4096, 0, about=mine.about, alternate=True)
-    other = Claim("u2", 2, "h2", "h2", 1, 1, 0)
+    claim = Claim("u1", 1, "h1", "h1", 2, 4096, 0, about={**ABOUT, "root_gb": 5, "ephemeral_gb": 6})
+    mine, held = AddedClaim.of(claim), AddedClaim.of(replace(claim, alternate=True))
+    other = AddedClaim.of(Claim("u2", 2, "h2", "h2", 1, 1, 0))
     return [
         NodeChange(1, 7, 9, 2, -5, -(2**40), 2**40, 1, [mine], [], {NUMA: None}),
         NodeChange(2, 3, 4, 3, 5, 6, 7, 2, [held, other], ["u3", "u2"]),

@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds: requests that wait at the same time are decided in turn and claimed in one transaction.
+
+So none is decided on a host cache that lacks what this process has claimed before, and thirty of
+them cost one commit.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from threading import Lock
+from time import monotonic, sleep
+from typing import TypeVar
+
+import sqlalchemy as sa
+from oslo_log import log
+
+from inventory.claims import claims, group_locks
+from inventory.claims.claims import GroupUnlisted
+from inventory.claims.types import GROUP, Changes, ClaimLost, ClaimRequest, ClaimResult
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
+from inventory.engine import Database
+
+LOG = log.getLogger(__name__)
+T = TypeVar("T")
+# How many requests are decided in one round at most.
+MOST_REQUESTS = 64
+# For how many seconds others wait for a transaction: one that hangs is left to its thread.
+PATIENCE = 1.0
+# How often the row of a group is made again that others, who saw no claims for it, have deleted.
+MAX_GROUP_ATTEMPTS = 10
+
+# The seconds until the deadline of a request.
+Left = Callable[[], float]
+# Decides and returns what is to be claimed, None for nothing.
+Decide = Callable[[], ClaimRequest | None]
+Begin = Callable[[Callable[[], None]], object]
+Publish = Callable[[Changes], None]
+
+
+class TooLate(Exception):
+    """The deadline of the request has passed; nothing was claimed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    decide: Decide
+    left: Left
+    result: "Future[ClaimResult | None]" = field(default_factory=Future)
+
+
+# A request that was decided, and its claims.
+_Decided = tuple[_Waiting, ClaimRequest]
+
+
+class Rounds:
+    """Decide and claim, in the order in which requests came. Many threads may use it.
+
+    Nobody waits for others to come: a round is what has come until it begins. begin calls what it
+    is given in another thread, soon. publish is given what each transaction has changed.
+    """
+
+    def __init__(self, database: Database, begin: Begin, publish: Publish = lambda _: None) -> None:
+        self._database = database
+        self._begin = begin
+        self._publish = publish
+        self._lock = Lock()
+        self._waiting: deque[_Waiting] = deque()
+        # Who runs the rounds; the time when he began to claim, infinite before.
+        self._owner: object = None
+        self._claims_since = inf
+
+    def submit(self, decide: Decide, left: Left) -> "Future[ClaimResult | None]":
+        """Decide and claim in the next round; return the future of the result.
+
+        decide must not wait for anything. left returns the seconds until the deadline, which is
+        asked again before the commit. The future raises what decide does and what claims.claim()
+        does, TooLate and DatabaseUnavailable; if it is cancelled in time, nothing is decided.
+        """
+        waiting = _Waiting(decide, left)
+        with self._lock:
+            self._waiting.append(waiting)
+        self.begin_next()
+        return waiting.result
+
+    def begin_next(self) -> None:
+        """Begin a round for what waits, unless one is under way whose transaction does not hang."""
+        with self._lock:
+            hangs = monotonic() - self._claims_since > PATIENCE
+            if not self._waiting or (self._owner is not None and not hangs):
+                return
+            self._owner = owner = object()
+            self._claims_since = inf
+        self._begin(partial(self._work, owner))
+
+    def _work(self, owner: object) -> None:
+        while batch := self._next(owner):
+            self._run(owner, batch)
+
+    def _next(self, owner: object) -> list[_Waiting]:
+        """Return what waits, nothing if somebody else runs the rounds by now."""
+        batch: list[_Waiting] = []
+        with self._lock:
+            if self._owner is not owner:
+                return []
+            self._claims_since = inf
+            while self._waiting and len(batch) < MOST_REQUESTS:
+                first = self._waiting.popleft()
+                if first.result.set_running_or_notify_cancel():
+                    batch.append(first)
+            if not batch:
+                self._owner = None
+        return batch
+
+    def _run(self, owner: object, batch: Sequence[_Waiting]) -> None:
+        decided = [*_decide_each(batch)]
+        with self._lock:
+            if self._owner is owner:
+                self._claims_since = monotonic()
+        for waiting, request in self._claim_together(decided):
+            _settle(waiting, partial(self._claim_alone, waiting, request))
+
+    def _claim_together(self, decided: Sequence[_Decided]) -> Sequence[_Decided]:
+        """Claim with one transaction; return the requests that have to be claimed by themselves."""
+        if not decided:
+            return ()
+        requests, lefts = [each for _, each in decided], [each.left for each, _ in decided]
+        try:
+            results, changes = self._write(lambda each: claims.claim_each(each, requests), lefts)
+        except BaseException as error:
+            # One of them may be in the way of the others, unless all wait for the database.
+            is_down = isinstance(error, DatabaseUnavailable)
+            is_about_one = isinstance(error, StatementRefused) or not is_down
+            if is_about_one and len(decided) > 1:
+                return decided
+            for waiting, _ in decided:
+                waiting.result.set_exception(error)
+            return ()
+        self._apply(changes)
+        alone = []
+        for each, result in zip(decided, results, strict=True):
+            if result is None:
+                alone.append(each)
+            elif isinstance(result, BaseException):
+                each[0].result.set_exception(result)
+            else:
+                each[0].result.set_result(result)
+        return alone
+
+    def _claim_alone(self, waiting: _Waiting, request: ClaimRequest) -> ClaimResult:
+        result = self._write(lambda each: claims.claim(each, request), [waiting.left])
+        self._apply(result.changes)
+        return result
+
+    def _write(self, work: Callable[[sa.Connection], T], lefts: Sequence[Left]) -> T:
+        """Return work() in a transaction, for which the rows of groups are made that it lacks."""
+        for _ in range(MAX_GROUP_ATTEMPTS):
+            try:
+                return write_until(self._database, work, lambda: min(each() for each in lefts))
+            except GroupUnlisted as error:
+                for uuid in error.uuids:
+                    group_locks.ensure(self._database, uuid)
+        raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
+
+    def _apply(self, changes: Changes) -> None:
+        try:
+            self._publish(changes)
+        # The claims are made, whatever comes of this.
+        except Exception:
+            LOG.exception("Cannot publish what was claimed; schedulers read it from the database")
+
+
+def write_until(database: Database, work: Callable[[sa.Connection], T], left: Left) -> T:
+    """Return work() in a transaction; raise TooLate, with nothing written, after the deadline."""
+
+    def until_deadline(connection: sa.Connection) -> T:
+        found = work(connection)
+        if left() <= 0:
+            raise TooLate()
+        return found
+
+    if left() <= 0:
+        raise TooLate()
+    return database.write(until_deadline)
+
+
+def _decide_each(batch: Sequence[_Waiting]) -> Iterator[_Decided]:
+    """Yield those with something to claim; settle the others."""
+    for each in batch:
+        # Green threads run only where others let them.
+        sleep(0)
+        try:
+            if each.left() <= 0:
+                raise TooLate()
+            request = each.decide()
+        except BaseException as error:
+            each.result.set_exception(error)
+            continue
+        if request is None:
+            each.result.set_result(None)
+        else:
+            yield each, request
+
+
+def _settle(waiting: _Waiting, work: Callable[[], ClaimResult]) -> None:
+    try:
+        result = work()
+    # Whatever it is, the future raises it where the result is awaited.
+    except BaseException as error:
+        waiting.result.set_exception(error)
+    else:
+        waiting.result.set_result(result)

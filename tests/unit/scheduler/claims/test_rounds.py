@@ -1,0 +1,320 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.claims.rounds, and of Claimer where it decides and claims in rounds."""
+
+import math
+from concurrent.futures import CancelledError
+from itertools import count
+from threading import Event, Semaphore
+
+import pytest
+import sqlalchemy as sa
+
+from inventory.claims.numa_pci_usage import NUMA
+from inventory.claims.types import GROUP, Claim, ClaimLost, ClaimRequest, GroupRule, NodeDocuments
+from inventory.database_errors import DatabaseUnavailable
+from inventory.tables import allocations, compute_nodes
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims import rounds
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.rounds import Rounds, TooLate
+from scheduler.fibers import Fibers
+from tests.databases import a_node, a_uuid, save
+
+LONG = 30.0
+_numbers = count()
+
+
+@pytest.fixture
+def cloud(database):
+    """Return a database with a host for four instances, and one for a hundred."""
+    save(database, a_node("h1", memory_mb_used=0), a_node("h2", memory_mb_used=0, id=2))
+    return database
+
+
+class Beginning:
+    """A begin that waits until it is told to; decisions are noted, and what was published."""
+
+    def __init__(self, database):
+        self.works, self.published, self.decided = [], [], []
+        self.rounds = Rounds(database, self.works.append, self.published.append)
+
+    def submit(self, *requests, left=lambda: math.inf):
+        return [self.rounds.submit(lambda each=each: self.decide(each), left) for each in requests]
+
+    def decide(self, request):
+        self.decided.append(request)
+        if isinstance(request, Exception):
+            raise request
+        return request
+
+    def begin(self):
+        works, self.works[:] = [*self.works], []
+        for work in works:
+            work()
+
+
+@pytest.fixture
+def together(cloud):
+    return Beginning(cloud)
+
+
+def a_request(name=None, node=2, uuid=None, **changes):
+    """Return a request for one instance that takes a quarter of the first host."""
+    name = f"req-{next(_numbers)}" if name is None else name
+    terms = {
+        "vcpus": 4,
+        "memory_mb": 512,
+        "disk_mb": 0,
+        "limits": {"vcpu": [16.0, 400.0][node - 1]},
+    }
+    claim = Claim(a_uuid(uuid or name), node, f"h{node}", f"h{node}", answer=name, **terms)
+    return ClaimRequest(name, "d", [claim], 900, **changes)
+
+
+def claimed(database):
+    query = sa.select(allocations.c.request_id).order_by(allocations.c.id)
+    return {*database.read(lambda c: c.scalars(query).all())}
+
+
+def test_what_has_come_is_claimed_for_in_one_transaction(cloud, together, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        cloud, "write", lambda work: written.append(1) or type(cloud).write(cloud, work)
+    )
+    requests = [a_request() for _ in range(16)]
+    futures = together.submit(*requests)
+    assert len(together.works) == 1
+    together.begin()
+    assert [each.result(0).answers for each in futures] == [[each.request_id] for each in requests]
+    assert (len(written), len(claimed(cloud))) == (1, 16)
+
+
+def test_first_come_first_served(cloud, together):
+    """There is room for four; who has lost costs nobody else anything."""
+    requests = [a_request(node=1) for _ in range(7)]
+    futures = together.submit(*requests)
+    together.begin()
+    assert [type(each.exception(0)) for each in futures] == [type(None)] * 4 + [ClaimLost] * 3
+    assert futures[-1].exception(0).nodes == {1}
+    assert claimed(cloud) == {each.request_id for each in requests[:4]}
+
+
+def test_what_has_claims_already_is_claimed_for_by_itself(cloud, together):
+    futures = together.submit(a_request("req-1"), a_request("again", uuid="req-1"))
+    together.begin()
+    assert [each.result(0).answers for each in futures] == [["req-1"], ["again"]]
+    futures = together.submit(a_request("again", uuid="req-1"), a_request("req-2"))
+    together.begin()
+    assert [each.result(0).repeated for each in futures] == [True, False]
+    assert claimed(cloud) == {"again", "req-2"}
+
+
+def test_members_of_a_group_are_claimed_for_one_after_the_other(cloud, together):
+    apart = GroupRule(a_uuid("group"), (), most=1)
+    futures = together.submit(*(a_request(f"req-{number}", group=apart) for number in range(2)))
+    together.begin()
+    first, second = futures
+    assert first.result(0).answers == ["req-0"]
+    assert second.exception(0).cause == GROUP
+    assert claimed(cloud) == {"req-0"}
+
+
+def test_documents_are_written_of_the_first_only_that_changes_them(cloud, together):
+    """The second was decided on the cells as they were before the first."""
+    documents = [{1: NodeDocuments(1, {NUMA: text})} for text in ("[1]", "[2]")]
+    futures = together.submit(*(a_request(node=1, documents=each) for each in documents))
+    plain = together.submit(a_request(node=1))
+    together.begin()
+    assert [type(each.exception(0)) for each in (*futures, *plain)] == [
+        type(None),
+        ClaimLost,
+        type(None),
+    ]
+    node = sa.select(compute_nodes.c.numa_topology, compute_nodes.c.vcpus_used)
+    assert cloud.read(lambda c: c.execute(node.where(compute_nodes.c.id == 1)).one()) == ("[1]", 8)
+
+
+def test_a_decision_sees_all_that_was_decided_before_it(cloud, together):
+    """Nothing is claimed before all of the round have decided, and then all at once."""
+    seen = []
+
+    def decide(name):
+        seen.append((name, claimed(cloud)))
+        return a_request(name)
+
+    for name in ("req-1", "req-2"):
+        together.rounds.submit(lambda name=name: decide(name), lambda: math.inf)
+    together.begin()
+    assert seen == [("req-1", set()), ("req-2", set())]
+    together.rounds.submit(lambda: decide("req-3"), lambda: math.inf)
+    together.begin()
+    assert seen[2] == ("req-3", {"req-1", "req-2"})
+
+
+def test_who_decides_for_nothing_and_who_fails_cost_the_others_nothing(cloud, together):
+    broken = ValueError("a plug-in")
+    nothing, failed, placed = together.submit(None, broken, a_request("req-1"))
+    together.begin()
+    assert (nothing.result(0), failed.exception(0)) == (None, broken)
+    assert placed.result(0).answers == ["req-1"]
+    assert claimed(cloud) == {"req-1"}
+
+
+def test_a_round_is_bounded(cloud, together, monkeypatch):
+    monkeypatch.setattr(rounds, "MOST_REQUESTS", 3)
+    sizes, claim_each = [], rounds.claims.claim_each
+
+    def counting(connection, requests):
+        sizes.append(len(requests))
+        return claim_each(connection, requests)
+
+    monkeypatch.setattr(rounds.claims, "claim_each", counting)
+    together.submit(*(a_request() for _ in range(8)))
+    together.begin()
+    assert (sizes, len(claimed(cloud))) == ([3, 3, 2], 8)
+
+
+def test_what_a_transaction_has_changed_is_published_once(together):
+    together.submit(a_request("req-1"), a_request("req-2", node=1), a_request("req-3"))
+    together.begin()
+    (changes,) = together.published
+    changes = {each.node_id: each for each in changes}
+    added = {node: [row.uuid for row in each.added] for node, each in changes.items()}
+    assert added == {1: [a_uuid("req-2")], 2: [a_uuid("req-1"), a_uuid("req-3")]}
+    assert (changes[2].before, changes[2].after, changes[2].claims) == (1, 3, 2)
+
+
+def test_who_waits_no_longer_is_not_claimed_for(cloud, together):
+    first, second = together.submit(a_request("req-1"), a_request("req-2"))
+    assert first.cancel()
+    together.begin()
+    assert [each.request_id for each in together.decided] == ["req-2"]
+    with pytest.raises(CancelledError):
+        first.result(0)
+    assert second.result(0).answers == ["req-2"]
+    assert claimed(cloud) == {"req-2"}
+
+
+def test_one_whose_caller_has_given_up_is_not_decided(cloud, together):
+    (late,) = together.submit(a_request("req-1"), left=lambda: -1.0)
+    others = together.submit(a_request("req-2"), a_request("req-3"))
+    together.begin()
+    assert isinstance(late.exception(0), TooLate)
+    assert [each.result(0).answers for each in others] == [["req-2"], ["req-3"]]
+    assert len(together.decided) == 2
+
+
+def test_one_whose_caller_gives_up_meanwhile_does_not_cost_the_others_their_claims(cloud, together):
+    seconds = iter([1.0])
+    (late,) = together.submit(a_request("req-1"), left=lambda: next(seconds, -1.0))
+    others = together.submit(a_request("req-2"), a_request("req-3"))
+    together.begin()
+    assert isinstance(late.exception(0), TooLate)
+    assert [each.result(0).answers for each in others] == [["req-2"], ["req-3"]]
+    assert claimed(cloud) == {"req-2", "req-3"}
+
+
+def test_all_hear_of_it_when_the_database_is_gone(cloud, together, monkeypatch):
+    gone = DatabaseUnavailable("gone")
+
+    def fail(_work):
+        raise gone
+
+    monkeypatch.setattr(cloud, "write", fail)
+    futures = together.submit(a_request(), a_request())
+    together.begin()
+    assert [each.exception(0) for each in futures] == [gone, gone]
+    monkeypatch.undo()
+    (after,) = together.submit(a_request())
+    together.begin()
+    assert after.result(0) is not None
+
+
+class Slow:
+    """Transactions that wait until they may begin."""
+
+    def __init__(self, cloud, monkeypatch):
+        self.may_write, self.under_way = Event(), Semaphore(0)
+        self._cloud, self._write, self._monkeypatch = cloud, cloud.write, monkeypatch
+        monkeypatch.setattr(cloud, "write", self.write)
+
+    def write(self, work):
+        self.under_way.release()
+        assert self.may_write.wait(LONG)
+        return self._write(work)
+
+    def no_more(self):
+        """Let those that begin from now on go on at once."""
+        self._monkeypatch.setattr(self._cloud, "write", self._write)
+
+
+def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
+    cloud, together, monkeypatch
+):
+    slow = Slow(cloud, monkeypatch)
+    together.submit(a_request())
+    end = CachedThreadPool().run(together.begin)
+    assert slow.under_way.acquire(timeout=LONG)
+    waiting = together.submit(a_request(), a_request())
+    together.rounds.begin_next()
+    assert together.works == []
+    slow.may_write.set()
+    assert end.result(LONG) is None
+    assert [each.exception(0) for each in waiting] == [None, None]
+    assert (len(claimed(cloud)), len(together.published)) == (3, 2)
+
+
+def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeypatch):
+    monkeypatch.setattr(rounds, "PATIENCE", 0.0)
+    slow = Slow(cloud, monkeypatch)
+    (hanging,) = together.submit(a_request("req-1"))
+    end = CachedThreadPool().run(together.begin)
+    assert slow.under_way.acquire(timeout=LONG)
+    slow.no_more()
+    (other,) = together.submit(a_request("req-2"))
+    together.begin()
+    assert other.result(0).answers == ["req-2"]
+    assert not hanging.done()
+    slow.may_write.set()
+    assert hanging.result(LONG).answers == ["req-1"]
+    assert end.result(LONG) is None
+    assert len(together.published) == 2
+    # Whoever hung runs no further round.
+    (after,) = together.submit(a_request("req-3"))
+    together.begin()
+    assert after.result(0).answers == ["req-3"]
+
+
+def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(cloud, monkeypatch):
+    slow = Slow(cloud, monkeypatch)
+    claimer, pool = Claimer(cloud, ClaimSettings()), CachedThreadPool()
+    hanging = pool.run(lambda: claimer.claim(a_request("req-1")))
+    assert slow.under_way.acquire(timeout=LONG)
+    slow.no_more()
+    # At once there is a round under way, which has not hung for long.
+    assert claimer.claim(a_request("req-2")).answers == ["req-2"]
+    slow.may_write.set()
+    assert hanging.result(LONG).answers == ["req-1"]
+
+
+@pytest.mark.parametrize("in_fibers", [True, False])
+def test_everybody_is_answered_once_whoever_comes_when(cloud, in_fibers):
+    """As many as there may be in flight, in fibers or in threads; some come twice."""
+    pool, fibers = CachedThreadPool(), Fibers()
+    begin = fibers.run_when_idle if in_fibers else None
+    claimer = Claimer(cloud, ClaimSettings(), begin_round=begin)
+    run = fibers.run if in_fibers else pool.run
+    requests = [a_request(node=1 + number % 2) for number in range(30)]
+    requests += requests[:4]
+    go = Event()
+    futures = [run(lambda: go.wait(LONG))] if in_fibers else []
+    futures += [run(lambda each=each: claimer.claim(each)) for each in requests]
+    go.set()
+    found = [each.exception(LONG) or each.result(0) for each in futures[-len(requests) :]]
+    lost = [each for each in found if isinstance(each, ClaimLost)]
+    made = [each for each in found if not isinstance(each, ClaimLost) and not each.repeated]
+    assert len(made) == 4 + 15
+    assert all(each.nodes == {1} for each in lost)
+    assert len(claimed(cloud)) == 19
