@@ -13,7 +13,8 @@ from scheduler.fibers import result_of
 class SingleFlight:
     """Run work for all callers who need its result at the same time; they may stop waiting.
 
-    Each caller gets a run that began after its call: at most one is under way and one is next.
+    Each caller gets a run that began after its call, or one that is under way if he joins it: at
+    most one is under way and one is next.
     """
 
     def __init__(self, work: Callable[[], None], name: str) -> None:
@@ -22,13 +23,17 @@ class SingleFlight:
         self._threads = CachedThreadPool()
         self._lock, self._under_way = Lock(), Lock()
         self._next: Future[None] | None = None
+        self._last: Future[None] | None = None
 
-    def wait(self, timeout: float) -> None:
-        """Wait for a run that begins after this call; raise its error, or TimeoutError."""
+    def wait(self, timeout: float, joins: bool = False) -> None:
+        """Wait for a run that begins after this call; raise its error, or TimeoutError.
+
+        Who joins is content with one that has begun.
+        """
         with self._lock:
-            if self._next is None:
-                self._next = self._threads.run(self._run)
-            run = self._next
+            run = self._last if joins and self._last and not self._last.done() else self._next
+            if run is None:
+                run = self._next = self._threads.run(self._run)
         try:
             result_of(run, timeout)
         except TimeoutError:
@@ -39,7 +44,7 @@ class SingleFlight:
     def _run(self) -> None:
         with self._under_way:
             with self._lock:
-                self._next = None
+                self._last, self._next = self._next, None
             try:
                 self._work()
             except Exception:

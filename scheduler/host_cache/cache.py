@@ -105,8 +105,10 @@ class HostCache:
 
         fresh means with all that was committed before. Raises DatabaseUnavailable.
         """
-        if fresh or self.age > (self.max_age if max_age is None else max_age):
-            self._wait_for_refresh(self._timeout)
+        most = self.max_age if max_age is None else max_age
+        if fresh or self.age > most:
+            # A refresh that has begun lacks what was committed since, which is not asked for then.
+            self._wait_for_refresh(self._timeout, joins=most > 0 and not fresh)
 
     @contextmanager
     def locked(self, as_of_reading: bool = False) -> Iterator[HostTable]:
@@ -150,7 +152,8 @@ class HostCache:
         with self._lock:
             last, stale = self._last, self._stale.copy()
             hosts = self._stale_hosts.copy()
-            nodes = stale.keys() | self._tracker.node_ids(hosts)
+            overdue = self._nodes.early.overdue(self._database_time(began))
+            nodes = stale.keys() | overdue | self._tracker.node_ids(hosts)
         if last is None or complete:
             delta = self._database.read(refresh_queries.read_all)
         else:
@@ -161,6 +164,7 @@ class HostCache:
             )
         with self._lock:
             self._apply(delta, began, stale)
+            self._nodes.early.take(overdue)
             for host in hosts if delta.complete else delta.hosts:
                 if self._stale_hosts.get(host) == hosts[host]:
                     del self._stale_hosts[host]
@@ -193,18 +197,15 @@ class HostCache:
     def apply_changes(self, changes: Sequence[NodeChange]) -> None:
         """Apply what claims have changed of nodes, each to the generation that it follows.
 
-        A change of another generation is ignored if it is older. If it is newer it waits, and the
-        node is read with the next refresh unless what is missing comes before.
+        A change of another generation is ignored if it is older. If it is newer it waits for what
+        is missing, for a second; then the next refresh reads the node.
         """
         with self._lock:
             if self._last is None:
                 return
             now = self._database_time(time.monotonic())
-            applied, unread = self._nodes.apply_changes(changes, now)
-            if applied:
+            if applied := self._nodes.apply_changes(changes, now):
                 self._tracker.apply_changes(applied)
-            if unread:
-                self.mark_stale(unread)
 
     def reserve(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
         """Consume what was decided until its nodes are read again; return their ids.
@@ -277,9 +278,9 @@ class HostCache:
             self._tracker.forget(host, uuid)
             self.mark_host_stale(host)
 
-    def _wait_for_refresh(self, timeout: float) -> None:
+    def _wait_for_refresh(self, timeout: float, joins: bool) -> None:
         try:
-            self._refreshes.wait(timeout)
+            self._refreshes.wait(timeout, joins)
         except TimeoutError as error:
             raise DatabaseUnavailable(str(error)) from error
 

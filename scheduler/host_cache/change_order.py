@@ -8,25 +8,32 @@ from inventory.claims.types import NodeChange
 
 # How many changes of a node wait at most. Of more, all are dropped: the node is read anyway.
 MAX_WAITING = 64
+# For how many seconds changes may wait for others before their node is read.
+PATIENCE = 1.0
+# As the known generation of a node whose row cannot take changes: all of them wait.
+NONE = -1
 
 
 class ChangeOrder:
-    """Holds back the changes that have come before others which they follow."""
+    """Holds back the changes that have come before others which they follow; times in seconds."""
 
     def __init__(self) -> None:
         # By node id and generation before.
         self._waiting: dict[int, dict[int, NodeChange]] = {}
+        self._since: dict[int, float] = {}
 
-    def following(self, change: NodeChange, known: int) -> list[NodeChange]:
+    def following(self, change: NodeChange, known: int, now: float) -> list[NodeChange]:
         """Return the changes that lead from a known generation of a node to a newer one.
 
         That is this change with those that have waited for it, or nothing if others are missing.
         """
-        waiting = self._waiting.get(change.node_id)
+        node_id = change.node_id
+        waiting = self._waiting.get(node_id)
         if waiting is None:
             if change.before == known:
                 return [change]
-            waiting = self._waiting[change.node_id] = {}
+            waiting, self._since[node_id] = {}, now
+            self._waiting[node_id] = waiting
         elif len(waiting) >= MAX_WAITING:
             waiting.clear()
         waiting[change.before] = change
@@ -35,12 +42,17 @@ class ChangeOrder:
             found.append(waiting.pop(newest))
             newest = found[-1].after
         if not waiting:
-            del self._waiting[change.node_id]
+            del self._waiting[node_id], self._since[node_id]
         return found
+
+    def overdue(self, now: float) -> set[int]:
+        """Return the nodes whose changes have waited for too long."""
+        return {node_id for node_id, since in self._since.items() if since < now - PATIENCE}
 
     def take(self, node_ids: Iterable[int]) -> list[NodeChange]:
         """Return the changes of nodes that wait, which are forgotten here."""
-        if not self._waiting:
-            return []
-        found = [self._waiting.pop(each, {}) for each in node_ids]
-        return [change for waiting in found for change in waiting.values()]
+        found = list[NodeChange]()
+        for node_id in node_ids if self._waiting else ():
+            found += self._waiting.pop(node_id, {}).values()
+            self._since.pop(node_id, None)
+        return found

@@ -12,7 +12,7 @@ from inventory import services
 from inventory.claims.types import NodeChange
 from inventory.errors import counted
 from scheduler.host_cache.assumed import Place
-from scheduler.host_cache.change_order import ChangeOrder
+from scheduler.host_cache.change_order import NONE, ChangeOrder
 from scheduler.host_cache.host_aggregates import HostAggregates, first_names
 from scheduler.host_cache.node_rows import write_documents, write_nodes, write_usage, written_at
 from scheduler.host_cache.refresh_queries import Delta
@@ -72,32 +72,27 @@ class Nodes:
 
     def apply_changes(
         self, changes: Iterable[NodeChange], now: float
-    ) -> tuple[list[tuple[int, NodeChange]], set[int]]:
-        """Write what claims have changed; return the changes by row, and the nodes to be read.
+    ) -> list[tuple[int, NodeChange]]:
+        """Write what claims have changed; return the changes that could be applied, by row.
 
-        Those have changes that cannot be applied yet. now is in seconds since 1970 on the
-        database's clock.
+        now is in seconds since 1970 on the database's clock.
         """
         applied: list[tuple[int, NodeChange]] = []
-        unread: set[int] = set()
         for change in changes:
             node_id = change.node_id
             known, row = self.generations.get(node_id), self._rows.get(node_id)
             if known is None or row is None or change.after <= known:
                 continue
-            found: list[NodeChange] = []
-            if self._has_row(node_id, row):
-                found = self.early.following(change, known)
-            if not found:
-                unread.add(node_id)
-                continue
-            applied += [(row, each) for each in found]
-            self.generations[node_id] = found[-1].after
+            if not self._has_row(node_id, row):
+                known = NONE
+            if found := self.early.following(change, known, now):
+                applied += [(row, each) for each in found]
+                self.generations[node_id] = found[-1].after
         if applied:
             write_usage(self._hosts, dict(applied), now)
         for row, change in applied:
             write_documents(self._hosts, row, change.documents)
-        return applied, unread
+        return applied
 
     def mark_consumed(self, row: int, time: float) -> None:
         """Keep what was consumed from a row until its node is written later than this time."""

@@ -98,6 +98,24 @@ def test_all_who_ask_during_a_run_wait_for_the_one_next_run(work):
     assert len(work.ended) == 2
 
 
+def test_who_joins_is_content_with_a_run_that_has_begun(work):
+    flight = SingleFlight(work, "test")
+    flight.wait(LONG, joins=True)
+    assert len(work.ended) == 1
+    work.go.clear()
+    work.begun.clear()
+    (first,) = in_threads(1, lambda: flight.wait(LONG))
+    assert work.begun.wait(LONG)
+    with pytest.raises(TimeoutError):
+        flight.wait(0, joins=True)
+    work.go.set()
+    first.join(LONG)
+    # Nobody has had another run begun, and that one is over.
+    assert len(work.began) == 2
+    flight.wait(LONG, joins=True)
+    assert len(work.ended) == 3
+
+
 def test_whoever_waits_too_long_is_told_and_the_work_goes_on(work):
     flight = SingleFlight(work, "test")
     work.go.clear()

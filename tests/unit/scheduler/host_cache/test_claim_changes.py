@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.host_cache: what claims of other schedulers change, in whatever order."""
 
+import math
 from itertools import chain
 
 import pytest
@@ -139,15 +140,24 @@ def test_a_change_waits_for_what_it_follows(cloud, cache):
         deliver(cache, message)
     assert known(cache) == known(read(cloud))
     # Nothing is missing.
-    assert cache._stale == {}
+    assert cache._nodes.early.overdue(math.inf) == set()
 
 
-def test_a_node_of_which_a_change_is_missing_is_read_again(cloud, cache):
-    _, second = claim(cloud, UUIDS[0], 1), claim(cloud, UUIDS[1], 1)
+def test_a_node_of_which_a_change_is_missing_for_a_second_is_read_again(cloud, cache, monkeypatch):
+    first, second = claim(cloud, UUIDS[0], 1), claim(cloud, UUIDS[1], 1)
+    before = known(cache)
     deliver(cache, second)
     # So long ago that no reading looks for it.
     execute(cloud, "UPDATE compute_nodes SET updated_at = '2020-01-01 00:00:00.000000'")
+    monkeypatch.setattr(change_order, "PATIENCE", 3600.0)
     cache.refresh()
+    assert known(cache) == before
+    monkeypatch.setattr(change_order, "PATIENCE", -1.0)
+    cache.refresh()
+    assert known(cache) == known(read(cloud))
+    # Once is enough.
+    assert cache._nodes.early.overdue(math.inf) == set()
+    deliver(cache, first)
     assert known(cache) == known(read(cloud))
 
 
