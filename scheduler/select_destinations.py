@@ -256,8 +256,10 @@ class Destinations:
             raise
         finally:
             # The reservation has to end even if it is unknown whether the claim was made.
-            self.host_cache.mark_stale({*attempt.unclaimed(result), *lost})
-            self.host_cache.end_reservation(attempt.reserved)
+            with self.host_cache.locked():
+                attempt.is_over = True
+                self.host_cache.mark_stale({*attempt.unclaimed(result), *lost})
+                self.host_cache.end_reservation(attempt.reserved)
 
     def _decide_and_reserve(
         self, state: SelectState, claimer: Claimer, attempt: Attempt
@@ -266,6 +268,9 @@ class Destinations:
         trace, cache, request = state.trace, self.host_cache, attempt.request
         as_of_reading = attempt.driver.view_max_age is not None and not state.fresh
         with trace.stage("decide"), cache.locked(as_of_reading) as hosts:
+            # The caller may have given up since the round looked; nobody would end the reservation.
+            if attempt.is_over:
+                raise TooLate()
             if attempt.trust is not None:
                 cache.set_trust(attempt.trust)
             state.contested = bool(cache.reserved_nodes)

@@ -61,7 +61,7 @@ class Attempt:
     """One attempt: what is decided with, and then what was decided and is to be claimed.
 
     trust has the levels of trust by node, if the request needs them. reserved are the ids of the
-    nodes on which the host cache holds a reservation.
+    nodes on which the host cache holds a reservation. After is_over nothing is decided any more.
     """
 
     request: Request
@@ -71,6 +71,7 @@ class Attempt:
     answer: Answer = field(default_factory=list)
     claims: ClaimRequest | None = None
     reserved: Collection[int] = ()
+    is_over: bool = False
 
     def offered(self, answer: Answer, alternates: bool) -> ClaimRequest | None:
         """Return what is to be claimed for an answer, which this becomes; None for nothing."""

@@ -70,7 +70,7 @@ class Rounds:
         self._publish = publish
         self._lock = Lock()
         self._waiting: deque[_Waiting] = deque()
-        # Who runs the rounds; the time when he began to claim, infinite before.
+        # Stands for the thread that runs the rounds; the time when it began to claim, infinite before.
         self._owner: object = None
         self._claims_since = inf
 

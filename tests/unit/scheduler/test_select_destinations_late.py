@@ -7,7 +7,11 @@ import sqlalchemy as sa
 
 from inventory import instances
 from inventory.claims import claims
+from inventory.database_errors import DatabaseUnavailable
 from inventory.tables import allocations
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer, forever
+from scheduler.claims.rounds import TooLate
 from scheduler.objects.request_spec import SchedulerRetries, TriedHost
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
 from tests.builders import a_group
@@ -101,21 +105,42 @@ class Passing:
 
     def left(self):
         self.asked += 1
-        return 60.0 if self.asked == 1 else 0.0
+        # When it is submitted, decided and claimed for; not any more when that is committed.
+        return 60.0 if self.asked <= 3 else 0.0
 
 
 def test_a_claim_that_is_made_too_late_is_not_made(cloud):
     scheduler = a_scheduler(cloud)
     with scheduler.host_cache.current(fresh=True):
         before = held(cloud)
+    passing = Passing()
     with pytest.raises(ServiceUnavailable, match="longer than its caller waits"):
-        ask(scheduler, U[0], deadline=Passing())
+        ask(scheduler, U[0], deadline=passing)
+    assert passing.asked == 4
     assert held(cloud) == before
     assert not scheduler.host_cache.reserved_nodes
     with scheduler.host_cache.current(fresh=True) as hosts:
         free = {hosts.get(row, "host"): hosts.get(row, "free_ram_mb") for row in hosts.rows()}
         assert not any(U[0] in hosts.instances.on(row) for row in hosts.rows())
     assert [8192 - mb for mb in free.values()] == used(cloud)
+
+
+class Hanging(Claimer):
+    """Decides in a round that comes when the caller has given up."""
+
+    def decide_and_claim(self, decide, left=forever):
+        self.decide = decide
+        raise DatabaseUnavailable("no answer")
+
+
+def test_nothing_is_decided_or_reserved_for_a_caller_who_has_given_up(cloud):
+    scheduler = a_scheduler(cloud)
+    scheduler.claimer = Hanging(cloud, ClaimSettings())
+    with pytest.raises(DatabaseUnavailable):
+        ask(scheduler, U[0])
+    with pytest.raises(TooLate):
+        scheduler.claimer.decide()
+    assert not scheduler.host_cache.reserved_nodes
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
