@@ -18,6 +18,9 @@ from inventory.claims.types import ClaimLost, GroupRule
 from inventory.database_errors import TransactionLost
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer
 from tests.contract.database.test_claims_together import (
     a_claim,
     an_order,
@@ -33,6 +36,7 @@ from tests.fixtures import agent
 from tests.fixtures.daemons.process import wait_until
 
 U1, U2 = a_uuid("one"), a_uuid("two")
+LONG = 60.0
 # In the words of Galera, of MariaDB's older releases, and of Percona's.
 CONFLICTS = (
     "Deadlock found when trying to get lock; try restarting transaction",
@@ -283,3 +287,16 @@ def test_a_server_that_refuses_stale_snapshots_is_no_hindrance(mariadb, url, clo
         assert_sums_are_right(cloud)
     finally:
         mariadb.execute("SET GLOBAL innodb_snapshot_isolation = OFF")
+
+
+def test_a_node_that_a_stranger_has_locked_holds_up_only_who_wants_it(cloud):
+    """Of one scheduler, whose rounds come one at a time."""
+    claimer, threads = Claimer(cloud, ClaimSettings()), CachedThreadPool()
+    with cloud.engine.begin() as stranger:
+        stranger.execute(sa.select(nodes.c.id).where(nodes.c.id == 1).with_for_update())
+        first = threads.run(lambda: claimer.claim(an_order("req-1", a_claim(U1, 1))))
+        wait_for_a_lock(cloud)
+        second = threads.run(lambda: claimer.claim(an_order("req-2", a_claim(U2, 2))))
+        assert second.result(LONG).nodes == {2}
+        assert not first.done()
+    assert first.result(LONG).nodes == {1}
