@@ -256,7 +256,7 @@ class Destinations:
             raise
         finally:
             # The reservation has to end even if it is unknown whether the claim was made.
-            with self.host_cache.locked():
+            with self.host_cache.lock:
                 attempt.is_over = True
                 self.host_cache.mark_stale({*attempt.unclaimed(result), *lost})
                 self.host_cache.end_reservation(attempt.reserved)

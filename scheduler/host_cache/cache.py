@@ -64,7 +64,8 @@ class HostCache:
         # Up to which age the cache is used without a refresh; a reload may change it.
         self.max_age = max_age
         self._reload_interval = reload_interval
-        self._lock = RLock()
+        # For callers, too, that do several things at once; see locked() for the table.
+        self.lock = RLock()
         self._hosts = HostTable()
         self._aggregates = HostAggregates(self._hosts)
         self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
@@ -89,7 +90,7 @@ class HostCache:
 
     def eligibility_revision(self, node_id: int) -> int:
         """Return the eligibility_revision of a node; -1, as no row has, if it was only pushed."""
-        with self._lock:
+        with self.lock:
             return self._nodes.eligibility.get(node_id, -1)
 
     @contextmanager
@@ -116,7 +117,7 @@ class HostCache:
 
         The age of heartbeats is that of now or of the reading.
         """
-        with self._lock:
+        with self.lock:
             self._aggregates.write_changes()
             self._hosts.set_time(self._nodes.services_at if as_of_reading else time.monotonic())
             yield self._hosts
@@ -128,17 +129,17 @@ class HostCache:
 
     def set_numa_packing(self, packing: bool) -> None:
         """Set whether instances fill one NUMA cell after the other; see HostTable."""
-        with self._lock:
+        with self.lock:
             self._hosts.numa_packing = packing
 
     def set_flavor_mix(self, mix: FlavorMix) -> None:
         """Set what is usually asked for."""
-        with self._lock:
+        with self.lock:
             self._hosts.set_flavor_mix(mix)
 
     def set_trust(self, levels: Mapping[str, str]) -> None:
         """Set the levels of trust by node, which must not change any more; others are unknown."""
-        with self._lock:
+        with self.lock:
             self._nodes.set_trust(levels)
 
     def refresh(self) -> None:
@@ -149,7 +150,7 @@ class HostCache:
             self._refresh(began, complete)
 
     def _refresh(self, began: float, complete: bool) -> None:
-        with self._lock:
+        with self.lock:
             last, stale = self._last, self._stale.copy()
             hosts = self._stale_hosts.copy()
             overdue = self._nodes.early.overdue(self._database_time(began))
@@ -162,7 +163,7 @@ class HostCache:
             delta = self._database.read(
                 lambda connection: refresh_queries.read_changes(connection, last, query)
             )
-        with self._lock:
+        with self.lock:
             self._apply(delta, began, stale)
             self._nodes.early.take(overdue)
             for host in hosts if delta.complete else delta.hosts:
@@ -172,7 +173,7 @@ class HostCache:
 
     def mark_stale(self, node_ids: Collection[int]) -> None:
         """Let the next refresh read these nodes and overwrite what was reserved there."""
-        with self._lock:
+        with self.lock:
             self._stale.update(dict.fromkeys(node_ids, next(self._marks)))
 
     def apply_push(
@@ -183,7 +184,7 @@ class HostCache:
         Rows of instances and claims count with those of their nodes. The age of the cache stays:
         other changes are still to be read.
         """
-        with self._lock:
+        with self.lock:
             if self._last is None:
                 return
             now = self._database_time(time.monotonic())
@@ -200,7 +201,7 @@ class HostCache:
         A change of another generation is ignored if it is older. If it is newer it waits for what
         is missing, for a second; then the next refresh reads the node.
         """
-        with self._lock:
+        with self.lock:
             if self._last is None:
                 return
             now = self._database_time(time.monotonic())
@@ -213,30 +214,30 @@ class HostCache:
         Cells and devices stay as they are. end_reservation() has to follow, and before it
         mark_stale() unless the claims were made.
         """
-        with self._lock:
+        with self.lock:
             return self._reservations.begin(decision, spec)
 
     @property
     def reserved_nodes(self) -> Collection[int]:
         """The ids of the nodes with reservations that have not ended."""
-        with self._lock:
+        with self.lock:
             return frozenset(self._reservations.open)
 
     def end_reservation(self, node_ids: Collection[int]) -> None:
         """End a reservation: it is in the rows of its nodes now, or never will be."""
-        with self._lock:
+        with self.lock:
             self._reservations.end(node_ids)
 
     def reports(self, uuid: str, host: str, node: str) -> bool:
         """Return whether the agent of a node has reported an instance there."""
-        with self._lock:
+        with self.lock:
             return self._tracker.reports((host, node), uuid)
 
     def consume(self, decision: Decision, spec: RequestSpec) -> None:
         """Consume what was decided, without claims, until its hosts report again."""
         if spec.is_rebuild:
             return
-        with self._lock:
+        with self.lock:
             now = time.monotonic()
             for placement in decision.placements:
                 chosen, uuid = placement.chosen, placement.instance_uuid
@@ -262,19 +263,19 @@ class HostCache:
 
     def mark_host_stale(self, host: str) -> None:
         """Let the next refresh read the nodes of a host, and all instances there, again."""
-        with self._lock:
+        with self.lock:
             if self._hosts.rows_of_host(host):
                 self._stale_hosts[host] = next(self._marks)
 
     def compare_instances(self, host: str, uuids: Collection[str]) -> None:
         """Mark a host as stale unless the list of its instances agrees with what is known here."""
-        with self._lock:
+        with self.lock:
             if not self._tracker.agrees(host, {*uuids}):
                 self.mark_host_stale(host)
 
     def forget_instance(self, host: str, uuid: str) -> None:
         """Assume an instance, which its host has deleted, there no longer; read the host again."""
-        with self._lock:
+        with self.lock:
             self._tracker.forget(host, uuid)
             self.mark_host_stale(host)
 
@@ -287,7 +288,7 @@ class HostCache:
     def _apply_cast(self, apply: Callable[[], None]) -> None:
         """Apply a cast, and before it those that came earlier and wait for the lock, too."""
         self._casts.append(apply)
-        with self._lock:
+        with self.lock:
             while self._casts:
                 self._casts.popleft()()
 
