@@ -70,8 +70,9 @@ class Rounds:
         self._publish = publish
         self._lock = Lock()
         self._waiting: deque[_Waiting] = deque()
-        # Stands for the thread that runs the rounds; the time when it began to claim, infinite before.
+        # Stands for the thread that runs the rounds.
         self._owner: object = None
+        # The time when that began to claim, infinite before.
         self._claims_since = inf
 
     def submit(self, decide: Decide, left: Left) -> "Future[ClaimResult | None]":
