@@ -33,8 +33,8 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         self._refusals = refusals
         # Why the last reload was rejected; empty if it was not.
         self.rejection: Callable[[], str] = str
-        # In this process: the parent of workers only reads the files.
-        self._serves = False
+        # Whether it is for this process: the parent of workers only reads the files.
+        self._is_here = False
         self._parent = os.getpid()
         self._shared = mmap.mmap(-1, 2)
         # One byte for all processes: whoever reads it is the first that could not start.
@@ -50,6 +50,7 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     def start(self) -> None:
         """Start the service; otherwise end the daemon and raise SystemExit."""
         failure: Exception | None = None
+        self._is_here = True
         try:
             # A last fork may come before the signal.
             if not self.lost:
@@ -60,7 +61,6 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
             raise SystemExit(1)
         if failure is None:
             self._shared[_SERVED] = 1
-            self._serves = True
             return
         is_lost = not self._shared[_SERVED]
         # All workers fail alike; the first of them logs it and ends the daemon. oslo.service
@@ -85,7 +85,7 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
 
     def reset(self) -> None:
         """Apply the configuration that was read again, or log why it was rejected."""
-        if not self._serves:
+        if not self._is_here:
             return
         if problem := self.rejection():
             LOG.error("Reload rejected, keeping the current configuration: %s", problem)

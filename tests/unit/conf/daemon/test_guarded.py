@@ -73,6 +73,18 @@ def test_a_rejected_reload_resets_nothing_and_is_logged_where_the_service_runs(s
     assert service.asked == ["start"]
 
 
+def test_a_reload_that_comes_while_the_service_starts_is_not_lost(signals, told):
+    class Starting(Service):
+        def start(self):
+            super().start()
+            found.reset()
+
+    service = Starting()
+    found = GuardedService(service, ValueError)
+    found.start()
+    assert service.asked == ["start", "reset"]
+
+
 def test_in_one_process_the_end_is_an_exit(signals, told):
     found = GuardedService(Service(ValueError("no\n  good")), ValueError)
     with pytest.raises(SystemExit) as end:
