@@ -23,7 +23,7 @@ from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimContext, build_claim_request, claimable
 from scheduler.claims.claimer import Claimer, TimedReads, forever, refusing_late
 from scheduler.claims.placement_scope import scope_of
-from scheduler.claims.rounds import Left, TooLate
+from scheduler.claims.rounds import TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -137,7 +137,7 @@ class Destinations:
             request = replace(request, spec=spec)
         if self.claimer is not None and not request.spec.is_rebuild:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
-            request = _with_current_claims(request, uuids, self.claimer)
+            request = self.claimer.with_current_claims(request, uuids)
         driver = self.driver
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()
@@ -165,7 +165,7 @@ class Destinations:
             with trace.stage("view"):
                 hosts = locked.enter_context(self.hosts(request.spec, driver))
             with trace.stage("decide"):
-                decision = self._decide(hosts.working_copy(), hosts, driver, request, trace)
+                decision = self._decide(hosts.working_copy(), hosts, request, trace)
             self.host_cache.consume(decision, request.spec)
             answer = build_answer(decision, hosts, request.spec, self._default_zone)
         _finish(decision, trace)
@@ -220,14 +220,16 @@ class Destinations:
         trace, request, alternates = state.trace, state.request, claimer.settings.alternates
         if state.placement is not None:
             request = replace(request, spec=state.placement.restrict(request.spec))
-        request = _with_current_claims(request, state.identity.uuids, claimer, state.deadline.left)
+        request = claimer.with_current_claims(request, state.identity.uuids, state.deadline.left)
         # With the same seed as before it would compete for the same hosts again.
         seed = request.seed + trace.conflicts
         request = replace(request, seed=seed, holds_alternates=alternates)
-        attempt = Attempt(request, self.driver)
+        trace.driver = driver = self.driver
+        is_old = driver.view_max_age is not None and not state.fresh
+        attempt = Attempt(request, as_of_reading=is_old)
         with trace.stage("view"):
-            attempt.trust = self._trust(request.spec, attempt.driver)
-            self.host_cache.refresh_if_older(attempt.driver.view_max_age, state.fresh)
+            attempt.trust = self._trust(request.spec, driver)
+            self.host_cache.refresh_if_older(driver.view_max_age, state.fresh)
         return attempt
 
     def _claim(self, state: SelectState, claimer: Claimer, attempt: Attempt) -> ClaimResult | None:
@@ -266,8 +268,9 @@ class Destinations:
     ) -> ClaimRequest | None:
         """Decide, and reserve in the host cache what is about to be claimed."""
         trace, cache, request = state.trace, self.host_cache, attempt.request
-        as_of_reading = attempt.driver.view_max_age is not None and not state.fresh
-        with trace.stage("decide"), cache.locked(as_of_reading) as hosts:
+        # What plug-ins log is about this request, in the thread of the round, too.
+        trace.caller.for_logging()
+        with trace.stage("decide"), cache.locked(attempt.as_of_reading) as hosts:
             # The caller may have given up since the round looked; nobody would end the reservation.
             if attempt.is_over:
                 raise TooLate()
@@ -275,7 +278,7 @@ class Destinations:
                 cache.set_trust(attempt.trust)
             state.contested = bool(cache.reserved_nodes)
             decided_on = hosts.working_copy()
-            decision = self._decide(decided_on, hosts, attempt.driver, request, trace)
+            decision = self._decide(decided_on, hosts, request, trace)
             if claimer.settings.alternates:
                 decision = claimable(decision)
             attempt.decision = decision
@@ -283,8 +286,7 @@ class Destinations:
             if not attempt.answer:
                 return None
             context = ClaimContext(state.identity, request, decision, decided_on)
-            claims = build_claim_request(context, claimer.settings, cache)
-            attempt.claims = claims
+            attempt.claims = build_claim_request(context, claimer.settings, cache)
             attempt.reserved = cache.reserve(decision, request.spec)
         return attempt.offered(attempt.answer, claimer.settings.alternates)
 
@@ -323,31 +325,18 @@ class Destinations:
         return False
 
     def _decide(
-        self,
-        copy: HostTable,
-        hosts: HostTable,
-        driver: BaseDriver,
-        request: Request,
-        trace: RequestTrace,
+        self, copy: HostTable, hosts: HostTable, request: Request, trace: RequestTrace
     ) -> Decision:
         """Decide on a working copy of the host table, and record it in the trace."""
         # A reload may replace driver and snapshot log at any time: use those of this attempt.
-        snapshot_log = self.snapshot_log
+        driver, snapshot_log = trace.driver or self.driver, self.snapshot_log
         trace.view_age = self.host_cache.age
         decision = driver.decide(copy, request)
         trace.snapshot = snapshot_log.take(hosts) if snapshot_log else None
         if trace.snapshot:
             trace.snapshots.append(trace.snapshot)
-        trace.driver, trace.request, trace.decision = driver, request, decision
+        trace.request, trace.decision = request, decision
         return decision
-
-
-def _with_current_claims(
-    request: Request, uuids: Collection[str], claimer: Claimer, left: Left = forever
-) -> Request:
-    """Return a request with the claimed hosts of its group, spread as competition demands."""
-    spec = claimer.with_members(request.spec, uuids, left)
-    return replace(request, spec=spec, choices=claimer.width.choices)
 
 
 def _finish(decision: Decision, trace: RequestTrace) -> None:

@@ -10,7 +10,6 @@ from scheduler.claims.claim_request import request_identity, with_answers
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
-from scheduler.drivers import BaseDriver
 from scheduler.objects.selection import Answer, Selection
 from scheduler.request_trace import RequestTrace
 from scheduler.wire.context import Deadline
@@ -60,12 +59,13 @@ class SelectState:
 class Attempt:
     """One attempt: what is decided with, and then what was decided and is to be claimed.
 
-    trust has the levels of trust by node, if the request needs them. reserved are the ids of the
+    as_of_reading: see HostCache.locked(). trust has the levels of trust by node, if the request
+    needs them. reserved are the ids of the
     nodes on which the host cache holds a reservation. After is_over nothing is decided any more.
     """
 
     request: Request
-    driver: BaseDriver
+    as_of_reading: bool
     trust: Mapping[str, str] | None = None
     decision: Decision | None = None
     answer: Answer = field(default_factory=list)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ from scheduler.claims.rounds import (
     TooLate,
     write_until,
 )
+from scheduler.decision.pipeline import Request
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import ServiceUnavailable
 
@@ -208,6 +209,13 @@ class Claimer:
     def release_rows(self, pending: Collection[sa.Row[Any]]) -> None:
         """Release what pending() has returned, all or nothing; raises as release() does."""
         self._publish(self._database.write(lambda each: claims.release_rows(each, pending)))
+
+    def with_current_claims(
+        self, request: Request, uuids: Collection[str], left: Left = forever
+    ) -> Request:
+        """Return a request with the claimed hosts of its group, spread as competition demands."""
+        spec = self.with_members(request.spec, uuids, left)
+        return replace(request, spec=spec, choices=self.width.choices)
 
     def with_members(
         self, spec: RequestSpec, uuids: Collection[str], left: Left = forever

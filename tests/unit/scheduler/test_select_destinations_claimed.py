@@ -9,6 +9,7 @@ from time import monotonic
 
 import pytest
 import sqlalchemy as sa
+from oslo_context import context as oslo
 
 from inventory import compute_nodes, instances
 from inventory.database_errors import DatabaseUnavailable
@@ -404,6 +405,21 @@ def test_who_has_decided_by_other_aggregates_decides_again(cloud):
     cloud.write(lambda c: aggregate_operations.add_host(c, "a", "h1", ZoneRules("nova", True)))
     asked = {"availability_zone": "nova", "request_id": "req-2"}
     assert ask(scheduler, U[1], **asked) == ["h3"]
+
+
+def test_what_plugins_log_is_said_of_the_request_that_they_decide(cloud):
+    seen = []
+
+    class Noting(FilterScheduler):
+        def decide(self, hosts, request):
+            seen.append(oslo.get_current().request_id)
+            return super().decide(hosts, request)
+
+    scheduler = a_scheduler(cloud)
+    scheduler.driver = Noting(PLAN)
+    for name in ("req-1", "req-2"):
+        ask(scheduler, a_uuid(name), request_id=name)
+    assert seen == ["req-1", "req-2"]
 
 
 class BesideAnOperator(Claimer):
