@@ -50,14 +50,6 @@ class Outdated(Exception):
         self.uuid = uuid
 
 
-class GroupUnlisted(Exception):
-    """Server groups have no rows to lock; group_locks.ensure() makes them."""
-
-    def __init__(self, uuids: Collection[str]) -> None:
-        super().__init__(f"no row to lock yet: server group {', '.join(uuids)}")
-        self.uuids = uuids
-
-
 class PartlyAnswered(Exception):
     """Some instances of the request have an answer already: {uuid: answer}."""
 
@@ -73,7 +65,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the
     transaction is to be rolled back.
     """
-    _lock_groups(connection, [request])
+    group_locks.lock_each(connection, [request.group])
     identity = request.identity
     earlier, zero = existing.of_instances(connection, identity.uuids)
     repeated = _repeated(connection, earlier, identity, request.lease)
@@ -110,7 +102,7 @@ def claim_each(
     to be claimed by itself, since its instances have claims already, or its group gets some here. A
     request that has lost changes nothing. Raises GroupUnlisted.
     """
-    _lock_groups(connection, requests)
+    group_locks.lock_each(connection, [each.group for each in requests])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     earlier, zero = existing.of_instances(connection, uuids)
     claimed = {row.instance_uuid for row in earlier}
@@ -231,14 +223,6 @@ def _no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) ->
     for row in these:
         latest[row.instance_uuid] = max(row.created_at, latest.get(row.instance_uuid, datetime.min))
     return [row for row in rows if row.created_at <= latest.get(row.instance_uuid, datetime.min)]
-
-
-def _lock_groups(connection: sa.Connection, requests: Iterable[ClaimRequest]) -> None:
-    """Lock the groups of requests, always in one order; raise GroupUnlisted."""
-    uuids = sorted({each.group.uuid for each in requests if each.group})
-    unlisted = [uuid for uuid in uuids if not group_locks.lock(connection, uuid)]
-    if unlisted:
-        raise GroupUnlisted(unlisted)
 
 
 def _check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:

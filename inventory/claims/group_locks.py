@@ -29,6 +29,14 @@ _SEEN = sa.select(
 ).where(instances.c.uuid.in_(_VALUES), instances.c.deleted == 0)
 
 
+class GroupUnlisted(Exception):
+    """Server groups have no rows to lock; ensure() makes them."""
+
+    def __init__(self, uuids: Collection[str]) -> None:
+        super().__init__(f"no row to lock yet: server group {', '.join(uuids)}")
+        self.uuids = uuids
+
+
 @cache
 def _claimed(column: str, alternates: bool) -> sa.Select[tuple[str, str]]:
     """Return the query for the claims with some values in a column."""
@@ -73,6 +81,13 @@ def lock(connection: sa.Connection, uuid: str) -> bool:
     databases certifies writes only.
     """
     return connection.execute(_LOCK, {"group_uuid": uuid}).rowcount == 1
+
+
+def lock_each(connection: sa.Connection, rules: Iterable[GroupRule | None]) -> None:
+    """Lock the groups of rules, always in one order; raise GroupUnlisted."""
+    uuids = sorted({each.uuid for each in rules if each})
+    if unlisted := [uuid for uuid in uuids if not lock(connection, uuid)]:
+        raise GroupUnlisted(unlisted)
 
 
 def members(

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from oslo_log import log
 
 from inventory.claims import claims, group_locks
-from inventory.claims.claims import GroupUnlisted
+from inventory.claims.group_locks import GroupUnlisted
 from inventory.claims.types import GROUP, Changes, ClaimLost, ClaimRequest, ClaimResult
 from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.engine import Database

@@ -7,8 +7,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes
 from inventory.claims import claims, existing
-from inventory.claims.claims import GroupUnlisted
-from inventory.claims.group_locks import ensure
+from inventory.claims.group_locks import GroupUnlisted, ensure
 from inventory.claims.numa_pci_usage import PCI
 from inventory.claims.types import (
     GROUP,

@@ -177,7 +177,7 @@ def forgiving(work):
     def run(connection):
         try:
             return work(connection)
-        except (claims.GroupUnlisted, ClaimLost) as error:
+        except (group_locks.GroupUnlisted, ClaimLost) as error:
             raise NotFound(str(error)) from None
 
     return run
