@@ -144,12 +144,10 @@ class Destinations:
         return Rehearsal(driver.decide(copy.working_copy(), request), copy, request, driver)
 
     @contextmanager
-    def hosts(
-        self, spec: RequestSpec, driver: BaseDriver, fresh: bool = False
-    ) -> Iterator[HostTable]:
+    def hosts(self, spec: RequestSpec, driver: BaseDriver) -> Iterator[HostTable]:
         """Yield the host table, locked, with the levels of trust that the request needs."""
         levels = self._trust(spec, driver)
-        with self.host_cache.current(driver.view_max_age, fresh) as hosts:
+        with self.host_cache.current(driver.view_max_age) as hosts:
             if levels is not None:
                 self.host_cache.set_trust(levels)
             yield hosts

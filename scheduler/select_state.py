@@ -60,8 +60,8 @@ class Attempt:
     """One attempt: what is decided with, and then what was decided and is to be claimed.
 
     as_of_reading: see HostCache.locked(). trust has the levels of trust by node, if the request
-    needs them. reserved are the ids of the
-    nodes on which the host cache holds a reservation. After is_over nothing is decided any more.
+    needs them. reserved are the ids of the nodes on which the host cache holds a reservation. After
+    is_over nothing is decided any more.
     """
 
     request: Request

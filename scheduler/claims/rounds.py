@@ -103,7 +103,7 @@ class Rounds:
             self._run(owner, batch)
 
     def _next(self, owner: object) -> list[_Waiting]:
-        """Return what waits, nothing if somebody else runs the rounds by now."""
+        """Return the requests of the next round, none if another thread runs the rounds by now."""
         batch: list[_Waiting] = []
         with self._lock:
             if self._owner is not owner:

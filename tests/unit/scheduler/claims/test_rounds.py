@@ -92,7 +92,7 @@ def test_what_has_come_is_claimed_for_in_one_transaction(cloud, together, monkey
 
 
 def test_first_come_first_served(cloud, together):
-    """There is room for four; who has lost costs nobody else anything."""
+    """The host has room for four; requests that lose do not change the claims of the others."""
     requests = [a_request(node=1) for _ in range(7)]
     futures = together.submit(*requests)
     together.begin()
