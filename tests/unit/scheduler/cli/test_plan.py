@@ -4,7 +4,6 @@
 
 import json
 import math
-import os
 import signal
 import stat
 import subprocess
@@ -467,9 +466,9 @@ def test_the_first_interrupt_ends_the_search_and_not_the_command():
     search_time = SearchTime(math.inf, a_fleet({"h1": 8}))
     assert search_time()
     with search_time.until_interrupted():
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert not search_time()
         assert search_time.interrupted
         # The second one ends the command.
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
