@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -61,8 +60,6 @@ CALL_MONITOR_TIMEOUT = _MESSAGING("client_timeout", "callers get no call-monitor
 SEND_NOTIFICATION = _MESSAGING("_send_notification", "no notifications are sent")
 # Of the modules, of options, of a group of options, of a parser of argparse, of the class of
 # connections.
-ANSWERS_MODULE = AMQP_LOGGER
-ANSWER_PAUSE = _MESSAGING("time.sleep", "an answer without a queue holds up all other requests")
 WORKER_MODULE = "oslo_service.backend._threading.service"
 WORKER_SERVICE = PrivateName(
     "oslo.service", "ServiceWrapper", "SIGHUP replaces workers instead of resetting them"
@@ -179,17 +176,6 @@ def disable_heartbeats(incoming: Any) -> None:
     """Keep the dispatcher of oslo.messaging from sending heartbeats during a call."""
     if call_monitor_timeout(incoming) is not None:
         incoming.client_timeout = None
-
-
-def pause_answers(sleep: Callable[[float], None]) -> None:
-    """Have this called between two attempts to send an answer whose queue is gone.
-
-    oslo.messaging repeats it for kombu_missing_consumer_retry_timeout seconds, and sleeps meanwhile
-    in the thread that has handled the request.
-    """
-    module: Any = import_module(ANSWERS_MODULE)
-    if _find(module, ANSWER_PAUSE):
-        module.time = SimpleNamespace(**vars(module.time) | {"sleep": sleep})
 
 
 def send_notification(transport: Any, *arguments: Any, **options: Any) -> None:

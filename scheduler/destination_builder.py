@@ -20,7 +20,7 @@ from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.resource_request import TraitOptions
-from scheduler.claims.rounds import Begin, Publish
+from scheduler.claims.rounds import Publish
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
 from scheduler.host_cache.cache import HostCache
@@ -34,7 +34,6 @@ def build_destinations(
     database: Database,
     publish: Publish = lambda _: None,
     observers: Sequence[RequestObserver] = (),
-    begin_round: Begin | None = None,
 ) -> Destinations:
     """Return what answers requests; publish is given what claims have changed of nodes."""
     host_cache = HostCache(
@@ -51,7 +50,7 @@ def build_destinations(
         max_attempts=conf.scheduler.max_attempts,
         default_zone=conf.default_availability_zone,
         attestation=trust.load(conf),
-        claimer=build_claimer(conf, database, host_cache, publish, begin_round),
+        claimer=build_claimer(conf, database, host_cache, publish),
         observers=observers,
     )
 
@@ -80,11 +79,7 @@ def build_driver(conf: cfg.ConfigOpts) -> BaseDriver:
 
 
 def build_claimer(
-    conf: cfg.ConfigOpts,
-    database: Database,
-    host_cache: HostCache,
-    publish: Publish,
-    begin_round: Begin | None,
+    conf: cfg.ConfigOpts, database: Database, host_cache: HostCache, publish: Publish
 ) -> Claimer | None:
     """Return what claims, None where [claims] enabled is off."""
     if not conf.claims.enabled:
@@ -97,7 +92,7 @@ def build_claimer(
     # Conductors allocate on the alternates that they use.
     alternates = conf.claims.alternates and not allocates(conf)
     settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
-    return Claimer(database, settings, apply, begin_round)
+    return Claimer(database, settings, apply)
 
 
 def allocates(conf: cfg.ConfigOpts) -> bool:

@@ -7,10 +7,8 @@ from threading import Event, Thread
 
 from oslo_config import cfg
 from oslo_log import log
-from oslo_service import backend
 from oslo_service import service as oslo_service
 
-from conf import private_apis
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
@@ -21,7 +19,7 @@ from inventory.engine import Database, open_database
 from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
-from scheduler import fibers, plugins, trust
+from scheduler import plugins, trust
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
@@ -40,7 +38,6 @@ from scheduler.destination_builder import (
     mix_settings,
     requested_mix,
 )
-from scheduler.fibers import Fibers
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
@@ -126,12 +123,6 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
     def _create_parts(self) -> None:
         """Create all that is started and stopped."""
         conf, database = self._conf, self._database
-        # The threads of eventlet are fibers already.
-        is_green = backend.get_backend_type() is backend.BackendType.EVENTLET
-        self._fibers = None if is_green else Fibers()
-        if self._fibers:
-            private_apis.pause_answers(fibers.sleep)
-        self._begin_round = None if self._fibers is None else self._fibers.run_when_idle
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
         self._notifications = Notifications(conf)
         self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
@@ -150,7 +141,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._adoption = ClaimAdoption(database, conf.host, self._reconciler, asks)
         observers = (*self._monitoring.observers, self._recorder, self._reconciler)
         self.destinations = build_destinations(
-            conf, database, self._publisher.publish_claims, observers, self._begin_round
+            conf, database, self._publisher.publish_claims, observers
         )
         self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
@@ -173,8 +164,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             BaseEndpoint(),
         ]
         in_flight = conf.scheduler.max_requests_in_flight
-        runs = {"select_destinations": self._fibers.run} if self._fibers else {}
-        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, in_flight, runs)
+        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, in_flight)
         requests.longest_wait = conf.scheduler.request_timeout
         # One at a time and in their order: applying pushes is work for the CPU.
         push_endpoints = [PushEndpoint(host_cache)]
@@ -253,6 +243,6 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         driver, attestation = build_driver(self._conf), trust.load(self._conf)
         allocator = load_allocator(self._conf)
         cache = self.destinations.host_cache
-        claimer = build_claimer(self._conf, self._database, cache, publish, self._begin_round)
+        claimer = build_claimer(self._conf, self._database, cache, publish)
         self.destinations.driver, self.destinations.attestation = driver, attestation
         self.destinations.allocator, self.destinations.claimer = allocator, claimer

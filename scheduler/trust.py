@@ -16,9 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger
-from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.decision.pipeline import Plan, filters_for
-from scheduler.fibers import result_of
 from scheduler.filters.trusted import UNKNOWN, TrustedFilter
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.plugins import Option, PluginError
@@ -126,7 +124,6 @@ class Attestation:
         self._service = service
         self._valid_for = valid_for
         self._pause = pause
-        self._threads = CachedThreadPool()
         self._lock = Lock()
         self._levels: dict[str, str] = {}
         # In seconds since 1970, and on the monotonic clock.
@@ -139,8 +136,7 @@ class Attestation:
         If that of any node is outdated or missing, all nodes are polled in one call.
         """
         if not self._has(nodenames):
-            # The requests of one thread must not wait for each other.
-            result_of(self._threads.run(lambda: self._refresh(nodenames)))
+            self._refresh(nodenames)
         return self._levels
 
     def _has(self, nodenames: Collection[str]) -> bool:

@@ -69,7 +69,7 @@ def _watch_requests(stages: Stages) -> None:
     import logging
 
     from inventory import engine
-    from scheduler import fibers, request_trace, select_destinations, select_state
+    from scheduler import request_trace, select_destinations, select_state
     from scheduler.api import scheduler_endpoint
     from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
@@ -92,7 +92,6 @@ def _watch_requests(stages: Stages) -> None:
         stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
     stages.watch(claimer.Claimer, "decide_and_claim", "claim")
-    stages.watch(fibers.Fiber, "wait_for", "wait", waits=True)
     _watch_the_lock(stages, cache.HostCache)
 
 

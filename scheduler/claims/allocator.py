@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from threading import TIMEOUT_MAX
 from typing import Any, TypeVar
 
 from oslo_log import log
@@ -38,7 +39,6 @@ from scheduler.claims.resource_request import (
     resource_request,
 )
 from scheduler.claims.rounds import Left, TooLate
-from scheduler.fibers import result_of
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection
 from scheduler.wire.errors import NoValidHost
@@ -274,7 +274,7 @@ class Allocator:
         found = []
         for each in futures:
             try:
-                found.append(result_of(each, left()))
+                found.append(each.result(min(left(), TIMEOUT_MAX)))
             except TimeoutError:
                 if not writes and seconds < LEAST_SILENCE:
                     raise TooLate() from None

@@ -19,19 +19,9 @@ from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResu
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
-from scheduler import fibers
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.rounds import (
-    PATIENCE,
-    Begin,
-    Decide,
-    Left,
-    Publish,
-    Rounds,
-    TooLate,
-    write_until,
-)
+from scheduler.claims.rounds import PATIENCE, Decide, Left, Publish, Rounds, TooLate, write_until
 from scheduler.decision.pipeline import Request
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import ServiceUnavailable
@@ -86,11 +76,11 @@ def awaited(
     left = seconds
     while left > PATIENCE:
         with suppress(TimeoutError):
-            return fibers.result_of(future, PATIENCE)
+            return future.result(PATIENCE)
         look()
         left = seconds - (time.monotonic() - began)
     try:
-        return fibers.result_of(future, left)
+        return future.result(max(0.0, left))
     except TimeoutError:
         future.cancel()
         if database and (seconds < LEAST_SILENCE or database.answered_at > began):
@@ -124,22 +114,17 @@ class TimedReads:
 class Claimer:
     """Claim for the requests of a process. Many threads may use it.
 
-    publish is given what each transaction has changed; it must not block. begin_round is the begin
-    of Rounds; without it each round gets a thread at once.
+    publish is given what each transaction has changed; it must not block.
     """
 
     def __init__(
-        self,
-        database: Database,
-        settings: ClaimSettings,
-        publish: Publish = lambda _: None,
-        begin_round: Begin | None = None,
+        self, database: Database, settings: ClaimSettings, publish: Publish = lambda _: None
     ) -> None:
         self.settings = settings
         self.width = SpreadWidth()
         self._database = database
         self._threads = CachedThreadPool()
-        self._rounds = Rounds(database, begin_round or self._threads.run, publish)
+        self._rounds = Rounds(database, self._threads.run, publish)
         self._publish = publish
 
     def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
@@ -190,7 +175,7 @@ class Claimer:
     def release(self, uuids: Collection[str]) -> None:
         """Release the claims of instances; raises ClaimLost and DatabaseUnavailable."""
         release = partial(claims.release, uuids=uuids)
-        self._publish(fibers.result_of(self._threads.run(lambda: self._database.write(release))))
+        self._publish(self._database.write(release))
 
     def release_lost(self, lost: Collection[tuple[str, str]]) -> Collection[sa.Row[Any]]:
         """Release the claims of instances that hosts have lost, by host and uuid; return them.

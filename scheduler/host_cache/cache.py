@@ -6,6 +6,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
 from threading import RLock
@@ -15,6 +16,7 @@ from inventory.claims.types import NodeChange
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.objects.aggregate import Aggregate
+from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
 from scheduler.host_cache.assumed import Reservations
@@ -27,7 +29,6 @@ from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.single_flight import SingleFlight
 
 # Seconds; agents send heartbeats as often.
 HEARTBEAT_INTERVAL = 10.0
@@ -81,7 +82,9 @@ class HostCache:
         self._last: Delta | None = None
         self._read_at = self._loaded_at = float("-inf")
         self._timeout = timeout
-        self._refreshes = SingleFlight(self.refresh, "host cache")
+        self._threads = CachedThreadPool()
+        # The refresh that has begun last.
+        self._refresh_under_way: Future[None] | None = None
 
     @property
     def age(self) -> float:
@@ -107,9 +110,15 @@ class HostCache:
         fresh means with all that was committed before. Raises DatabaseUnavailable.
         """
         most = self.max_age if max_age is None else max_age
-        if fresh or self.age > most:
-            # A refresh that has begun lacks what was committed since, which is not asked for then.
-            self._wait_for_refresh(self._timeout, joins=most > 0 and not fresh)
+        oldest = time.monotonic() - (0.0 if fresh else most)
+        # One that had begun before then lacks what was committed since: it is followed by another.
+        while self._read_at < oldest:
+            try:
+                self._begin_refresh().result(self._timeout)
+            except TimeoutError:
+                raise DatabaseUnavailable(
+                    f"host cache: no answer within {self._timeout:g} s"
+                ) from None
 
     @contextmanager
     def locked(self, as_of_reading: bool = False) -> Iterator[HostTable]:
@@ -279,11 +288,13 @@ class HostCache:
             self._tracker.forget(host, uuid)
             self.mark_host_stale(host)
 
-    def _wait_for_refresh(self, timeout: float, joins: bool) -> None:
-        try:
-            self._refreshes.wait(timeout, joins)
-        except TimeoutError as error:
-            raise DatabaseUnavailable(str(error)) from error
+    def _begin_refresh(self) -> "Future[None]":
+        """Return the refresh under way, which has begun now if there was none."""
+        with self.lock:
+            refresh = self._refresh_under_way
+            if refresh is None or refresh.done():
+                refresh = self._refresh_under_way = self._threads.run(self.refresh)
+            return refresh
 
     def _apply_cast(self, apply: Callable[[], None]) -> None:
         """Apply a cast, and before it those that came earlier and wait for the lock, too."""

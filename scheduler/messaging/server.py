@@ -3,7 +3,7 @@
 """An RPC server that bounds the requests in flight and answers all of them when it stops."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from contextlib import suppress
 from functools import partial
@@ -25,8 +25,6 @@ from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import Deadline, RequestContext, stamp_size
 
 LOG = log.getLogger(__name__)
-# Starts work and returns the future of its result.
-Run = Callable[[Callable[[], Any]], "futures.Future[Any]"]
 # Requests that the broker hands out ahead of those that are handled. There they wait where neither
 # their expiration nor another scheduler is of any help; one at a time would cost round trips.
 PREFETCH = 4
@@ -35,10 +33,7 @@ POLL = 0.25
 
 
 class RpcServer:
-    """Serves endpoints on a topic, both for the whole topic and for this server's name.
-
-    runs has the methods that are not run in threads of their own, and what runs them.
-    """
+    """Serves endpoints on a topic, both for the whole topic and for this server's name."""
 
     def __init__(
         self,
@@ -47,7 +42,6 @@ class RpcServer:
         server: str,
         endpoints: Sequence[object],
         max_in_flight: int,
-        runs: Mapping[str, Run] | None = None,
     ) -> None:
         target = oslo_messaging.Target(topic=topic, server=server)
         self._server = RPCServer(transport, target, CheckedDispatcher(endpoints))
@@ -60,7 +54,7 @@ class RpcServer:
         self._in_flight: set[Any] = set()
         # oslo.messaging receives all that the broker has, and what a killed process had is lost.
         executor = partial(
-            BoundedExecutor, max_in_flight, lambda: self.longest_wait, self._in_flight, runs or {}
+            BoundedExecutor, max_in_flight, lambda: self.longest_wait, self._in_flight
         )
         private_apis.replace_executor(self._server, executor)
 
@@ -115,12 +109,10 @@ class BoundedExecutor:
         max_in_flight: int,
         longest_wait: Callable[[], float],
         in_flight: set[Any],
-        runs: Mapping[str, Run],
         max_workers: int,
     ) -> None:
         self._longest_wait = longest_wait
         self._in_flight = in_flight
-        self._runs = runs
         self._places = Semaphore(min(max_in_flight, max_workers))
         self._threads = CachedThreadPool()
 
@@ -135,8 +127,7 @@ class BoundedExecutor:
         stamp_size(message.ctxt, private_apis.size_of(message))
         self._places.acquire()
         try:
-            run = self._runs.get(_method(message), self._threads.run)
-            future = run(lambda: _handle_in_time(handle, incoming, deadline))
+            future = self._threads.run(lambda: _handle_in_time(handle, incoming, deadline))
         except BaseException:
             self._places.release()
             raise
@@ -149,12 +140,6 @@ class BoundedExecutor:
         """Return when all that is in flight has been handled."""
         if wait:
             futures.wait([*self._in_flight])
-
-
-def _method(message: Any) -> str:
-    """Return the method that a message names, which may be malformed."""
-    found = message.message.get("method")
-    return found if isinstance(found, str) else ""
 
 
 def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:

@@ -4,19 +4,20 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from threading import Event
 
 import pytest
 import sqlalchemy as sa
 
-from inventory.claims.types import Claim, ClaimRequest
+from inventory.claims.types import Claim, ClaimRequest, ClaimResult
 from inventory.database_errors import StatementRefused
 from inventory.engine import Database
 from inventory.tables import allocations
+from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.rounds import Rounds
-from scheduler.fibers import Fibers
 from tests.databases import a_uuid
 
 LONG = 60.0
@@ -52,11 +53,14 @@ def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Dat
 
 
 def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> None:
-    fibers, go = Fibers(), Event()
-    claimer = Claimer(cloud, ClaimSettings(), begin_round=fibers.run_when_idle)
+    threads, go, claimer = CachedThreadPool(), Event(), Claimer(cloud, ClaimSettings())
     requests = [a_request(f"i{number}") for number in range(5)]
-    fibers.run(lambda: go.wait(LONG))
-    futures = [fibers.run(lambda each=each: claimer.claim(each)) for each in [*requests, refused()]]
+
+    def claim(request: ClaimRequest) -> ClaimResult:
+        go.wait(LONG)
+        return claimer.claim(request)
+
+    futures = [threads.run(partial(claim, each)) for each in [*requests, refused()]]
     go.set()
     *others, alone = futures
     assert [each.result(LONG).answers for each in others] == [[f"i{n}"] for n in range(5)]

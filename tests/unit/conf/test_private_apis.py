@@ -5,7 +5,6 @@
 import logging
 import math
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -145,37 +144,9 @@ def test_without_the_worker_of_oslo_service_it_warns_once(
     check(case, caplog)
 
 
-def answers_module(monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> ModuleType:
-    """Stand in for the module of oslo.messaging that sends answers."""
-    module = ModuleType(private_apis.ANSWERS_MODULE)
-    vars(module).update(attributes)
-    monkeypatch.setitem(sys.modules, private_apis.ANSWERS_MODULE, module)
-    return module
-
-
-def test_without_the_pause_of_answers_it_warns_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    module = answers_module(monkeypatch, time=Part(monotonic=print))
-    check(Case(private_apis.ANSWER_PAUSE, lambda: private_apis.pause_answers(print)), caplog)
-    assert vars(module.time) == {"monotonic": print}
-
-
-def test_the_pause_of_answers_is_replaced_in_that_module_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module, paused = answers_module(monkeypatch, time=time), list[float]()
-    before = time.sleep
-    private_apis.pause_answers(paused.append)
-    module.time.sleep(0.25)
-    assert paused == [0.25]
-    assert module.time.monotonic is time.monotonic
-    assert time.sleep is before
-
-
 def test_each_name_has_such_a_test() -> None:
     names = {each for each in vars(private_apis).values() if isinstance(each, PrivateName)}
-    with_modules = {private_apis.WORKER_SERVICE, private_apis.ANSWER_PAUSE}
+    with_modules = {private_apis.WORKER_SERVICE}
     assert names - {each.name for each in CASES} == with_modules
 
 

@@ -19,7 +19,6 @@ from scheduler.claims import rounds
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.rounds import Rounds, TooLate
-from scheduler.fibers import Fibers
 from tests.databases import a_node, a_uuid, save
 
 LONG = 30.0
@@ -299,20 +298,13 @@ def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(clou
     assert hanging.result(LONG).answers == ["req-1"]
 
 
-@pytest.mark.parametrize("in_fibers", [True, False])
-def test_everybody_is_answered_once_whoever_comes_when(cloud, in_fibers):
-    """As many as there may be in flight, in fibers or in threads; some come twice."""
-    pool, fibers = CachedThreadPool(), Fibers()
-    begin = fibers.run_when_idle if in_fibers else None
-    claimer = Claimer(cloud, ClaimSettings(), begin_round=begin)
-    run = fibers.run if in_fibers else pool.run
+def test_everybody_is_answered_once_whoever_comes_when(cloud):
+    """As many as there may be in flight; some come twice."""
+    pool, claimer = CachedThreadPool(), Claimer(cloud, ClaimSettings())
     requests = [a_request(node=1 + number % 2) for number in range(30)]
     requests += requests[:4]
-    go = Event()
-    futures = [run(lambda: go.wait(LONG))] if in_fibers else []
-    futures += [run(lambda each=each: claimer.claim(each)) for each in requests]
-    go.set()
-    found = [each.exception(LONG) or each.result(0) for each in futures[-len(requests) :]]
+    futures = [pool.run(lambda each=each: claimer.claim(each)) for each in requests]
+    found = [each.exception(LONG) or each.result(0) for each in futures]
     lost = [each for each in found if isinstance(each, ClaimLost)]
     made = [each for each in found if not isinstance(each, ClaimLost) and not each.repeated]
     assert len(made) == 4 + 15

@@ -5,7 +5,8 @@
 import logging
 import shutil
 import time
-from threading import Event, Thread
+from itertools import count
+from threading import Barrier, Event, Lock, Thread
 
 import pytest
 import sqlalchemy as sa
@@ -262,19 +263,42 @@ def test_a_database_that_is_gone_is_an_error_at_once(cloud, tmp_path):
         names(cache)
 
 
-def test_many_callers_at_once_share_the_questions(cloud):
-    runs = []
-    sa.event.listen(cloud.engine, "begin", lambda connection: runs.append(1))
-    cache = HostCache(cloud)
-    served = []
+class Timed(Database):
+    """A database that notes when each reading begins, and when it has ended."""
+
+    def __init__(self, engine):
+        super().__init__(engine)
+        self._numbers, self._lock = count(), Lock()
+        self.readings = []
+
+    def tick(self):
+        with self._lock:
+            return next(self._numbers)
+
+    def read(self, work):
+        began = self.tick()
+        found = super().read(work)
+        self.readings.append((began, self.tick()))
+        return found
+
+
+def test_many_callers_share_refreshes_and_none_gets_one_that_began_before_he_asked(cloud):
+    database, callers, times = Timed(cloud.engine), 16, 20
+    cache, barrier, asked_and_served = HostCache(database), Barrier(callers), []
 
     def ask():
-        served.extend(names(cache) for _ in range(10))
+        barrier.wait(30)
+        for _ in range(times):
+            asked = database.tick()
+            assert names(cache) == ["h1", "h2"]
+            asked_and_served.append((asked, database.tick()))
 
-    threads = [Thread(target=ask) for _ in range(8)]
+    threads = [Thread(target=ask) for _ in range(callers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert served == [["h1", "h2"]] * 80
-    assert len(runs) < 80
+    assert len(asked_and_served) == callers * times
+    for asked, served in asked_and_served:
+        assert any(asked < began and ended < served for began, ended in database.readings)
+    assert len(database.readings) < callers * times
