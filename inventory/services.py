@@ -177,6 +177,17 @@ def all_live(
     return named(connection.execute(query.order_by(table.c.id)))
 
 
+def late(connection: sa.Connection, binary: str, now: datetime, seconds: float) -> list[Any]:
+    """Return host and times of the live rows of a binary whose heartbeats are older than this.
+
+    now is the database's time. One that is so far ahead of it counts as old, too.
+    """
+    seen, tolerance = table.c.last_seen_up, timedelta(seconds=seconds)
+    is_young = sa.func.coalesce(seen, table.c.created_at).between(now - tolerance, now + tolerance)
+    query = _query(("host", "last_seen_up", "created_at")).where(table.c.binary == binary)
+    return named(connection.execute(query.where(sa.or_(seen.is_(None), ~is_young))))
+
+
 def listed(
     connection: sa.Connection, limit: float, default_zone: str, binary: str | None = None
 ) -> list[dict[str, Any]]:

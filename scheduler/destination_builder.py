@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from conf.claims import OFF, REQUIRED
 from conf.scheduler import view_max_age
+from conf.service import liveness_limit
 from inventory.claims.types import Changes
 from inventory.engine import Database
 from inventory.nova.placement import PlacementClient
@@ -23,7 +24,7 @@ from scheduler.claims.resource_request import TraitOptions
 from scheduler.claims.rounds import Publish
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
-from scheduler.host_cache.cache import HostCache
+from scheduler.host_cache.cache import HEARTBEAT_INTERVAL, HostCache
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.request_trace import RequestObserver
 from scheduler.select_destinations import Destinations
@@ -58,6 +59,7 @@ def build_destinations(
 def configure_cache(host_cache: HostCache, conf: cfg.ConfigOpts) -> None:
     """Set the options of the host cache that a reload may change."""
     host_cache.max_age = view_max_age(conf)
+    host_cache.heartbeat_interval = min(HEARTBEAT_INTERVAL, liveness_limit(conf) / 3)
     host_cache.set_numa_packing(conf.compute.packing_host_numa_cells_allocation_strategy)
 
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host cache of a process: the host table in memory, kept fresh for decisions."""
 
-import gc
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,21 +29,8 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
-# Seconds; agents send heartbeats as often.
+# Seconds between two readings of heartbeats; agents send them as often.
 HEARTBEAT_INTERVAL = 10.0
-
-
-@contextmanager
-def gc_paused(many: bool) -> Iterator[None]:
-    """Pause the garbage collection while many objects are made that stay."""
-    pauses = many and gc.isenabled()
-    if pauses:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if pauses:
-            gc.enable()
 
 
 class HostCache:
@@ -65,6 +51,8 @@ class HostCache:
         # Up to which age the cache is used without a refresh; a reload may change it.
         self.max_age = max_age
         self._reload_interval = reload_interval
+        # How often heartbeats are read. Younger ones are taken for as young as the reading.
+        self.heartbeat_interval = HEARTBEAT_INTERVAL
         # For callers, too, that do several things at once; see locked() for the table.
         self.lock = RLock()
         self._hosts = HostTable()
@@ -155,7 +143,7 @@ class HostCache:
         """Read what changed and apply it; read all if the last complete reading is too old."""
         began = time.monotonic()
         complete = self._last is None or began - self._loaded_at >= self._reload_interval
-        with gc_paused(complete):
+        with refresh_queries.gc_paused(complete):
             self._refresh(began, complete)
 
     def _refresh(self, began: float, complete: bool) -> None:
@@ -167,8 +155,9 @@ class HostCache:
         if last is None or complete:
             delta = self._database.read(refresh_queries.read_all)
         else:
-            heartbeats = began - self._nodes.services_at >= HEARTBEAT_INTERVAL
-            query = DeltaQuery(self._nodes.generations, nodes, hosts, heartbeats)
+            interval = self.heartbeat_interval
+            late_after = interval if began - self._nodes.services_at >= interval else None
+            query = DeltaQuery(self._nodes.generations, nodes, hosts, late_after)
             delta = self._database.read(
                 lambda connection: refresh_queries.read_changes(connection, last, query)
             )
@@ -306,6 +295,8 @@ class HostCache:
     def _apply(self, delta: Delta, began: float, stale: Mapping[int, int]) -> None:
         if delta.services is not None:
             self._nodes.read_services(delta.services, began)
+        elif delta.late is not None:
+            self._nodes.read_heartbeats(delta.late, began)
         if delta.complete:
             self._replace_nodes(delta, stale)
             self._loaded_at = began

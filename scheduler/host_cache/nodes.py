@@ -44,6 +44,8 @@ class Nodes:
         self.changed_hosts: set[str] = set()
         self.services_at = float("-inf")
         self._services: Mapping[str, Any] = {}
+        # Seconds from the last heartbeats to services_at, by host; none where it was young.
+        self._heartbeat_ages: Mapping[str, float] = {}
         self._trust: Mapping[str, str] = {}
         # When resources of a node were consumed that its row does not have yet: see write_nodes().
         self.consumed: dict[int, float] = {}
@@ -154,7 +156,17 @@ class Nodes:
     def read_services(self, found: Iterable[Any], began: float) -> None:
         """Replace all compute services, read at a time of the monotonic clock."""
         self._services = {service.host: service for service in found}
-        self.services_at = began
+        self._read_ages(self._services.values(), began)
+
+    def read_heartbeats(self, late: Iterable[Any], began: float) -> None:
+        """Take all services but the late ones for alive, as read at a time of the monotonic clock.
+
+        Ten thousand heartbeats take longer to read than all else, and say one thing.
+        """
+        self._read_ages(late, began)
+        hosts, ages = self._hosts, self._heartbeat_ages
+        hosts.fill("last_seen", np.where(hosts.served, began, hosts.last_seen))
+        self._write_last_seen([row for host in ages for row in hosts.rows_of_host(host)])
 
     def set_trust(self, levels: Mapping[str, str]) -> None:
         """Set the levels of trust by node."""
@@ -234,9 +246,17 @@ class Nodes:
             "disabled_reason": lambda each: services.switched_off(each)[1],
             "forced_down": lambda each: each.forced_down,
             "cell_uuid": lambda each: each.cell_uuid or self._cell_uuid,
-            "last_seen": lambda each: self.services_at - services.heartbeat_age(each),
         }.items():
             self._hosts.write([*served], name, map(value_of, served.values()))
+        self._write_last_seen([*served])
+
+    def _read_ages(self, found: Iterable[Any], began: float) -> None:
+        self._heartbeat_ages = {each.host: services.heartbeat_age(each) for each in found}
+        self.services_at = began
+
+    def _write_last_seen(self, rows: Sequence[int]) -> None:
+        age, hosts = self._heartbeat_ages.get, [self._hosts.get(row, "host") for row in rows]
+        self._hosts.write(rows, "last_seen", [self.services_at - age(host, 0.0) for host in hosts])
 
     def _node_id(self, row: int) -> int:
         found: int = self._hosts.get(row, "node_id")

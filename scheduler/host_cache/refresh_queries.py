@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read what changed in the database since the last reading, in one transaction."""
 
+import gc
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,6 +37,8 @@ SERVICE_COLUMNS = (
 class Delta:
     """Rows to apply. Services and aggregates are None if they were not read.
 
+    late are the services without a young heartbeat, None if neither these nor all were read.
+
     If complete, these are all live rows and others are gone; so are other instances of the hosts
     named in hosts. claims are all that count on the nodes. eligibility has eligibility_revision by
     node id, as read with services and aggregates. The next reading starts from now and revisions.
@@ -49,6 +53,7 @@ class Delta:
     instances: list[Any] = field(default_factory=list)
     hosts: Collection[str] = ()
     services: list[Any] | None = None
+    late: list[Any] | None = None
     aggregates: list[AggregateRecord] | None = None
 
     def should_have(self, node: Any) -> bool:
@@ -66,13 +71,13 @@ class DeltaQuery:
     """What to read besides the rows written since the last reading.
 
     generations are those of the known nodes by id. Rows of nodes, and all instances of hosts, are
-    read anyway, and with heartbeats the services, even if none was enabled or disabled.
+    read anyway, and the services without a heartbeat in the last late_after seconds.
     """
 
     generations: Mapping[int, int]
     nodes: Collection[int] = ()
     hosts: Collection[str] = ()
-    heartbeats: bool = True
+    late_after: float | None = None
 
 
 def read_all(connection: sa.Connection) -> Delta:
@@ -114,11 +119,26 @@ def read_changes(connection: sa.Connection, last: Delta, query: DeltaQuery) -> D
         found.instances = instances.written_since(connection, after, instance_sources.COLUMNS)
     if query.hosts:
         found.instances += instances.of_hosts(connection, query.hosts, instance_sources.COLUMNS)
-    if query.heartbeats or _changed(found, last, revisions.SERVICES):
+    if _changed(found, last, revisions.SERVICES):
         found.services = _services(connection)
+    elif query.late_after is not None:
+        found.late = services.late(connection, services.COMPUTE[0], now, query.late_after)
     if _changed(found, last, revisions.AGGREGATES):
         found.aggregates = aggregates.everything(connection)
     return found
+
+
+@contextmanager
+def gc_paused(many: bool) -> Iterator[None]:
+    """Pause the garbage collection while many objects are made that stay."""
+    pauses = many and gc.isenabled()
+    if pauses:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if pauses:
+            gc.enable()
 
 
 def log_duration(delta: Delta, seconds: float) -> None:

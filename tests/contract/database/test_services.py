@@ -3,6 +3,7 @@
 """Tests of inventory.services and inventory.heartbeat."""
 
 import logging
+import math
 from datetime import timedelta
 from threading import Barrier, Thread
 
@@ -40,6 +41,24 @@ def as_operator(database, **values):
 
 def revision(database):
     return database.read(revisions.current)[0].get(revisions.SERVICES, 0)
+
+
+def test_late_services_are_those_without_a_young_heartbeat(database):
+    serve(database, "young", "old", "ahead", "silent", "timeless")
+    now = rows(database)[0].now
+    for host, seen, created in (
+        ("old", now - timedelta(seconds=30), now),
+        ("ahead", now + timedelta(seconds=30), now),
+        ("silent", None, now - timedelta(seconds=40)),
+        ("timeless", None, None),
+    ):
+        where = sa.update(table).where(table.c.host == host)
+        values = {"last_seen_up": seen, "created_at": created}
+        database.write(lambda c, where=where, values=values: c.execute(where.values(**values)))
+    late = database.read(lambda c: services.late(c, "nova-compute", now, 20.0))
+    ages = {each.host: round(services.heartbeat_age(each), -1) for each in late}
+    assert ages == {"old": 30, "ahead": -30, "silent": 40, "timeless": math.inf}
+    assert database.read(lambda c: services.late(c, "nova-scheduler", now, 20.0)) == []
 
 
 def test_registering_creates_rows_and_returns_their_ids_in_order(database):

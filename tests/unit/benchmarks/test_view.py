@@ -59,7 +59,7 @@ def test_an_audit_changes_so_many_nodes(database, every, changed):
     )
 
 
-WANTED = view.refresh_queries.DeltaQuery({}, heartbeats=False)
+WANTED = view.refresh_queries.DeltaQuery({})
 
 
 def test_every_turn_is_told(database):

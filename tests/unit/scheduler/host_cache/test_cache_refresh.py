@@ -151,6 +151,20 @@ def test_heartbeats_age_with_the_clock_of_this_process(cloud):
     assert look(cache, "h1", "heartbeat_age") > first
 
 
+@pytest.mark.parametrize(("interval", "seconds"), [(10.0, 11.0), (1.0, 2.0)])
+def test_a_host_that_ceases_to_beat_is_noticed_beside_others(cloud, monkeypatch, interval, seconds):
+    cache, real = HostCache(cloud), time.monotonic
+    cache.heartbeat_interval = interval
+    names(cache)
+    execute(
+        cloud, "UPDATE services SET last_seen_up = datetime('now', '-75 seconds') WHERE host = 'h1'"
+    )
+    assert look(cache, "h1", "heartbeat_age") == pytest.approx(0, abs=1.5)
+    monkeypatch.setattr("scheduler.host_cache.cache.time.monotonic", lambda: real() + seconds)
+    assert look(cache, "h1", "heartbeat_age") == pytest.approx(75, abs=5)
+    assert look(cache, "h2", "heartbeat_age") < 60
+
+
 def test_heartbeats_do_not_age_in_a_view_that_is_meant_to_be_old(cloud):
     cache = HostCache(cloud)
     ages = []
