@@ -29,7 +29,7 @@ RESULT = ROOT / "benchmarks" / "results" / "commands.rst"
 HOSTS = 20
 RUNS = 5
 NEW = "new"
-PROGRAM = "from scheduler.cli.cmd import main; main()"
+PROGRAM = "from scheduler.operators.cli.cmd import main; main()"
 # Says what commands a tree has, in its own berthmaster.egg-info, and makes them known there.
 SETUP = "import setuptools; setuptools.setup(script_args=['-q', 'egg_info'])"
 # What is not called with --help only; others need a broker, files or a Nova cloud.

@@ -14,12 +14,12 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.hosts.host_state import Consumption
-from scheduler.hosts.occupancy import add_instance
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.planning.fleet import Fleet
-from scheduler.planning.types import Resident
+from scheduler.operators.occupancy import add_instance
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.types import Resident
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_group
 from tests.hosts import a_host, a_table

@@ -19,7 +19,7 @@ from benchmarks.figures import EXACT, OURS, Case, Figure, find
 from benchmarks.planning.fleets import a_fleet
 from benchmarks.planning.goals import GOALS, timed
 from scheduler.hosts.resources import resources
-from scheduler.planning.fleet import Fleet
+from scheduler.operators.planning.fleet import Fleet
 
 SECONDS, EMPTIED, MOVES = (
     f"consolidation of small fleets{each}" for each in ("", ", hosts emptied", ", moves")

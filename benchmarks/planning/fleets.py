@@ -13,14 +13,14 @@ from inventory.objects.instance_group import InstanceGroup
 from scheduler import plugins
 from scheduler.decision.pipeline import Plan
 from scheduler.hosts.host_state import Consumption
-from scheduler.hosts.occupancy import add_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.planning.fleet import Fleet
-from scheduler.planning.types import Resident
-from scheduler.simulation.fleet import HostKind, make_hosts
+from scheduler.operators.occupancy import add_instance
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.types import Resident
+from scheduler.operators.simulation.fleet import HostKind, make_hosts
 
 VCPUS, MEMORY_MB, DISK_GB = 64, 262_144, 2_000
 # vCPUs, MB of memory and GB of disk of what is asked for, each as often.

@@ -14,13 +14,13 @@ from benchmarks.planning.fleets import a_fleet
 from scheduler.hosts.resources import resources
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.planning.balancing import balance, resource_load
-from scheduler.planning.consolidation import consolidate, most_emptied
-from scheduler.planning.draining import drain
-from scheduler.planning.fleet import Fleet
-from scheduler.planning.make_room import make_room
-from scheduler.planning.repairing import repair
-from scheduler.planning.types import Budget, KeepGoing, MovePlan
+from scheduler.operators.planning.balancing import balance, resource_load
+from scheduler.operators.planning.consolidation import consolidate, most_emptied
+from scheduler.operators.planning.draining import drain
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.make_room import make_room
+from scheduler.operators.planning.repairing import repair
+from scheduler.operators.planning.types import Budget, KeepGoing, MovePlan
 
 SECONDS, MOVES, EMPTIED = "plan", "moves of a plan", "hosts emptied by consolidation"
 DRAINED = 10

@@ -18,10 +18,10 @@ from benchmarks.planning.fleets import anti_affinity, default_plan, settle
 from benchmarks.planning.goals import MARGIN, timed
 from benchmarks.planning.roadef import Balance, Machine, Model, Process, Resource, Service, Weights
 from scheduler.objects.flavor_and_image import Flavor
-from scheduler.planning.balancing import RESOURCES, balance, resource_load
-from scheduler.planning.fleet import Fleet
-from scheduler.planning.types import Budget, KeepGoing, MovePlan
-from scheduler.simulation.fleet import HostKind, make_hosts
+from scheduler.operators.planning.balancing import RESOURCES, balance, resource_load
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.types import Budget, KeepGoing, MovePlan
+from scheduler.operators.simulation.fleet import HostKind, make_hosts
 
 SECONDS, MOVES, BEFORE, AFTER, LEAST, BROKEN = (
     f"balance of ROADEF instances{each}"

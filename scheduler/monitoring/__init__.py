@@ -23,8 +23,8 @@ from scheduler.messaging.server import RpcServer
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
+from scheduler.operators.status_pages.page_process import PageProcess
 from scheduler.request_trace import RequestObserver, RequestTrace
-from scheduler.status_pages.page_process import PageProcess
 
 # Seconds: an older cache is read again by the check, even without requests.
 REFRESH_AFTER = 5.0

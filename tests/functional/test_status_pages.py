@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.status_pages.messages import CONTENT_SECURITY_POLICY
+from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
 from tests.backends import BACKENDS
 from tests.fixtures.browser import Browser
 from tests.fixtures.daemons.rabbitmq import RabbitMQ

@@ -18,7 +18,7 @@ from benchmarks.planning import exact, goals, reassignment
 from benchmarks.planning.exact import Problem, problem_of, solve
 from benchmarks.planning.fleets import DISK_GB, MEMORY_MB, VCPUS, a_fleet
 from benchmarks.planning.goals import EMPTIED, MOVES, SECONDS, Extent
-from scheduler.planning.repairing import broken_rules
+from scheduler.operators.planning.repairing import broken_rules
 from tests import fleets
 from tests.fleets import Guest
 from tests.unit.benchmarks.made_up import a_document

@@ -43,7 +43,7 @@ def test_an_unknown_backend_is_refused(
     "begin",
     [
         "from conf.daemon import process; process.begin('prog', lambda: None)",
-        "from contextlib import suppress; from scheduler.cli.cmd import main\n"
+        "from contextlib import suppress; from scheduler.operators.cli.cmd import main\n"
         "with suppress(SystemExit): main()",
     ],
 )

@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command line application: global options, configuration, exit status."""
+
+import argparse
+import gc
+import logging
+import re
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from itertools import pairwise
+from typing import Any
+
+from cliff.app import App
+from cliff.command import Command
+from cliff.display import DisplayCommandBase
+from oslo_config import cfg
+
+from inventory.errors import NotFound, nearest
+from scheduler.operators.cli.arguments import DATABASE_TIMEOUT, add_configuration, seconds
+from scheduler.operators.cli.command_list import Commands, Help, print_help
+
+PROGRAM = "berthmaster"
+
+
+class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
+    """Runs the commands that are registered in the namespace berthmaster.cli.
+
+    The exit status is 0 for a command that succeeded, 1 for one that failed, and 2 for a wrong
+    command line.
+    """
+
+    NAME = PROGRAM
+    # Warnings only; -v adds what the services log as well.
+    DEFAULT_VERBOSE_LEVEL = 0
+    # Libraries that log with -vv only. oslo.log calls a module such as oslo_db.api oslo.db.api.
+    QUIET = ("oslo", "oslo_db", "amqp", "kombu", "stevedore", "alembic")
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(
+            description="Operate a Berthmaster scheduler, or ask it for a host.",
+            version=metadata.version(PROGRAM),
+            command_manager=Commands("berthmaster.cli"),
+            deferred_help=True,
+            interactive_app_factory=_shell,
+        )
+        self.command_manager.add_command("help", Help)
+        self.conf = conf
+        self._last_status = 0
+
+    def run(self, argv: list[str]) -> int:
+        """Run a command, or a shell of commands if none is given; return the exit status.
+
+        The status of a shell is that of its last command.
+        """
+        status = int(super().run(rename_replay_options(argv)))
+        return self._last_status if self.interpreter else status
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        self._last_status = int(super().run_subcommand(argv))
+        return self._last_status
+
+    def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
+        # Options of commands, such as simulate --config, are no abbreviations of these.
+        kwargs["argparse_kwargs"] = {"allow_abbrev": False, **(kwargs.get("argparse_kwargs") or {})}
+        parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
+        for option, metavar, what in (
+            ("--config-file", "PATH", "Configuration file"),
+            ("--config-dir", "DIR", "Directory of configuration files"),
+        ):
+            what = f"{what} to read, by default that of the daemons"
+            add_configuration(parser, option, metavar=metavar, what=what)
+        parser.add_argument(
+            "--database-timeout",
+            type=seconds,
+            metavar="S",
+            help="Seconds to wait for a database that does not answer"
+            f" (default: {DATABASE_TIMEOUT:g}).",
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Keep the libraries quiet unless the user asks for more with -v."""
+        super().configure_logging()
+        level = logging.DEBUG if self.options.verbose_level > 1 else logging.ERROR
+        for name in self.QUIET:
+            logging.getLogger(name).setLevel(level)
+
+    def prepare_to_run_command(self, cmd: Command) -> None:
+        """Make a command refuse unknown columns, which cliff ignores next to a known one.
+
+        From here on there is garbage to collect, but not among what was imported.
+        """
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
+        if isinstance(cmd, DisplayCommandBase):
+            produce = cmd.produce_output
+
+            def checked(args: Any, columns: Sequence[str], data: Any) -> Any:
+                _check_columns("show", args.columns, columns)
+                _check_columns("sort by", getattr(args, "sort_columns", ()), columns)
+                return produce(args, columns, data)
+
+            cmd.produce_output = checked
+
+    def print_help_if_requested(self) -> None:
+        """Print the help of the program if it was asked for, and end."""
+        if self.options.deferred_help:
+            print_help(self)
+            raise SystemExit(0)
+
+    def initialize_app(self, argv: list[str]) -> None:
+        """Read the configuration that the command will use."""
+        self.print_help_if_requested()
+        # The demonstration has a configuration of its own.
+        if argv[:1] in (["help"], ["complete"], ["demo"]):
+            return
+        from conf import loading
+
+        try:
+            read_configuration(self.conf, self.options.configuration)
+        except loading.ConfigError as error:
+            self.stderr.write(f"{PROGRAM}: {error}\n")
+            raise SystemExit(1) from error
+
+
+def read_configuration(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> None:
+    """Read and check a configuration, by default that of the daemons; raise ConfigError."""
+    # Here, with all options, since help needs none.
+    from conf import loading
+
+    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))
+    loading.check(conf)
+
+
+def _check_columns(purpose: str, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise NotFound for a name that is not that of a column in any spelling that cliff accepts."""
+
+    def normalize(name: str) -> str:
+        return name.lower().strip().replace(" ", "_")
+
+    known = {*map(normalize, columns)}
+    for name in names:
+        if normalize(name) not in known:
+            listed = f"the columns are {', '.join(columns)}"
+            hint = nearest(name, columns, "")
+            raise NotFound(
+                f"there is no column {name!r} to {purpose}; {listed}{hint and f'; {hint}'}"
+            )
+
+
+def _shell(*arguments: Any) -> Any:
+    """Return an interactive shell of commands."""
+    # It takes a while to import, so cliff imports it late, too.
+    from cliff.interactive import InteractiveApp
+
+    # cmd2 would take the arguments of the process, --config-file for one, for commands.
+    argv, sys.argv = sys.argv, sys.argv[:1]
+    try:
+        return InteractiveApp(*arguments)
+    finally:
+        sys.argv = argv
+
+
+def rename_replay_options(argv: list[str]) -> list[str]:
+    """Rename --config-file after decision replay to its own option, which cliff would not see."""
+    for at, words in enumerate(pairwise(argv), start=2):
+        if words == ("decision", "replay"):
+            pattern = re.compile(r"^--config-(?=(file|dir)(=|$))")
+            return [*argv[:at], *(pattern.sub("--settings-", each) for each in argv[at:])]
+    return argv

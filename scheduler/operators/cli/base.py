@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Base classes of all commands: configuration, database, calls to agents, lists and reports."""
+
+import argparse
+import getpass
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from uuid import uuid4
+
+from cliff.columns import FormattableColumn
+from cliff.command import Command
+from cliff.lister import Lister
+from cliff.show import ShowOne
+from oslo_config import cfg
+
+from inventory.errors import some
+from scheduler.operators.cli.arguments import add_watch
+from scheduler.operators.cli.table_format import FittedTable, printable, width_of, wrapped
+from scheduler.operators.cli.terminal import is_terminal, progress
+from scheduler.operators.cli.waiting import GRACE, in_background, notice
+
+T = TypeVar("T")
+# The cursor goes to the upper left, and what is below is cleared.
+_CLEAR = "\033[H\033[J"
+# As without options.
+BY_TERMINAL = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
+
+
+class Table(NamedTuple):
+    """A table of a report: its title, the names of its columns, and its rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
+    """A command, with what it needs of its application."""
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add the arguments of the command."""
+
+    def get_epilog(self) -> str:
+        """Return the end of the help: none, for which cliff would read all installed packages."""
+        return ""
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        return self.app.conf
+
+    @property
+    def liveness_limit(self) -> float:
+        """The age in seconds up to which a heartbeat counts as alive."""
+        from conf.service import liveness_limit
+
+        return liveness_limit(self.conf)
+
+    @property
+    def default_zone(self) -> str:
+        zone: str = self.conf.default_availability_zone
+        return zone
+
+    def read(self, query: Callable[..., T], *arguments: Any) -> T:
+        """Return query(connection, *arguments), run in a read-only transaction."""
+        from scheduler.operators.cli.database_connection import checked_database
+
+        with checked_database(self.app) as database, progress(self.app, "reading the database"):
+            return database.read(lambda connection: query(connection, *arguments))
+
+    def write(self, operation: Callable[..., T], *arguments: Any) -> T:
+        """Return operation(connection, *arguments), committed once."""
+        from scheduler.operators.cli.database_connection import checked_database
+
+        with checked_database(self.app) as database, progress(self.app, "writing the database"):
+            return database.write_once(lambda connection: operation(connection, *arguments))
+
+    def call_agent(self, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
+        """Return the answer of an agent to one call, made in the name of the current user.
+
+        Raise what wait_for() does, and NotFound if no agent answers and there is no such host.
+        """
+        from inventory.queries.host_queries import spelled_host
+        from scheduler.client.agent_client import AgentClient
+        from scheduler.wire.context import RequestContext
+
+        caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
+
+        client = AgentClient(self.conf)
+        return self.wait_for(
+            f"the agent of {agent}",
+            timeout,
+            client,
+            lambda: client.call(caller, agent, method, timeout, **arguments),
+            check=lambda connection: spelled_host(connection, agent),
+        )
+
+    def wait_for(
+        self,
+        whom: str,
+        timeout: float,
+        client: Any,
+        call: Callable[[], T],
+        check: Callable[[Any], object] | None = None,
+    ) -> T:
+        """Return the answer of call(), which calls an agent or a scheduler by a client in time.
+
+        check(connection) looks in the database for what a missing answer may come from. Raise what
+        both raise, and ServiceUnavailable if there is no answer: that names what did not
+        answer, which may be the database that a scheduler or an agent waits for. The client is
+        closed.
+        """
+        from scheduler.operators.cli.database_connection import silence_of
+        from scheduler.wire.errors import NoAnswer
+
+        answer = in_background(call)
+        try:
+            with notice(self.app, whom):
+                return answer.result(timeout + GRACE)
+        except (TimeoutError, NoAnswer):
+            answer.cancel()
+            error = client.no_answer(timeout)
+            if not isinstance(error, NoAnswer):
+                raise error from None
+            raise type(error)(error.reason + silence_of(self.app, check)) from None
+        finally:
+            # It may wait for a broker that says nothing.
+            futures.wait([in_background(client.close)], GRACE)
+
+    def report(self, args: Any, sections: Iterable[str | Table], document: Any) -> None:
+        """Print the sections, or the document for -f json."""
+        if args.formatter == "json":
+            json.dump(document, self.app.stdout, indent=2)
+            self.app.stdout.write("\n")
+        else:
+            print_report(sections, self.app.stdout, args)
+
+
+class _Fitted(BaseCommand):
+    """A command whose tables are fitted; cliff has made its formatter before this is called."""
+
+    def produce_output(self, args: Any, columns: Any, data: Any) -> Any:
+        if args.formatter == "table":
+            self.formatter = FittedTable()
+        return super().produce_output(args, columns, data)
+
+
+class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
+    """A command that prints rows."""
+
+    # Whether it only looks, so that it can be repeated.
+    is_watchable: ClassVar[bool] = False
+    pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        if self.is_watchable:
+            add_watch(parser)
+        return parser
+
+    def run(self, args: Any) -> int:
+        """Print the rows, with --watch again and again until Ctrl-C."""
+        if getattr(args, "watch", None) is None:
+            return int(super().run(args))
+        try:
+            while True:
+                super().run(args)
+                self.app.stdout.flush()
+                type(self).pause(args.watch)
+        except KeyboardInterrupt:
+            return 0
+
+    def produce_output(self, args: Any, columns: Any, data: Any) -> Any:
+        if getattr(args, "watch", None) is not None and is_terminal(self.app.stdout):
+            # The last list stays until the rows of the next one have been read.
+            data = list(data)
+            self.app.stdout.write(_CLEAR)
+        return super().produce_output(args, columns, data)
+
+
+class ShowCommand(_Fitted, ShowOne):  # type: ignore[misc]  # cliff has no types
+    """A command that prints one row, a line for each column."""
+
+
+class ReportCommand(BaseCommand):
+    """A command that prints text and tables, or with -f json one document with all facts."""
+
+    # Further ones are written by the command itself.
+    formats: ClassVar[tuple[str, ...]] = ("table", "json")
+
+    def get_parser(self, prog_name: str) -> Any:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "-f",
+            "--format",
+            dest="formatter",
+            choices=self.formats,
+            default="table",
+            help="Output format: text and tables, or JSON with all facts (default: table).",
+        )
+        FittedTable().add_argument_group(parser)
+        return parser
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    # Some containers have neither an entry nor an environment variable for the user.
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def titles_for(args: Any, few: Sequence[str], titles: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the titles of the columns to show: for people a few of them, unless they ask."""
+    shown = {key: titles[key] for key in few}
+    names = {title.lower() for title in shown.values()}
+    asked = [each.lower().replace("_", " ") for each in args.sort_columns]
+    if args.long or args.columns or args.formatter != "table" or not names.issuperset(asked):
+        return titles
+    return shown
+
+
+def is_for_programs(args: Any) -> bool:
+    """Return whether a list is printed for programs, which get all columns."""
+    return args.formatter in ("json", "yaml")
+
+
+def print_report(sections: Iterable[str | Table], stream: Any, args: Any = BY_TERMINAL) -> None:
+    """Print lines of text, and tables that have rows, no wider than args say."""
+    width = width_of(args, stream)
+    for section in sections:
+        if isinstance(section, str):
+            lines = (wrapped(line, width) for line in printable(section).split("\n"))
+            stream.write("\n".join(lines) + "\n")
+        elif section.rows:
+            stream.write(f"\n{wrapped(section.title, width)}\n" if section.title else "\n")
+            FittedTable().emit_list(section.columns, section.rows, stream, args)
+
+
+class Names(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Names, of which a table shows the first few and JSON all."""
+
+    def human_readable(self) -> str:
+        return some(self._value)
+
+
+class Properties(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Values by key, which a table shows as KEY=VALUE."""
+
+    def human_readable(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in self._value.items())
+
+
+def readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose lists and mappings tables show in a readable form."""
+    columns: dict[type, Any] = {list: Names, dict: Properties}
+    return {
+        key: columns[type(value)](value) if type(value) in columns else value
+        for key, value in row.items()
+    }
+
+
+def one_row(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a row as cliff's ShowOne expects it."""
+    return list(row), list(row.values())
+
+
+def list_rows(titles: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> tuple[Any, Any]:
+    """Return rows as cliff's Lister expects them, with an empty text for None.
+
+    titles has the titles of the columns by the keys of the rows, in the order of the columns.
+    """
+    lines = [["" if row[key] is None else row[key] for key in titles] for row in rows]
+    return list(titles.values()), lines

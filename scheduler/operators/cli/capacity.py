@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that counts how many more instances fit, and how large one can be."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from inventory import aggregates
+from inventory.errors import NotFound, NotReported, counted
+from inventory.queries import host_queries
+from scheduler.analysis.diagnosis import count_first_refusals, refusals
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.filters.numa_topology import NUMATopologyFilter
+from scheduler.hosts.host_state import Candidate
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.capacity import (
+    LARGEST_SIZE,
+    MAX_INSTANCES,
+    Filling,
+    Simulator,
+    fill,
+    fill_in_turns,
+    max_size,
+)
+from scheduler.operators.cli import capacity_forecast
+from scheduler.operators.cli.arguments import add_flag, add_limit, check_combination, positive
+from scheduler.operators.cli.base import ReportCommand, Table
+from scheduler.operators.cli.live_table import NOT_SEEN, LiveHosts, live_hosts
+from scheduler.operators.cli.request_arguments import (
+    add_flavors,
+    format_flavor,
+    request_specs,
+    with_flavor,
+)
+from scheduler.operators.cli.terminal import progress
+from scheduler.wire.errors import InvalidInput
+
+RESOURCES = {"vcpus": "vCPUs", "memory_mb": "MB of memory", "root_gb": "GB of disk"}
+CELLS_NOT_COUNTED = (
+    "the NUMA cells of the request are not counted: NUMATopologyFilter is not among"
+    " [filter_scheduler] enabled_filters"
+)
+COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
+
+
+class Capacity(ReportCommand):
+    __doc__ = f"""Count how many more instances of a flavor fit now, host by host.
+
+    That is how many requests for one instance each would succeed, with the filters, the weighers
+    and the driver of the configuration. Where one of the best hosts is drawn at random, another
+    draw may give another number. Several flavors are counted each by itself. {NOT_SEEN}
+
+    With --forecast: after how many days there is no room for one more, if instances go on to come
+    and leave as in the last days, by saved decisions. It is a range, since they come at random.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        add_flavors(parser)
+        what = "Place one instance of each flavor in turn, until the next has no host."
+        add_flag(parser, "--together", what)
+        add_flag(parser, "--largest", "Show how large one more instance can be, too.")
+        parser.add_argument(
+            "--max",
+            type=positive,
+            metavar="N",
+            help=f"Maximum number of instances to place (default: {MAX_INSTANCES}; unlimited where"
+            " hosts can be counted without placing any).",
+        )
+        add_limit(parser, "hosts for each flavor", 50)
+        capacity_forecast.add_forecast(parser)
+        check_combination(parser, _problem)
+
+    def take_action(self, args: Any) -> None:
+        with live_hosts(self.app) as live:
+            if args.forecast:
+                self._forecast(live, args)
+                return
+            specs = self._requests(live, args)
+            tables, fillings = self._filled(live, specs, args)
+            plan = live.destinations.driver.plan
+            if not any(len(each) for each in tables):
+                raise NotReported(
+                    "no host has reported yet: start berthmaster-agent on the hosts, with the"
+                    " [database] of this command; see 'host list'"
+                )
+            with progress(self.app, "looking for what bounds the flavors"):
+                documents = [
+                    _document(*each, plan) | (_largest(live, each[1].spec) if args.largest else {})
+                    for each in zip(tables, fillings, strict=True)
+                ]
+            # Together, the first flavor without a host is the end for all of them.
+            if args.together and any(each.is_full for each in fillings):
+                documents = [each | {"more": False} for each in documents]
+            warnings = _warnings(tables, specs, plan)
+        sections = [part for each in documents for part in _sections(each, args.limit)]
+        sections += [f"Warning: {text}" for text in warnings]
+        document = {"together": args.together, "flavors": documents, "warnings": warnings}
+        self.report(args, sections, document)
+
+    def _forecast(self, live: LiveHosts, args: Any) -> None:
+        args.flavor = args.flavor or capacity_forecast.usual_flavors(live)
+        specs = self._requests(live, args)
+        with progress(self.app, "courses tried", capacity_forecast.RUNS) as show:
+            found = capacity_forecast.make_forecast(live, specs, args, self.default_zone, show)
+        self.report(args, capacity_forecast.sections(found), found)
+
+    def _requests(self, live: LiveHosts, args: Any) -> list[RequestSpec]:
+        """Return the requests, all of them with the server group that a hint names."""
+        found = request_specs(args, live.database.read(aggregates.everything))
+        zone = args.availability_zone
+        if zone is not None:
+            live.database.read(lambda c: host_queries.check_zone(c, zone, self.default_zone))
+        try:
+            group = live.with_group(found[0]).instance_group
+        except InvalidInput as error:
+            raise NotFound(f"{error.reason}; see 'server group list'") from error
+        for each in found:
+            each.instance_group = group
+        return found
+
+    def _filled(
+        self, live: LiveHosts, specs: list[RequestSpec], args: Any
+    ) -> tuple[list[HostTable], list[Filling]]:
+        """Return the tables after placing all instances, and what was placed."""
+        most = args.max
+        with progress(self.app, "instances placed") as show:
+            simulator = live.simulator(show)
+            if args.together:
+                table = live.table(specs[0])
+                fillings = fill_in_turns(table, specs, simulator, most or MAX_INSTANCES)
+                return [table] * len(specs), fillings
+            tables = [live.table(each) for each in specs]
+            pairs = zip(tables, specs, strict=True)
+            return tables, [fill(table, spec, simulator, most) for table, spec in pairs]
+
+
+def _problem(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with arguments that are each right."""
+    if not args.forecast:
+        if not args.flavor:
+            return "the following arguments are required: --flavor, or --vcpus and others"
+        return "argument --since: is for --forecast" if args.since is not None else None
+    for name in ("together", "largest", "max", "group_policy"):
+        if getattr(args, name):
+            return f"argument --{name.replace('_', '-')}: is not for --forecast"
+    return None
+
+
+def _warnings(tables: list[HostTable], specs: list[RequestSpec], plan: Plan) -> list[str]:
+    """Return what makes the count inexact, each text once."""
+    found = dict.fromkeys(text for table in tables for text in table.warnings)
+    if any(each.numa_topology for each in specs) and not any(
+        isinstance(each, NUMATopologyFilter) for each in plan.filters
+    ):
+        found[CELLS_NOT_COUNTED] = None
+    return list(found)
+
+
+def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
+    """Return all facts about one flavor, the hosts with the most instances first."""
+    found = refusals(hosts, filling.spec, plan)
+    listed = [
+        {
+            "host": hosts.get(row, "host"),
+            "node": hosts.get(row, "nodename"),
+            "instances": filling.rows[row],
+            # None where their number was bounded, or where the driver has its own rule.
+            "refusals": [{"filter": why.filter, "reason": why.reason} for why in refused],
+        }
+        for row, refused in found.items()
+    ]
+    listed.sort(key=lambda each: (-each["instances"], each["host"], each["node"]))
+    return {
+        "flavor": format_flavor(filling.spec.flavor),
+        "total": filling.rows.total(),
+        "more": not filling.is_full,
+        "left_out": len(hosts) - len(found),
+        "limits": dict(count_first_refusals(found.values())),
+        "hosts": listed,
+    }
+
+
+def _largest(live: LiveHosts, spec: RequestSpec) -> dict[str, Any]:
+    return {"largest": [*_largest_sizes(live.table(spec), spec, live.simulator())]}
+
+
+def _largest_sizes(
+    hosts: HostTable, spec: RequestSpec, simulator: Simulator
+) -> Iterator[dict[str, Any]]:
+    """Yield the most of each resource with the others unchanged, then the largest multiple."""
+    flavor = spec.flavor
+    # Resources of NUMA cells grow by one piece in each cell.
+    cells = len(spec.numa_topology) if spec.numa_topology else 1
+
+    def find(size: Flavor) -> Candidate | None:
+        request = Request(with_flavor(spec, size), ["new instance"])
+        decision = simulator.decide(hosts.working_copy(), request)
+        return decision.placements[0].chosen if decision.placements else None
+
+    for name, step in (("vcpus", cells), ("memory_mb", cells), ("root_gb", 1)):
+        yield _largest_of(name, flavor, {name: step}, find, getattr(flavor, name) // step)
+    yield _largest_of("times", flavor, {name: getattr(flavor, name) for name in RESOURCES}, find, 1)
+
+
+def _largest_of(
+    of: str,
+    flavor: Flavor,
+    steps: Mapping[str, int],
+    find: Callable[[Flavor], Candidate | None],
+    start: int,
+) -> dict[str, Any]:
+    """Return the largest of the flavors with so many steps of these resources that has a host."""
+
+    def grown(count: int) -> Flavor:
+        size: dict[str, Any] = {name: count * step for name, step in steps.items()}
+        return replace(flavor, **size)
+
+    count, host = max_size(lambda size: find(grown(size)), start)
+    largest, is_bounded = grown(count), count < LARGEST_SIZE
+    return {
+        "of": of,
+        "most": count if of == "times" else getattr(largest, of),
+        "flavor": format_flavor(largest) if host is not None and is_bounded else None,
+        "host": host.host if host else None,
+        "bounded": is_bounded,
+    }
+
+
+def _format_largest(found: Mapping[str, Any]) -> str:
+    what = f"Most {RESOURCES.get(found['of'], 'times the flavor')}"
+    if found["host"] is None:
+        return f"{what}: no host even for the least"
+    if not found["bounded"]:
+        return f"{what}: no filter bounds it"
+    return f"{what}: {found['most']}, as {found['flavor']} on {found['host']}"
+
+
+def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
+    hosts = found["hosts"]
+    at_least = "at least " if found["more"] else ""
+    taking = sum(1 for each in hosts if each["instances"])
+    yield (
+        f"{found['flavor']}: {at_least}{counted(found['total'], 'instance')}"
+        f" on {taking} of {counted(len(hosts), 'host')}"
+    )
+    if found["more"]:
+        yield "More may fit: the maximum number of instances was placed"
+    if found["limits"]:
+        counts = ", ".join(f"{name} {count}" for name, count in found["limits"].items())
+        yield f"Hosts by the filter that refuses one more: {counts}"
+    if found["left_out"]:
+        yield f"Hosts that the request excludes: {found['left_out']}"
+    yield from map(_format_largest, found.get("largest", ()))
+    rows = []
+    for each in hosts[:limit]:
+        first = next(iter(each["refusals"]), {"filter": "", "reason": ""})
+        rows.append((each["host"], each["node"], each["instances"], *first.values()))
+    yield Table("", COLUMNS, rows)
+    if len(hosts) > limit:
+        yield f"... and {len(hosts) - limit} more; see --limit"

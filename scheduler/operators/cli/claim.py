@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that list and release claims. They work on the database, without a scheduler."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.claims import claims, existing
+from inventory.claims.types import CONFIRMED, ClaimLost
+from inventory.errors import InUse, NotFound
+from inventory.queries import host_queries, name_queries
+from scheduler.operators.cli.arguments import add_flag, add_long, complete
+from scheduler.operators.cli.base import ListCommand, list_rows, titles_for
+
+COLUMNS = {
+    "instance_uuid": "Instance",
+    "state": "State",
+    "host": "Host",
+    "node": "Node",
+    "vcpus": "vCPUs",
+    "memory_mb": "Memory MB",
+    "disk_mb": "Disk MB",
+    "created_at": "Created At",
+    "expires_at": "Expires At",
+}
+# What fits in 100 characters.
+FEW = ("instance_uuid", "state", "host", "expires_at")
+
+
+class ClaimList(ListCommand):
+    """List the claims for instances that no agent has reported yet, the oldest first."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        complete(parser.add_argument("--host", help="Host of the claims to list."), "hosts")
+        what = "Instance of the claims to list."
+        instance = parser.add_argument("--instance", metavar="UUID", help=what)
+        complete(instance, "claimed instances")
+        add_flag(parser, "--all", "List the claims of reported instances, too.")
+        add_long(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            host = args.host
+            if host is not None:
+                host = host_queries.spelled_host(connection, host)
+            return existing.listed(connection, host, args.instance, args.all)
+
+        return _list_claims(self.read(found), titles_for(args, FEW, COLUMNS))
+
+
+class ClaimRelease(ListCommand):
+    """Release the claims for instances that will not be built, before their leases end.
+
+    The usage of an instance that an agent has reported does not come from its claim, and stays.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        help_text = "UUID of the instance, as 'claim list' shows it."
+        instance = parser.add_argument("instance", nargs="+", help=help_text)
+        complete(instance, "claimed instances")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        released: list[dict[str, Any]] = []
+        for uuid in args.instance:
+            found = self.read(existing.listed, None, uuid, True)
+            if not found:
+                hint = self.read(name_queries.nearest_id, "claimed instances", uuid, "claim list")
+                raise NotFound(f"instance {uuid!r} has no claim; {hint}")
+            released += [row for row in found if row["state"] != CONFIRMED]
+        try:
+            self.write(claims.release, args.instance)
+        except ClaimLost:
+            raise InUse("a claim was confirmed or has ended just now; try again") from None
+        return _list_claims(released, COLUMNS)
+
+
+def _list_claims(rows: Iterable[dict[str, Any]], titles: Mapping[str, str]) -> tuple[Any, Any]:
+    times = ("created_at", "expires_at")
+    return list_rows(
+        titles, [row | {name: row[name] and str(row[name])[:19] for name in times} for row in rows]
+    )

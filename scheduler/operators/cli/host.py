@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for hosts: list, describe, show, enable, disable, maintenance, power."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+
+from inventory.operations import service_operations
+from inventory.queries import host_queries
+from scheduler.operators.cli.arguments import add_agent, add_host, add_long, add_reason, complete
+from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
+
+LIST = {
+    "host": "Host",
+    "node": "Node",
+    "zone": "Zone",
+    "status": "Status",
+    "state": "State",
+    "vcpus_used": "vCPUs Used",
+    "vcpus": "vCPUs",
+    "free_ram_mb": "Memory MB Free",
+    "memory_mb": "Memory MB",
+    "free_disk_gb": "Disk GB Free",
+    "local_gb": "Disk GB",
+    "running_vms": "Instances",
+}
+# What fits in 100 characters.
+FEW = ("host", "zone", "status", "state", "vcpus_used", "vcpus", "free_ram_mb", "free_disk_gb")
+DESCRIPTION = {
+    "host": "HOST",
+    "project": "PROJECT",
+    "cpu": "cpu",
+    "memory_mb": "memory_mb",
+    "disk_gb": "disk_gb",
+}
+
+
+class HostList(ListCommand):
+    """List the hosts with their capacity, their usage and what is free."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        zone = parser.add_argument("--zone", help="Availability zone of the hosts to list.")
+        complete(zone, "zones")
+        add_long(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        default, zone = self.default_zone, args.zone
+
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            if zone is not None:
+                host_queries.check_zone(connection, zone, default)
+            return host_queries.listed(connection, self.liveness_limit, default, zone)
+
+        return list_rows(titles_for(args, FEW, LIST), self.read(found))
+
+
+class HostDescribe(ListCommand):
+    """Show the capacity of a host, its usage, and the usage of its instances by project.
+
+    (used_now) includes what is reserved for the host itself. (used_max) and the projects count all
+    instances, whatever their state.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(DESCRIPTION, self.read(host_queries.describe, args.host))
+
+
+class HostShow(ShowCommand):
+    """Show all facts about the node of a host."""
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        node = parser.add_argument("--node", help="Node to show of a host that has several.")
+        complete(node, "hypervisors")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)
+        return one_row(dict(sorted(node.items())))
+
+
+class _HostOperation(ShowCommand):
+    """A command that changes one host in the database."""
+
+    operation: ClassVar[Callable[..., dict[str, Any]]]
+    takes_reason: ClassVar[bool] = False
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        if self.takes_reason:
+            add_reason(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        reasons = [args.reason] if self.takes_reason else []
+        return one_row(self.write(type(self).operation, args.host, *reasons))
+
+
+class HostEnable(_HostOperation):
+    """Enable a host for new instances again. The reason for which it was disabled is cleared."""
+
+    operation = service_operations.enable
+
+
+class HostDisable(_HostOperation):
+    """Disable a host: it gets no new instances until it is enabled. Its instances stay."""
+
+    operation = service_operations.disable
+    takes_reason = True
+
+
+class HostMaintenanceOn(_HostOperation):
+    """Begin the maintenance of a host: it gets no new instances. Its agent goes on reporting."""
+
+    operation = service_operations.begin_maintenance
+    takes_reason = True
+
+
+class HostMaintenanceOff(_HostOperation):
+    """End the maintenance of a host. A host that is also disabled stays disabled."""
+
+    operation = service_operations.end_maintenance
+
+
+class HostPower(ShowCommand):
+    """Start, reboot or shut down a host through its agent. Its guests are not moved away before.
+
+    This needs [compute_agent] allow_host_power_actions on the agent, and a driver that can do it.
+    The libvirt driver cannot.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser)
+        actions = ["startup", "reboot", "shutdown"]
+        parser.add_argument("action", choices=actions, help="Action for the host.")
+        add_agent(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        host, action = args.host, args.action
+        arguments = (args.agent or host, "host_power_action", args.timeout)
+        return one_row(self.call_agent(*arguments, host=host, action=action))

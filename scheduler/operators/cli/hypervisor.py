@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for hypervisors, which are the compute nodes of hosts."""
+
+import time
+from typing import Any
+
+from inventory.queries import hypervisor_queries
+from scheduler.operators.cli.arguments import add_agent, complete
+from scheduler.operators.cli.base import BaseCommand, ListCommand, ShowCommand, list_rows, one_row
+from scheduler.wire.errors import ServiceUnavailable
+
+LIST = {
+    "id": "ID",
+    "hypervisor_hostname": "Hypervisor Hostname",
+    "state": "State",
+    "status": "Status",
+}
+SERVERS = {"uuid": "ID", "name": "Name", "hypervisor_hostname": "Hypervisor Hostname"}
+
+
+class HypervisorList(ListCommand):
+    """List the hypervisors."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Text in the names of the hypervisors to list."
+        parser.add_argument("--matching", metavar="TEXT", help=what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        query = hypervisor_queries.listed
+        return list_rows(LIST, self.read(query, self.liveness_limit, args.matching))
+
+
+class _OneHypervisor(BaseCommand):
+    """A command for one hypervisor."""
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Name, host, uuid or id of the hypervisor, as 'hypervisor list' shows it."
+        complete(parser.add_argument("hypervisor", help=what), "hypervisors")
+
+
+class HypervisorShow(_OneHypervisor, ShowCommand):
+    """Show a hypervisor with its capacity and usage."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        hypervisor = args.hypervisor
+        return one_row(self.read(hypervisor_queries.show, self.liveness_limit, hypervisor))
+
+
+class HypervisorStats(ShowCommand):
+    """Show the sums of all enabled hypervisors, those that are down included."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.read(hypervisor_queries.stats))
+
+
+class HypervisorServers(_OneHypervisor, ListCommand):
+    """List the instances on a hypervisor, or on all hypervisors of a host."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(SERVERS, self.read(hypervisor_queries.servers, args.hypervisor))
+
+
+class HypervisorUptime(_OneHypervisor, ShowCommand):
+    """Show the uptime of the host of a hypervisor.
+
+    Its agent is asked. If the agent does not answer, the uptime comes from what it last wrote to
+    the database and from the clock of this machine.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_agent(parser, timeout=5.0)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        # By its uuid from here on: its id may be the name of another one.
+        node = self.read(hypervisor_queries.find, args.hypervisor)
+        arguments = (args.agent or node.host, "get_host_uptime", args.timeout)
+        try:
+            row = self.call_agent(*arguments, hypervisor=node.uuid)
+            source = "agent"
+        except ServiceUnavailable as error:
+            now = time.time()
+            row = self.read(hypervisor_queries.uptime, self.liveness_limit, node.uuid, now)
+            source = f"database, as of the last audit: {error.reason}"
+        return one_row(row | {"source": source})

@@ -1,0 +1,315 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that plan moves of instances; nothing is moved by them."""
+
+import signal
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from inventory import aggregates
+from inventory.errors import NotFound, nearest
+from scheduler.hosts.metrics import metric_values
+from scheduler.operators.cli import plan_report
+from scheduler.operators.cli.arguments import (
+    add_flag,
+    add_host,
+    check_combination,
+    positive,
+    seconds,
+)
+from scheduler.operators.cli.base import ReportCommand
+from scheduler.operators.cli.live_fleet import UNKNOWN, host_names, live_fleet
+from scheduler.operators.cli.live_table import BLIND_SPOTS, LiveHosts, live_hosts
+from scheduler.operators.cli.plan_claims import hold_room
+from scheduler.operators.cli.request_arguments import add_flavors, format_flavor, request_specs
+from scheduler.operators.cli.terminal import Progress, progress
+from scheduler.operators.planning.balancing import (
+    RESOURCES,
+    Load,
+    balance,
+    metric_load,
+    resource_load,
+)
+from scheduler.operators.planning.consolidation import consolidate
+from scheduler.operators.planning.draining import drain
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.make_room import make_room
+from scheduler.operators.planning.repairing import repair
+from scheduler.operators.planning.types import Budget, MovePlan
+from scheduler.wire.errors import InvalidInput
+
+_GB = 1024
+
+
+@dataclass(slots=True)
+class SearchTime:
+    """Says whether to look on: until a deadline or Ctrl-C. Tells how many moves are planned."""
+
+    deadline: float
+    fleet: Fleet
+    show: Progress = lambda _: None
+    interrupted: bool = False
+
+    def __call__(self) -> bool:
+        self.show(len(self.fleet.moves))
+        return not self.interrupted and time.monotonic() < self.deadline
+
+    def rest(self) -> str:
+        """Return how long the search may go on, and what ends it before."""
+        return f"{max(0.0, self.deadline - time.monotonic()):.0f} s left; Ctrl-C shows them"
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator["SearchTime"]:
+        """Let the first Ctrl-C in the block end the search, not the command."""
+
+        def interrupt(*_: object) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, before)
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a goal is planned on: live hosts, their fleet, and the time."""
+
+    live: LiveHosts
+    fleet: Fleet
+    search_time: SearchTime
+
+
+class PlanCommand(ReportCommand):
+    """A goal of a plan."""
+
+    formats = (*ReportCommand.formats, "script")
+    # Whether hosts are to be named, and whether the search may use all of its time.
+    time_limit: ClassVar[float] = 60.0
+
+    def add_arguments(self, parser: Any) -> None:
+        self.add_goal(parser)
+        what = "Keep every instance in the availability zone of its host."
+        add_flag(parser, "--keep-zone", what)
+        parser.add_argument(
+            "--time-limit",
+            type=seconds,
+            default=self.time_limit,
+            metavar="S",
+            help="Seconds after which the search ends with what it has found (default:"
+            f" {self.time_limit:.0f}). Ctrl-C ends it at once.",
+        )
+        add_flag(
+            parser,
+            "--claim",
+            "Claim the room for the moves of the first step, so that nothing else gets it. Moves to"
+            " other hosts, and requests for the same instances, replace these claims.",
+        )
+        parser.add_argument(
+            "--lease",
+            type=seconds,
+            metavar="S",
+            help="Seconds that --claim holds the room (default: [claims] lease).",
+        )
+        check_combination(parser, _wrong_claim)
+
+    def add_goal(self, parser: Any) -> None:
+        """Add the arguments of the goal."""
+
+    @abstractmethod
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        """Return the plan."""
+
+    def take_action(self, args: Any) -> int:
+        with live_hosts(self.app) as live:
+            zone = self.default_zone if args.keep_zone else None
+            with progress(self.app, "reading the instances"):
+                fleet = live_fleet(live, self.liveness_limit, zone)
+            search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
+            with (
+                progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
+                search_time.until_interrupted(),
+            ):
+                plan = self.make_plan(Planned(live, fleet, search_time), args)
+            document = plan_report.document(plan, fleet)
+            document["interrupted"] = search_time.interrupted
+            if args.claim:
+                with progress(self.app, "claiming room for the first step"):
+                    document["claims"] = hold_room(self.conf, live, fleet, plan, args.lease)
+        if args.formatter == "script":
+            self.app.stdout.write(plan_report.script(document))
+        else:
+            self.report(args, plan_report.sections(document), document)
+        held = all(each["held"] for each in document.get("claims", ()))
+        return 0 if plan.is_complete and held else 1
+
+
+class PlanDrain(PlanCommand):
+    __doc__ = f"""Plan how to empty hosts: which instance goes where, and in which order.
+
+    The largest instances go first: they fit on the fewest hosts. Each goes where the schedulers
+    would place it, but to no host that is to be emptied with its own. Where no host has room,
+    instances of other hosts make some. Of hosts that are down only these are evacuated. With
+    --at-most the hosts are emptied some at a time, and those that have been emptied before take
+    instances again, as after maintenance. The exit status is 0 if all of them can be emptied, else
+    1. {UNKNOWN}
+    Nothing is moved. {BLIND_SPOTS}
+    """
+
+    def add_goal(self, parser: Any) -> None:
+        add_host(parser, nargs="+")
+        parser.add_argument(
+            "--at-most",
+            type=positive,
+            metavar="N",
+            help="Maximum number of hosts that are emptied at the same time (default: all).",
+        )
+
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        names = host_names(planned.fleet.hosts, args.host)
+        return drain(planned.fleet, names, args.at_most, planned.search_time)
+
+
+class PlanRepair(PlanCommand):
+    __doc__ = f"""Plan the moves of instances that are where they may not be.
+
+    These are the instances that a filter would refuse the host that they are on: by the policy of a
+    server group, the metadata of an aggregate, isolation, or resources of which more is in use than
+    allowed; and all instances of hosts whose service is down, which are evacuated. The smallest
+    sets of instances move. The exit status is 0 if all is repaired by that, else 1. {UNKNOWN}
+    Nothing is moved. {BLIND_SPOTS}
+    """
+
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        return repair(planned.fleet, planned.search_time)
+
+
+class PlanConsolidate(PlanCommand):
+    __doc__ = f"""Plan how to empty as many hosts as possible.
+
+    Hosts with few instances are emptied first, onto those that are full already. Hosts that are
+    disabled or down stay as they are. {UNKNOWN}
+    Nothing is moved. {BLIND_SPOTS}
+    """
+
+    def add_goal(self, parser: Any) -> None:
+        _add_budget(parser)
+        parser.add_argument(
+            "--seed",
+            type=int,
+            default=0,
+            metavar="N",
+            help="Seed of the search; the same seed gives the same plan (default: 0).",
+        )
+
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        return consolidate(planned.fleet, _budget(args), args.seed, planned.search_time)
+
+
+class PlanBalance(PlanCommand):
+    __doc__ = f"""Plan the moves after which hosts are about equally full, or equally busy.
+
+    That is where the fullest and the emptiest one differ by no more than the margin, in points of
+    per cent of what each may give. A metric of the monitors, such as cpu.percent, is shared out to
+    the instances of a host by their vCPUs. Hosts that are disabled or down are left out. The exit
+    status is 0 if the margin is reached, else 1. {UNKNOWN}
+    Nothing is moved. {BLIND_SPOTS}
+    """
+
+    def add_goal(self, parser: Any) -> None:
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--resource",
+            choices=RESOURCES,
+            default="memory",
+            help="Resource to spread (default: memory).",
+        )
+        what.add_argument("--metric", metavar="NAME", help="Metric to spread, in per cent.")
+        parser.add_argument(
+            "--margin",
+            type=positive,
+            default=10,
+            metavar="POINTS",
+            help="Largest difference between two hosts, in points of per cent (default: 10).",
+        )
+        _add_budget(parser)
+
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        load = _load(planned.fleet, args)
+        margin = args.margin / 100
+        return balance(planned.fleet, load, margin, _budget(args), planned.search_time)
+
+
+class PlanMakeRoom(PlanCommand):
+    __doc__ = f"""Plan the fewest moves after which instances of a flavor fit.
+
+    That is the cure where no host takes an instance although there is room enough in pieces.
+    Instances of hosts that are down stay there. The exit status is 0 if so many fit then, else 1.
+    {UNKNOWN}
+    Nothing is moved. {BLIND_SPOTS}
+    """
+
+    def add_goal(self, parser: Any) -> None:
+        add_flavors(parser)
+        parser.add_argument(
+            "--number",
+            type=positive,
+            default=1,
+            metavar="N",
+            help="Number of instances that are to fit (default: 1).",
+        )
+        check_combination(parser, _one_flavor)
+
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        live = planned.live
+        (spec,) = request_specs(args, live.database.read(aggregates.everything))
+        try:
+            spec = live.with_group(spec)
+        except InvalidInput as error:
+            raise NotFound(f"{error.reason}; see 'server group list'") from error
+        plan = make_room(planned.fleet, spec, args.number, planned.search_time)
+        plan.result["flavor"] = format_flavor(spec.flavor)
+        return plan
+
+
+def _add_budget(parser: Any) -> None:
+    for option, metavar, what in (
+        ("--max-moves", "N", "Maximum number of moves"),
+        ("--max-gb", "GB", "Maximum memory to copy, in GB"),
+    ):
+        help_text = f"{what} (default: any)."
+        parser.add_argument(option, type=positive, metavar=metavar, help=help_text)
+
+
+def _budget(args: Any) -> Budget:
+    return Budget(args.max_moves, None if args.max_gb is None else args.max_gb * _GB)
+
+
+def _load(fleet: Fleet, args: Any) -> Load:
+    if args.metric is None:
+        return resource_load(fleet, args.resource)
+    load = metric_load(fleet, args.metric)
+    if not (load.capacity > 0).any():
+        hosts = fleet.hosts
+        known = {name for row in hosts.rows() for name in metric_values(hosts.get(row, "metrics"))}
+        cure = "enable it by [DEFAULT] compute_monitors of the agents, and see 'host show'"
+        raise NotFound(
+            f"no host has reported a metric {args.metric!r}; {nearest(args.metric, known, cure)}"
+        )
+    return load
+
+
+def _one_flavor(args: Any) -> str | None:
+    return None if len(args.flavor) == 1 else "argument --flavor: has to be given once"
+
+
+def _wrong_claim(args: Any) -> str | None:
+    if args.lease is not None and not args.claim:
+        return "argument --lease: is for --claim"
+    return None

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that says what of a plan is still true."""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from inventory.errors import OperationRefused
+from scheduler.operators.cli import plan_report
+from scheduler.operators.cli.arguments import add_flag
+from scheduler.operators.cli.base import ReportCommand, Table
+from scheduler.operators.cli.live_fleet import live_fleet
+from scheduler.operators.cli.live_table import live_hosts
+from scheduler.operators.cli.terminal import progress
+from scheduler.operators.planning.check import DONE, POSSIBLE, CheckedMove, check
+from scheduler.operators.planning.types import PlannedMove
+
+COLUMNS = ("Step", "Instance", "From", "To", "State", "Why")
+
+
+class PlanCheck(ReportCommand):
+    """Check what of a plan is still true: what is done, and what is possible in its turn.
+
+    The plan is a file that another command of 'plan' has written with -f json. A move is possible
+    if it is so after all possible ones before it, and by the same kind of move. The exit status is
+    0 if every move is done or possible, else 1.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="File with a plan, as -f json has written it.")
+        what = "Keep every instance in the availability zone of its host."
+        add_flag(parser, "--keep-zone", what)
+
+    def take_action(self, args: Any) -> int:
+        moves = _read(args.file)
+        with live_hosts(self.app) as live:
+            zone = self.default_zone if args.keep_zone else None
+            with progress(self.app, "reading the instances"):
+                fleet = live_fleet(live, self.liveness_limit, zone)
+        with progress(self.app, "checking the moves"):
+            found = check(fleet, moves)
+        states = Counter(each.state for each in found)
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        document = {"states": dict(states), "moves": [_document(each) for each in found]}
+        table = Table("", COLUMNS, [_row(each) for each in found])
+        self.report(args, [f"Moves: {counts or 'none'}", table], document)
+        return 0 if all(each.state in (DONE, POSSIBLE) for each in found) else 1
+
+
+def _read(path: Path) -> list[PlannedMove]:
+    try:
+        return plan_report.moves_of(json.loads(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise OperationRefused(f"{path} cannot be used: {error}") from None
+
+
+def _document(each: CheckedMove) -> dict[str, Any]:
+    move = each.move
+    return {
+        "stage": move.stage,
+        "step": move.step,
+        "instance": move.uuid,
+        "from": move.source.host,
+        "to": move.target.host,
+        "state": each.state,
+        "why": each.why,
+    }
+
+
+def _row(each: CheckedMove) -> tuple[Any, ...]:
+    move = each.move
+    step = f"{move.stage}.{move.step}"
+    return step, move.uuid, move.source.host, move.target.host, each.state, each.why

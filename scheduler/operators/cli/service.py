@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for services: list, show, enable, disable, force down, delete."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory import services
+from inventory.operations import service_operations
+from inventory.queries import host_queries
+from scheduler.operators.cli.arguments import add_flag, add_long, add_reason, complete
+from scheduler.operators.cli.base import (
+    ListCommand,
+    ShowCommand,
+    is_for_programs,
+    list_rows,
+    one_row,
+    titles_for,
+)
+
+COLUMNS = {
+    "id": "ID",
+    "binary": "Binary",
+    "host": "Host",
+    "zone": "Zone",
+    "status": "Status",
+    "state": "State",
+    "updated_at": "Updated At",
+    "disabled_reason": "Disabled Reason",
+    "forced_down": "Forced Down",
+}
+# What fits in 100 characters.
+FEW = ("binary", "host", "zone", "status", "state", "updated_at")
+FULL = {**COLUMNS, "uuid": "UUID"}
+
+
+class ServiceList(ListCommand):
+    """List the registered agents and schedulers, and whether they are alive."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        host = parser.add_argument("--host", help="Host of the services to list.")
+        complete(host, "service hosts")
+        what = "Binary of the services to list, such as nova-compute."
+        complete(parser.add_argument("--binary", help=what), "binaries")
+        add_long(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        def found(connection: sa.Connection) -> list[dict[str, Any]]:
+            host, binary = args.host, args.binary
+            if host is not None:
+                host = host_queries.spelled_host(connection, host)
+            if binary is not None:
+                binary = host_queries.spelled_binary(connection, binary)
+            rows = services.listed(connection, self.liveness_limit, self.default_zone, binary)
+            return [row for row in rows if host in (None, row["host"])]
+
+        titles = FULL if is_for_programs(args) else titles_for(args, FEW, COLUMNS)
+        return list_rows(titles, self.read(found))
+
+
+class _ServiceCommand(ShowCommand):
+    """A command for one service, by default that of an agent."""
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Host of the service, as 'service list' shows it."
+        complete(parser.add_argument("host", help=what), "service hosts")
+        what = "Binary of the service (default: nova-compute)."
+        binary = parser.add_argument("--binary", default="nova-compute", help=what)
+        complete(binary, "binaries")
+
+
+class ServiceShow(_ServiceCommand):
+    """Show all facts about a service: its status, its heartbeat and its zone."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        limits = (self.liveness_limit, self.default_zone)
+        operation = service_operations.show
+        return one_row(self.read(operation, args.host, *limits, args.binary))
+
+
+class ServiceEnable(_ServiceCommand):
+    """Enable a compute service for new instances again. Its reason is cleared."""
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.write(service_operations.enable, args.host, args.binary))
+
+
+class ServiceDisable(_ServiceCommand):
+    """Disable a compute service: it gets no new instances until enabled. Its instances stay."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        add_reason(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return one_row(self.write(service_operations.disable, args.host, args.reason, args.binary))
+
+
+class ServiceForceDown(_ServiceCommand):
+    """Count a compute service as down whatever its heartbeat says, as after fencing its host."""
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = "Decide by the heartbeat of the service again whether it is up."
+        add_flag(parser, "--unset", what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        arguments = (args.host, not args.unset, args.binary)
+        return one_row(self.write(service_operations.force_down, *arguments))
+
+
+class ServiceDelete(_ServiceCommand):
+    """Delete a service that has ended for good; with a compute service, its host as well.
+
+    The compute nodes of the host are deleted and it leaves its aggregates. Its pending claims are
+    dropped, and the answer names their instances: these were sent there and have not arrived. This
+    is refused while the service is alive, and while the host has instances or migrations in
+    progress.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        what = (
+            "Delete the guests that the agent of a lost host reported last, too. Instances that"
+            " others manage are not deleted."
+        )
+        add_flag(parser, "--forget-guests", what)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        host, binary = args.host, args.binary
+        arguments = (host, self.liveness_limit, binary, args.forget_guests)
+        return one_row(self.write(service_operations.delete, *arguments))

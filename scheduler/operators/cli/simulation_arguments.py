@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of simulations: the trace, the hosts and the configurations."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from conf.flavor_mix import WeightedSize, weighted_size
+from scheduler.operators.cli.arguments import (
+    add_flag,
+    add_repeatable,
+    age_or_time,
+    check_combination,
+    not_negative,
+    positive,
+)
+from scheduler.operators.simulation.fleet import HostKind
+from scheduler.operators.simulation.public_traces import Machine
+
+_MACHINE = "VCPUS,RAM_MB,DISK_GB"
+_HOSTS = f"COUNT:{_MACHINE}[,CPU_RATIO]"
+_SIZE = re.compile(r"(\d{1,7}),(\d{1,10}),(\d{1,10})", re.ASCII)
+_KIND = re.compile(
+    r"(\d{1,7}):(\d{1,7}),(\d{1,10}),(\d{1,10})(?:,(\d{1,4}(?:\.\d{1,4})?))?", re.ASCII
+)
+MAX_HOSTS = 100_000
+MAX_ARRIVALS = 10_000_000
+# Hours.
+_MAX_HOURS = 1e6
+DEFAULT_ARRIVALS, DEFAULT_RATE = 1000, 60.0
+
+
+def host_kind(text: str) -> HostKind:
+    """Return equal hosts of the form COUNT:VCPUS,RAM_MB,DISK_GB[,CPU_RATIO], for argparse."""
+    found = _KIND.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form {_HOSTS}")
+    count, vcpus, memory_mb, disk_gb = map(int, found.groups()[:4])
+    if not 1 <= count <= MAX_HOSTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 1 and {MAX_HOSTS} hosts")
+    return HostKind(count, vcpus, memory_mb, disk_gb, float(found[5] or 1))
+
+
+def machine(text: str) -> Machine:
+    """Return a machine of the form VCPUS,RAM_MB,DISK_GB, for argparse."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form {_MACHINE}")
+    return Machine(*map(int, found.groups()))
+
+
+def usual_flavors(text: str) -> list[WeightedSize]:
+    """Return sizes with weights, written as in [flavor_mix] flavors, for argparse."""
+    try:
+        return [weighted_size(each) for each in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def above_zero(text: str) -> float:
+    """Return a number above 0 and not above all that makes sense, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _MAX_HOURS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number above 0 and up to {_MAX_HOURS:,.0f}"
+        )
+    return value
+
+
+def add_simulation(parser: Any) -> None:
+    """Add the arguments of a simulation."""
+    trace = parser.add_argument_group(
+        "arrivals: those of a file, of the saved decisions, or made up by the other options"
+    ).add_argument
+    trace(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="Trace, as CSV or Parquet, or one that Azure, Alibaba or Google has published: see"
+        " 'Simulating' in the guide.",
+    )
+    trace(
+        "--machine",
+        type=machine,
+        metavar=_MACHINE,
+        help="What a whole machine has, for traces in shares of one: Azure's and Google's.",
+    )
+    trace(
+        "--decisions",
+        type=age_or_time,
+        metavar="TIME",
+        help="Time from which saved decisions are made again, on the hosts of that time: an age"
+        " such as 12h or 2d, or a time in UTC.",
+    )
+    trace(
+        "--arrivals",
+        type=lambda text: positive(text, most=MAX_ARRIVALS),
+        metavar="N",
+        help=f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}); with --trace,"
+        " of its first requests (default: all).",
+    )
+    trace(
+        "--flavors",
+        type=usual_flavors,
+        metavar="VCPUS:RAM_MB:DISK_GB=WEIGHT,...",
+        help="Sizes to draw from, and how often (default: what is usually asked of this cloud).",
+    )
+    trace(
+        "--rate",
+        type=above_zero,
+        metavar="N",
+        help=f"Mean number of arrivals an hour (default: {DEFAULT_RATE:g}).",
+    )
+    trace(
+        "--lifetime",
+        type=above_zero,
+        metavar="HOURS",
+        help="Mean time for which instances stay (default: they all stay).",
+    )
+    trace(
+        "--seeds",
+        type=lambda text: positive(text, most=1000),
+        metavar="N",
+        help="Number of runs with different arrivals, of which means are shown (default: 1).",
+    )
+    where = parser.add_argument_group("hosts: by default those of the cloud, with their instances")
+    what = "Empty hosts to simulate in place of those of the cloud"
+    add_repeatable(where, "--hosts", type=host_kind, metavar=_HOSTS, what=what)
+    add_flag(where, "--empty", "Leave out the instances of the cloud; NUMA cells stay in use.")
+    how = parser.add_argument_group("decisions")
+    add_repeatable(
+        how,
+        "--config",
+        type=Path,
+        metavar="FILE",
+        what="Configuration to decide by, in place of the one of this command; of several all are"
+        " run and shown side by side",
+    )
+    how.add_argument(
+        "--build-time",
+        type=not_negative,
+        default=0,
+        metavar="S",
+        help="Seconds for which a new instance counts as being built (default: 0).",
+    )
+    how.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="Keep the result of each run there, and read it if the same run is there already.",
+    )
+    how.add_argument(
+        "--html", type=Path, metavar="FILE", help="Write a page with the table and plots over time."
+    )
+    check_combination(parser, _problem)
+
+
+def _problem(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with arguments that are each right."""
+    made_up = ("arrivals", "flavors", "rate", "lifetime", "seeds")
+    given = [name for name in made_up if getattr(args, name) is not None]
+    if args.trace is not None and args.decisions is not None:
+        return "argument --decisions: has arrivals of its own, as --trace has"
+    source = "trace" if args.trace is not None else "decisions"
+    if source == "trace" and "arrivals" in given:
+        given.remove("arrivals")
+    if args.machine is not None and args.trace is None:
+        return "argument --machine: is for --trace"
+    if getattr(args, source) is not None and given:
+        return f"argument --{given[0]}: is for arrivals that are made up, not for --{source}"
+    if args.hosts and args.empty:
+        return "argument --empty: is for the hosts of the cloud; those of --hosts are empty"
+    if sum(kind.count for kind in args.hosts) > MAX_HOSTS:
+        return f"argument --hosts: more than {MAX_HOSTS} hosts"
+    if args.hosts and args.trace is args.decisions is args.flavors is None:
+        return "argument --hosts: these have no history; give --flavors, --trace or --decisions"
+    return None

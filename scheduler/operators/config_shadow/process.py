@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The process beside a scheduler that follows all decisions by [shadow] config."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from threading import Event
+
+from oslo_config import cfg
+from oslo_log import log
+
+from conf import loading
+from conf.daemon.process import PACKAGE, end_child
+from inventory import leases, migrations, shadow_reports
+from inventory.database_errors import DatabaseUnavailable
+from inventory.engine import Database
+from scheduler import plugins
+from scheduler.history.config_snapshot import deciding_by
+from scheduler.host_cache.cache import HostCache
+from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
+from scheduler.operators.config_shadow.follower import Follower
+from scheduler.operators.simulation.simulation import Decide
+
+LOG = log.getLogger(__name__)
+# Seconds: between two looks at the decisions, and of the lease.
+INTERVAL, LEASE = 5.0, 60.0
+_LEASE_NAME = "shadow"
+# Seconds that the process has to end by itself.
+_STOP_TIMEOUT = 10.0
+# What decides about requests is more urgent.
+_NICENESS = 10
+
+
+def read_shadow(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
+    """Return the configuration of the shadow; raises ConfigError."""
+    found = cfg.ConfigOpts()
+    arguments = [f"--config-file={conf.shadow.config}"]
+    loading.read(found, "berthmaster-scheduler", arguments, metadata.version(PACKAGE))
+    loading.check(found)
+    return found
+
+
+def check_shadow(conf: cfg.ConfigOpts) -> None:
+    """Raise ConfigError or PluginError for a shadow that could not decide."""
+    if conf.shadow.config:
+        plugins.load_driver(read_shadow(conf))
+
+
+@contextmanager
+def beside(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> Iterator[None]:
+    """Run the process while the block lasts, if asked to, with a scheduler's arguments."""
+    if not conf.shadow.config:
+        yield
+        return
+    command = [sys.executable, "-m", "scheduler.operators.config_shadow", *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    LOG.info("Process %s follows the decisions by %s", process.pid, conf.shadow.config)
+    try:
+        yield
+    finally:
+        end_child(process, _STOP_TIMEOUT)
+
+
+def follow(conf: cfg.ConfigOpts) -> None:
+    """Follow the decisions until SIGTERM, or until the scheduler is gone."""
+    # The unit forbids it, and the kernel shares out fairly then.
+    with suppress(PermissionError):
+        os.nice(_NICENESS)
+    stop, parent = Event(), os.getppid()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: stop.set())
+    # A scheduler reads its files again; this has no part in it.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    shadow_conf, owner = read_shadow(conf), f"{conf.host} {os.getpid()}"
+    with migrations.checked_database(conf) as database, deciding_by(shadow_conf) as driver:
+        shadow: _Shadow | None = None
+        try:
+            is_over = False
+            while True:
+                try:
+                    if leases.hold(database, _LEASE_NAME, owner, LEASE) == owner:
+                        shadow = shadow or _Shadow(conf, shadow_conf, database, driver.decide)
+                        shadow.step()
+                    else:
+                        shadow = None
+                except DatabaseUnavailable as error:
+                    LOG.warning("The shadow waits for the database: %s", error)
+                except Exception:
+                    # The next step may work, and schedulers work without it.
+                    LOG.exception("The shadow failed to follow the decisions")
+                if is_over:
+                    break
+                # Once more after the end: what was decided last is saved then.
+                is_over = stop.wait(INTERVAL) or os.getppid() != parent
+        finally:
+            with suppress(DatabaseUnavailable):
+                leases.release(database, _LEASE_NAME, owner)
+
+
+class _Shadow:
+    """A follower that writes its reports."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, shadow_conf: cfg.ConfigOpts, database: Database, decide: Decide
+    ) -> None:
+        self._database = database
+        cache = HostCache(
+            database,
+            reload_interval=conf.scheduler.view_reload_interval,
+            cell_uuid=conf.scheduler.cell_uuid,
+        )
+        mix = MixSettings(shadow_conf.flavor_mix.flavors, shadow_conf.flavor_mix.half_life)
+        self._mix = RequestedMix(database, mix, cache.set_flavor_mix)
+        self._follower = Follower(database, cache, decide)
+        name = conf.shadow.config
+        self._number = database.write(lambda each: shadow_reports.begin(each, conf.host, name))
+        LOG.info("The shadow follows all decisions from now on, by %s", name)
+
+    def step(self) -> None:
+        """Follow, and write the report."""
+        self._mix.refresh()
+        self._follower.step()
+        text = json.dumps(self._follower.document())
+        self._database.write(lambda each: shadow_reports.write(each, self._number, text))

@@ -1,0 +1,325 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet on which moves are tried: what the filters allow, what moves change, and undoing them.
+
+While the moves of a step run, each instance counts on both of its hosts: the old ones give room
+back when the step ends.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from scheduler.decision.pipeline import Plan, allowed, filter_hosts
+from scheduler.decision.plugin_calls import applies, passes_at
+from scheduler.decision.prefilter import COMPUTE_SERVICE, why_not
+from scheduler.decision.types import Refusal
+from scheduler.decision.weighing import weigh_hosts
+from scheduler.hosts.columns import Mask
+from scheduler.hosts.host_state import Consumption, HostState, assumed_instance
+from scheduler.hosts.row_index import count_members
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.occupancy import add_instance, remove_instance
+from scheduler.operators.planning.types import (
+    EVACUATION,
+    HOST_IS_DOWN,
+    Place,
+    PlannedMove,
+    Resident,
+)
+
+Change = Callable[[], object]
+# A host as it is while its service runs: that it does not is no fault of what it holds.
+_SERVED = {"service_disabled": False, "forced_down": False, "unserved": False, "heartbeat_age": 0.0}
+
+
+class Fleet:
+    """Hosts, which it changes, with the residents that may move and the moves so far.
+
+    plan has the filters and weighers of the schedulers. down are the rows of hosts whose service
+    is down. Rows of closed, those at first, take no instance; those of avoided only what no other
+    row takes.
+    """
+
+    def __init__(
+        self, hosts: HostTable, residents: Iterable[Resident], plan: Plan, down: Mask | None = None
+    ) -> None:
+        self.hosts = hosts
+        self.plan = plan
+        self.residents = {each.uuid: each for each in residents}
+        self.down: Mask = np.zeros(hosts.size, np.bool_) if down is None else down
+        self.closed: Mask = self.down.copy()
+        self.avoided: Mask = np.zeros(hosts.size, np.bool_)
+        self.stage = self._step = 1
+        self._moves: dict[int, PlannedMove] = {}
+        self._numbers = count()
+        self._on: dict[int, dict[str, Resident]] = {}
+        for each in self.residents.values():
+            self._on.setdefault(each.row, {})[each.uuid] = each
+        # By row, what leaves it when the step ends.
+        self._leaving: dict[int, list[tuple[str, Consumption]]] = {}
+        # Those of this step by instance: how to move it, and how to take the move back.
+        self._reversible: dict[str, tuple[Change, Change]] = {}
+        self._undo: list[Change] = []
+
+    @property
+    def moves(self) -> list[PlannedMove]:
+        """The moves in the order in which they were made."""
+        return [*self._moves.values()]
+
+    def on(self, row: int) -> list[Resident]:
+        """Return the residents of a row, those not included that leave it in this step."""
+        return [*self._on.get(row, {}).values()]
+
+    def allow_evacuation(self, rows: Iterable[int]) -> None:
+        """Let a plan evacuate the residents of those of these rows that are down.
+
+        Only a plan in which an operator has asked for that may: local disks are lost by it.
+        """
+        for row in rows:
+            for each in self.on(row) if self.down[row] else ():
+                if each.fixed == HOST_IS_DOWN:
+                    each.fixed = None
+
+    def kind_of_move(self, resident: Resident) -> str:
+        """Return how a resident moves from the host that it is on now."""
+        return EVACUATION if self.down[resident.row] else resident.kind
+
+    def place(self, row: int) -> Place:
+        return Place(self.hosts.get(row, "host"), self.hosts.get(row, "nodename"))
+
+    def request(self, resident: Resident) -> RequestSpec:
+        """Return the request to move a resident, with the present hosts of its group's members."""
+        return located(resident.spec.for_instance(resident.uuid), self.hosts)
+
+    def passing(self, spec: RequestSpec, hosts: HostTable | None = None) -> tuple[HostTable, Mask]:
+        """Return a copy of the hosts, and which pass all filters for a request and are not closed.
+
+        hosts are those of the fleet, or another state of the same.
+        """
+        copy = (hosts or self.hosts).working_copy()
+        spec = _counted(spec, copy)
+        candidates, _ = allowed(copy, spec, self.plan)
+        candidates &= ~self.closed
+        if spec.instance_uuid is not None:
+            candidates[[*self.hosts.instances.rows_of(spec.instance_uuid)]] = False
+        mask, _ = filter_hosts(copy, spec, self.plan.filters, candidates)
+        return copy, mask
+
+    def best(self, spec: RequestSpec) -> int | None:
+        """Return the row of the host that schedulers would choose, None without any.
+
+        One of avoided is chosen only where there is no other.
+        """
+        copy, mask = self.passing(spec)
+        if not mask.any():
+            return None
+        rows, spec = np.flatnonzero(self.preferred(mask)), located(spec, copy)
+        ranking = weigh_hosts(copy, spec, self.plan.weighers, rows)
+        return int(rows[ranking.best_first(1)[0]])
+
+    def preferred(self, mask: Mask) -> Mask:
+        """Return those of some rows that are not to be avoided, or all where there are none."""
+        found = mask & ~self.avoided
+        return found if found.any() else mask
+
+    def takes(self, spec: RequestSpec, row: int) -> bool:
+        """Return whether the host of a row passes all filters, closed or not."""
+        return self.takes_without(spec, row, ())
+
+    def takes_without(self, spec: RequestSpec, row: int, leaving: Iterable[Resident]) -> bool:
+        """Return whether a row passes all filters once these residents of it have left."""
+        return self.refusal_at(spec, row, leaving) is None
+
+    def refusal_at(
+        self, spec: RequestSpec, row: int, without: Iterable[Resident] = ()
+    ) -> Refusal | None:
+        """Return why a row is refused to a request once these residents of it have left."""
+        copy = self.hosts.working_copy()
+        for each in without:
+            remove_instance(copy, row, each.uuid, each.taken)
+        if not allowed(copy, spec, self.plan)[0][row]:
+            reason = why_not(copy, spec, COMPUTE_SERVICE, row)
+            return Refusal(*self.place(row), COMPUTE_SERVICE, reason)
+        return self._refusal(copy, spec, row)
+
+    @cached_property
+    def without_residents(self) -> HostTable:
+        """The hosts as they were when this was first asked, without residents that can move."""
+        found = self.hosts.detached()
+        for each in self.residents.values():
+            if each.fixed is None:
+                remove_instance(found, each.row, each.uuid, each.taken)
+        return found
+
+    def consumption(self, spec: RequestSpec, row: int) -> Consumption:
+        """Return what the instance of a request would take on a row."""
+        return HostState.of(self.hosts.working_copy(), row).consume_from_request(spec)
+
+    def move(self, resident: Resident, row: int, reason: str) -> None:
+        """Move a resident to a row, where it fits; the old row gets its room back at end_step()."""
+        taken = self.consumption(self.request(resident), row)
+        before, had = resident.row, resident.taken
+        move = PlannedMove(
+            resident.uuid,
+            self.place(before),
+            self.place(row),
+            resident.spec.memory_mb,
+            resident.spec.disk_mb,
+            self.kind_of_move(resident),
+            reason,
+            self.stage,
+            self._step,
+        )
+        there = replace(resident.instance, host=move.target.host, node=move.target.node)
+        leaving, number = self._leaving.setdefault(before, []), next(self._numbers)
+
+        def do() -> None:
+            self._moves[number] = move
+            leaving.append((resident.uuid, had))
+            add_instance(self.hosts, row, there, taken)
+            self._settle(resident, row, taken)
+            self._reversible[resident.uuid] = do, undo
+
+        def undo() -> None:
+            del self._moves[number], self._reversible[resident.uuid]
+            leaving.remove((resident.uuid, had))
+            remove_instance(self.hosts, row, resident.uuid, taken)
+            self._settle(resident, before, had)
+
+        self.apply(do, undo)
+
+    def take_back(self, resident: Resident) -> None:
+        """Take back the move of a resident in this step, on which no other one depends."""
+        do, undo = self._reversible[resident.uuid]
+        self.apply(undo, do)
+
+    def add(self, spec: RequestSpec, row: int) -> None:
+        """Place a new instance on a row, so that nothing else takes its room."""
+        uuid = spec.instance_uuid
+        assert uuid is not None
+        taken = self.consumption(spec, row)
+        instance = assumed_instance(spec, uuid, *self.place(row))
+        self.apply(
+            lambda: add_instance(self.hosts, row, instance, taken),
+            lambda: remove_instance(self.hosts, row, uuid, taken),
+        )
+
+    def end_step(self) -> None:
+        """End the step: the hosts that instances have left get their room back."""
+        leaving, step = self._leaving, self._step
+        if not any(leaving.values()):
+            return
+        reversible = self._reversible
+        gone = [(row, *each) for row, listed in leaving.items() for each in listed]
+        instances = [self.hosts.instances.on(row)[uuid] for row, uuid, _ in gone]
+
+        def do() -> None:
+            self._leaving, self._step, self._reversible = {}, step + 1, {}
+            for row, uuid, taken in gone:
+                remove_instance(self.hosts, row, uuid, taken)
+
+        def undo() -> None:
+            self._leaving, self._step, self._reversible = leaving, step, reversible
+            for (row, _, taken), instance in zip(gone, instances, strict=True):
+                add_instance(self.hosts, row, instance, taken)
+
+        self.apply(do, undo)
+
+    def end_stage(self) -> None:
+        """End the stage with its last step; the next one begins with step 1."""
+        self.end_step()
+        stage, step = self.stage, self._step
+
+        def set_to(stage: int, step: int) -> None:
+            self.stage, self._step = stage, step
+
+        self.apply(lambda: set_to(stage + 1, 1), lambda: set_to(stage, step))
+
+    @contextmanager
+    def closing(self, rows: Iterable[int]) -> Iterator[None]:
+        """Close rows in the block."""
+        before, self.closed = self.closed, self.closed.copy()
+        self.closed[[*rows]] = True
+        try:
+            yield
+        finally:
+            self.closed = before
+
+    @contextmanager
+    def avoiding(self, rows: Iterable[int]) -> Iterator[None]:
+        """Avoid rows in the block."""
+        before, self.avoided = self.avoided, self.avoided.copy()
+        self.avoided[[*rows]] = True
+        try:
+            yield
+        finally:
+            self.avoided = before
+
+    def apply(self, do: Change, undo: Change) -> None:
+        """Make a change that roll_back() undoes."""
+        do()
+        self._undo.append(undo)
+
+    def mark(self) -> int:
+        """Return a mark to which roll_back() can return."""
+        return len(self._undo)
+
+    def roll_back(self, mark: int) -> None:
+        """Undo all that was done since the mark; closed rows stay closed."""
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    def refusal_here(self, resident: Resident, without: Iterable[Resident] = ()) -> Refusal | None:
+        """Return why a filter would refuse a resident the host that it is on, None where none does.
+
+        What leaves the host in this step has left it, and so have these others. That the service of
+        the host is down or disabled does not count.
+        """
+        copy, row = self.hosts.working_copy(), resident.row
+        gone = {each.uuid: each.taken for each in (resident, *without)}
+        for uuid, taken in (gone | dict(self._leaving.get(row, ()))).items():
+            remove_instance(copy, row, uuid, taken)
+        for name, value in _SERVED.items():
+            copy.set(row, name, value)
+        return self._refusal(copy, resident.spec.for_instance(resident.uuid), row)
+
+    def _refusal(self, copy: HostTable, spec: RequestSpec, row: int) -> Refusal | None:
+        """Return why the first filter that refuses a row does so; the copy is changed."""
+        spec = _counted(spec, copy)
+        for rule in (*self.plan.request_filters, *self.plan.filters):
+            if applies(rule, spec) and not passes_at(copy, rule, spec, row):
+                reason = rule.reason(HostState.of(copy, row), spec)
+                return Refusal(*self.place(row), rule.name, reason)
+        return None
+
+    def _settle(self, resident: Resident, row: int, taken: Consumption) -> None:
+        del self._on[resident.row][resident.uuid]
+        resident.row, resident.taken = row, taken
+        self._on.setdefault(row, {})[resident.uuid] = resident
+
+
+def located(spec: RequestSpec, hosts: HostTable) -> RequestSpec:
+    """Return a request whose group, if any, has the other members and their hosts in a table."""
+    if spec.instance_group is None:
+        return spec
+    found = spec.for_instance(spec.instance_uuid)
+    group = found.instance_group
+    assert group is not None
+    group.members = [each for each in group.members if each != spec.instance_uuid]
+    rows = hosts.instances.rows_of_each(group.members)
+    group.hosts = sorted({hosts.get(row, "host") for row in rows})
+    return found
+
+
+def _counted(spec: RequestSpec, copy: HostTable) -> RequestSpec:
+    """Return a request located on a copy, which gets the members of its group on each row."""
+    spec = located(spec, copy)
+    group = spec.instance_group
+    copy.group_counts = count_members(copy, group) if group else None
+    return spec

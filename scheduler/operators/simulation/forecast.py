@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""After how many days requests find no host any more, if a fleet goes on growing as it did."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.decision.pipeline import allowed, filter_hosts
+from scheduler.hosts.flavor_mix import Size
+from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.capacity import Simulator, fill
+from scheduler.operators.occupancy import reported, use
+
+# A fleet is looked at so many times; at first more often, since ranges are told in shares.
+STEPS = 60
+# What a rate that was never seen may be: half an instance in the time that was looked at.
+_UNSEEN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGrowth:
+    """How many instances of a size have come, in how many days, and have left, in how many.
+
+    spec asks for one of them.
+    """
+
+    spec: RequestSpec
+    come: int
+    come_days: float
+    left: int
+    left_days: float
+
+    @property
+    def a_day(self) -> float:
+        """Instances more a day, on average."""
+        return self.come / self.come_days - self.left / self.left_days
+
+    def draw(self, chance: np.random.Generator) -> float:
+        """Return instances more a day, as far from the average as the counts leave open.
+
+        Rates of events that come at random have a gamma distribution once they were counted.
+        """
+        coming = chance.gamma(self.come + _UNSEEN) / self.come_days
+        leaving = chance.gamma(self.left + _UNSEEN) / self.left_days
+        return float(coming - leaving)
+
+
+class _Fleet:
+    """A fleet that grows, and on which rows it has instances of each size."""
+
+    def __init__(
+        self, hosts: HostTable, rows: Mapping[Size, list[int]], chance: np.random.Generator
+    ) -> None:
+        self.hosts = hosts
+        self.chance = chance
+        self._rows = {size: [*each] for size, each in rows.items()}
+        self._io_ops = hosts.num_io_ops.copy()
+
+    def add(self, spec: RequestSpec, count: int, simulator: Simulator) -> None:
+        """Place so many instances, as far as there is room."""
+        there = self._rows.setdefault(_size(spec), [])
+        while count:
+            rows = fill(self.hosts, spec, simulator, count).rows
+            # They come one by one: all are built before the next.
+            self.hosts.fill("num_io_ops", self._io_ops)
+            there.extend(rows.elements())
+            count = count - rows.total() if rows else 0
+
+    def remove(self, spec: RequestSpec, count: int) -> None:
+        """Remove so many instances, wherever they are, as far as there are any."""
+        there = self._rows.get(_size(spec), [])
+        taken = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb)
+        for _ in range(min(count, len(there))):
+            index = int(self.chance.integers(len(there)))
+            there[index], row = there[-1], there[index]
+            there.pop()
+            use(self.hosts, row, taken, -1)
+
+
+def residents(hosts: HostTable) -> dict[Size, list[int]]:
+    """Return the rows of the instances of each size that hosts have."""
+    found: dict[Size, list[int]] = {}
+    for row in hosts.rows():
+        for instance in hosts.instances.on(row).values():
+            takes = reported(instance)
+            found.setdefault((takes.vcpus, takes.memory_mb, takes.disk_mb), []).append(row)
+    return found
+
+
+def forecast(
+    hosts: HostTable,
+    growth: Sequence[SizeGrowth],
+    asked: Sequence[RequestSpec],
+    simulator: Simulator,
+    days: float,
+    seed: int,
+    there: Mapping[Size, list[int]],
+) -> list[float]:
+    """Return after how many days each request finds no host, infinite if it does for all days.
+
+    hosts is a working copy, on which instances are placed and removed, and there are its residents.
+    One seed gives one course of what may come.
+    """
+    chance = np.random.default_rng(seed)
+    fleet = _Fleet(hosts, there, chance)
+    rates = [each.draw(chance) for each in growth]
+    grown = [0] * len(growth)
+    found = [math.inf] * len(asked)
+    for step in range(STEPS + 1):
+        passed = days * (step / STEPS) ** 2
+        for index, (each, rate) in enumerate(zip(growth, rates, strict=True)):
+            more = round(rate * passed) - grown[index]
+            grown[index] += more
+            if more > 0:
+                fleet.add(each.spec, more, simulator)
+            elif more < 0:
+                fleet.remove(each.spec, -more)
+        for index, spec in enumerate(asked):
+            if found[index] == math.inf and not has_host(hosts, spec, simulator):
+                found[index] = passed
+        if math.inf not in found:
+            break
+    return found
+
+
+def has_host(hosts: HostTable, spec: RequestSpec, simulator: Simulator) -> bool:
+    """Return whether some host passes all filters for a request."""
+    candidates, _ = allowed(hosts, spec, simulator.plan)
+    left, _ = filter_hosts(hosts, spec, simulator.plan.filters, candidates)
+    return bool(left.any())
+
+
+def _size(spec: RequestSpec) -> Size:
+    return spec.vcpus, spec.memory_mb, spec.disk_mb

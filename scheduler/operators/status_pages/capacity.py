@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""How many more instances of each flavor fit, by availability zone."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from inventory import aggregates
+from inventory.errors import Malformed
+from inventory.queries.decision_search import flavors_of_sizes
+from inventory.queries.requested_sizes import Size
+from scheduler.analysis.diagnosis import filter_rejections, name_rejections
+from scheduler.hosts.table import HostTable
+from scheduler.objects.flavor_and_image import Flavor
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.capacity import LARGEST_SIZE, Filling, Simulator, fill
+from scheduler.operators.simulation.synthetic_trace import flavor_of
+from scheduler.operators.status_pages.errors import check_time
+from scheduler.operators.status_pages.source import Source
+from scheduler.operators.status_pages.view import Asked, View
+
+# The flavors that are asked for most, and instances of one flavor that are counted one by one.
+_USUAL, _MOST = 8, 10_000
+_FIGURES = 3
+
+
+def view(source: Source, asked: Asked) -> View:
+    """Return the capacity for a flavor, or for those that are asked for most."""
+    text = asked.text("flavor")
+    given = _flavor(text) if text else None
+    zones, names = source.read(_known)
+    with source.live_hosts() as (hosts, simulator):
+        flavors = [given] if given else [flavor_of(each.size) for each in hosts.flavor_mix[:_USUAL]]
+        found = []
+        for flavor in flavors:
+            check_time(asked.until)
+            found.append(_row(hosts.working_copy(), flavor, simulator, zones, source.default_zone))
+    for each in found:
+        each["names"] = names.get(each["size"], [])
+    every = {zone for each in found for zone in each["zones"]}
+    facts = {
+        "asked": {"flavor": text} if text else {},
+        "hosts": len(hosts),
+        "zones": sorted(every | {zone for found in zones.values() for zone in found}),
+        "flavors": found,
+    }
+    most = max((count for each in found for count in each["zones"].values()), default=0)
+    return View("Capacity", "capacity.html", facts, {"flavor": text or "", "most": most})
+
+
+def _flavor(text: str) -> Flavor:
+    """Return the flavor of vCPUs,MB,GB; raises Malformed."""
+    figures = text.split(",")
+    if len(figures) != _FIGURES or not all(each.isascii() and each.isdecimal() for each in figures):
+        raise Malformed("flavor", f"{text[:60]!r} is not vCPUs,MB,GB, such as 4,8192,40")
+    vcpus, memory_mb, root_gb = (min(int(each[:20]), LARGEST_SIZE) for each in figures)
+    if not vcpus and not memory_mb and not root_gb:
+        raise Malformed("flavor", "it uses nothing of a host, so any number of instances fits")
+    return Flavor(vcpus, memory_mb, root_gb)
+
+
+def _known(connection: sa.Connection) -> tuple[dict[str, set[str]], Mapping[Size, list[str]]]:
+    """Return the zones of hosts, and the names of flavors by size."""
+    zones = aggregates.zones_by_host(aggregates.everything(connection))
+    return zones, flavors_of_sizes(connection)
+
+
+def _row(
+    hosts: HostTable,
+    flavor: Flavor,
+    simulator: Simulator,
+    zones: Mapping[str, Iterable[str]],
+    default_zone: str,
+) -> dict[str, Any]:
+    """Return how many instances of a flavor fit in each zone, and what bounds them."""
+    spec = RequestSpec(replace(flavor))
+    filling = _filled(hosts, spec, simulator)
+    by_zone: Counter[str] = Counter()
+    for row, count in filling.rows.items():
+        for zone in zones.get(hosts.get(row, "host")) or (default_zone,):
+            by_zone[zone] += count
+    return {
+        "size": (flavor.vcpus, flavor.memory_mb, spec.disk_mb),
+        "total": filling.rows.total(),
+        "more": not filling.is_full,
+        "zones": dict(sorted(by_zone.items())),
+        "bounded_by": _bounds(hosts, filling, simulator),
+    }
+
+
+def _filled(hosts: HostTable, spec: RequestSpec, simulator: Simulator) -> Filling:
+    """Fill the hosts: without a bound where they are counted side by side, which is quick."""
+    found = fill(hosts, spec, simulator, _MOST) if simulator.one_by_one else None
+    return found or fill(hosts, spec, simulator)
+
+
+def _bounds(hosts: HostTable, filling: Filling, simulator: Simulator) -> dict[str, int]:
+    """Return by filter on how many hosts it is the first to refuse one more instance."""
+    plan, spec = simulator.plan, filling.spec
+    filters = (*plan.request_filters, *plan.filters)
+    found = [*name_rejections(hosts, spec), *filter_rejections(hosts, spec, filters)]
+    refused = np.array([each.refused for each in found])
+    first = refused.argmax(axis=0)[refused.any(axis=0)]
+    counts = Counter(found[index].name for index in first.tolist())
+    return dict(counts.most_common())

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Make HTML of a view: all text is escaped, figures are written as people read them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+
+from inventory.errors import counted
+from scheduler.operators.status_pages.view import View, host_link, query_link
+
+_BYTES_UNITS = ("MB", "GB", "TB", "PB")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("scheduler.operators.status_pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    found.filters |= {
+        "amount": amount,
+        "count": count,
+        "duration": duration,
+        "host_link": host_link,
+        "plural": plural,
+        "share": share,
+        "when": when,
+    }
+    found.globals["query_link"] = query_link
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page is: root leads from it to all views, section is the view that it belongs to."""
+
+    root: str
+    section: str
+    json_link: str
+
+
+def render(view: View, place: Place) -> str:
+    """Return the page of a view."""
+    template = _environment().get_template(view.template)
+    return template.render(view=view, place=place, **view.facts, **view.shown)
+
+
+@cache
+def asset(name: str) -> bytes:
+    """Return the style or the icon."""
+    return (resources.files("scheduler.operators.status_pages") / "templates" / name).read_bytes()
+
+
+def amount(megabytes: float | None) -> str:
+    """Return an amount of memory or disk in the unit that suits it, such as 1.5 GB."""
+    if megabytes is None:
+        return ""
+    value = float(megabytes)
+    for unit in _BYTES_UNITS:
+        if abs(value) < 1024 or unit == _BYTES_UNITS[-1]:
+            break
+        value /= 1024
+    is_whole = value == round(value) or abs(value) >= 100
+    return f"{value:,.0f} {unit}" if is_whole else f"{value:.1f} {unit}"
+
+
+def count(value: float | None) -> str:
+    """Return a number with separators of thousands."""
+    return "" if value is None else f"{value:,.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time span in the unit that suits it, such as 12 s, 5 min, 3.5 h or 2 days."""
+    if seconds is None or not math.isfinite(seconds):
+        return "unknown"
+    for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun, such as 1 host and 2 hosts."""
+    return counted(number, noun, thousands=",")
+
+
+def share(value: float | None) -> str:
+    """Return a share in percent: 0.5 % is not 0 %, and 99.9 % is not 100 %."""
+    if value is None or not math.isfinite(value):
+        return "no limit" if value == math.inf else "unknown"
+    percent = 100 * value
+    near = 0 < abs(percent) < 1 or 99 <= percent < 100
+    return f"{math.floor(10 * percent) / 10:.1f} %" if near else f"{percent:.0f} %"
+
+
+def when(moment: datetime | str | None) -> str:
+    """Return a time in UTC without fractions of a second."""
+    return str(moment or "")[:19]
+
+
+def facts_of(view: View) -> Mapping[str, Any]:
+    """Return what a program gets: the facts under the name of the view's title."""
+    return {"title": view.title, **view.facts}

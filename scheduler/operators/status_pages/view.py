@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a view is given, what it returns, and how it reads the words of an address."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from inventory.errors import Malformed
+from scheduler.operators.status_pages.source import Source
+
+# A larger number is no id of a row.
+_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a view: the object that the address names, if any, and its parameters.
+
+    until is when nobody waits any more, on the monotonic clock.
+    """
+
+    item: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    until: float = float("inf")
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter, None where it is empty or missing."""
+        return self.parameters.get(name, "").strip() or None
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a whole number that is not negative; raises Malformed."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+            raise Malformed(name, f"{text[:40]!r} is not a whole number")
+        return int(text)
+
+    def one_of(self, name: str, choices: Mapping[str, str] | tuple[str, ...]) -> str:
+        """Return one of the choices, the first one by default; raises Malformed."""
+        known = [*choices]
+        text = self.text(name) or known[0]
+        if text not in known:
+            raise Malformed(name, f"{text[:40]!r} is not one of {', '.join(known)}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        """Return whether a parameter is there and neither empty nor 0."""
+        return (self.text(name) or "0") != "0"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page: its title, its facts as JSON has them, and the template that shows them.
+
+    shown has what only the template needs.
+    """
+
+    title: str
+    template: str
+    facts: Mapping[str, Any]
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+MakeView = Callable[[Source, Asked], View]
+
+
+def host_link(name: str) -> str:
+    """Return the address of a host, from any view."""
+    return f"../hosts/{quote(name, safe='')}"
+
+
+def query_link(path: str, **parameters: Any) -> str:
+    """Return an address with those of the parameters that are set."""
+    text = urlencode({name: str(each) for name, each in parameters.items() if each})
+    return f"{path}?{text}" if text else path

@@ -1,3 +1,0 @@
-# SPDX-FileCopyrightText: 2026 The Berthmaster authors
-# SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.cli."""

@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of scheduler.operators.cli.database_connection, by the command, on failing databases."""
+
+import socket
+
+import pytest
+
+from tests.databases import execute
+
+ADVICE = "check that it runs and can be reached from here, or wait longer with berthmaster"
+
+
+@pytest.fixture
+def server():
+    """A server that lets clients connect and then says nothing at all."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.fixture
+def elsewhere(command, server):
+    """The command, with the database of that server; daemons would wait for it for 100 s."""
+    port = server.getsockname()[1]
+    command.config.write_text(
+        f"[database]\nconnection = mysql+pymysql://me:secret@127.0.0.1:{port}/bm\n"
+    )
+    return command
+
+
+def test_a_wait_is_announced_and_its_failure_reported(elsewhere, server):
+    place = f"127.0.0.1:{server.getsockname()[1]}"
+    waiting, refused = elsewhere.refused("--database-timeout=1.2", "host", "list").splitlines()
+    assert waiting == f"waiting for the database at {place} ..."
+    assert refused.startswith(
+        f"the database is not available: no answer from {place} within 1.2 s; {ADVICE}"
+    )
+    assert refused.endswith(f"([database] connection is mysql+pymysql://me:***@{place}/bm)")
+
+
+def test_a_server_that_is_not_there_is_tried_until_then(elsewhere, server):
+    server.close()
+    output = elsewhere.refused("--database-timeout=2.5", "db", "sync").splitlines()
+    assert output[0].startswith("waiting for the database at 127.0.0.1:")
+    assert "Connection refused" in output[1]
+    assert ADVICE in output[1]
+
+
+def test_a_server_is_called_by_its_socket_too(command, tmp_path):
+    path = tmp_path / "db.sock"
+    url = f"mysql+pymysql://me:secret@/bm?unix_socket={path}"
+    command.config.write_text(f"[database]\nmax_retries = -1\nconnection = {url}\n")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        output = command.refused("--database-timeout=0.1", "host", "list")
+    assert output.startswith(f"waiting for the database at {path} ...\n")
+
+
+@pytest.mark.parametrize("timeout", ["0", "x", "-1"])
+def test_a_wrong_timeout_is_refused(command, timeout):
+    output = command.refused(f"--database-timeout={timeout}", "host", "list", status=2)
+    assert f"--database-timeout: '{timeout}' is not a number of seconds above 0" in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["host", "list"],
+        ["explain", "req-1"],
+        ["capacity", "--flavor=1,1,1"],
+        ["aggregate", "create", "rack"],
+        ["db", "version"],
+    ],
+)
+def test_only_db_sync_makes_a_file(command, tmp_path, arguments):
+    path = tmp_path / "state" / "inventory.sqlite"
+    command.config.write_text(f"[database]\nconnection = sqlite:///{path}\n")
+    output = command.refused(*arguments)
+    assert output == (
+        f"there is no database {path} yet: run 'berthmaster db sync' once"
+        f" ([database] connection is sqlite:///{path})"
+    )
+    assert not path.parent.exists()
+    assert command.run("db", "sync").status == 0
+    assert path.exists()
+
+
+def test_an_error_of_the_database_is_told_without_its_statement(command, database):
+    execute(database, "DROP TABLE aggregate_metadata")
+    columns = "aggregate_id INTEGER, key TEXT, value TEXT CHECK (value <> 'b')"
+    execute(database, f"CREATE TABLE aggregate_metadata ({columns})")
+    output = command.refused("aggregate", "create", "secret rack", "--property", "a=b")
+    assert output.startswith("the database is not available: CHECK constraint failed")
+    for each in ("INSERT", "secret rack", "sqlalche.me"):
+        assert each not in output

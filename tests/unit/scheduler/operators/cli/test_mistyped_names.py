@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A name that is not there: each command says which name is like it."""
+
+import pytest
+
+from inventory import server_groups
+from scheduler.client import agent_client
+from scheduler.wire.errors import NoAnswer
+from tests.databases import a_node, execute, save, serve
+from tests.unit.scheduler.operators.cli.test_plan import claim
+
+
+@pytest.fixture
+def cloud(database):
+    save(database, a_node("compute1"), a_node("compute2"))
+    serve(database, "compute1", "compute2")
+    database.write(lambda c: server_groups.create(c, "databases", "anti-affinity", {}, []))
+    return database
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        ["host", "show", "compte1"],
+        ["host", "describe", "compte1"],
+        ["host", "disable", "compte1"],
+        ["service", "show", "compte1"],
+        ["service", "delete", "compte1"],
+        ["hypervisor", "show", "compte1"],
+        ["plan", "drain", "compte1"],
+        ["aggregate", "add", "host", "rack", "compte1"],
+    ],
+)
+def test_a_host(command, cloud, command_line):
+    command.json("aggregate", "create", "rack")
+    assert "did you mean compute1 or compute2?" in command.refused(*command_line)
+
+
+@pytest.mark.parametrize(
+    ("command_line", "name"),
+    [
+        (["server", "group", "show", "database"], "databases"),
+        (["host", "list", "-c", "Hots"], "Host"),
+        (["host", "list", "--sort-column", "Zome"], "Zone"),
+        (["host", "list", "-c", "Host", "--sort-column", "vCPUs Use"], "vCPUs Used or vCPUs"),
+    ],
+)
+def test_something_else(command, cloud, command_line, name):
+    assert f"did you mean {name}?" in command.refused(*command_line)
+
+
+def test_a_column_like_no_other(command, cloud):
+    for option, purpose in (("-c", "show"), ("--sort-column", "sort by")):
+        refused = command.refused("host", "list", option, "")
+        assert refused.startswith(f"there is no column '' to {purpose}; the columns are Host, ")
+
+
+def test_a_command(command):
+    assert "there is no command 'hst list'; did you mean host list" in (
+        command.run("help", "hst", "list").stderr
+    )
+
+
+def test_a_deleted_service_says_which_claims_it_drops(command, cloud):
+    pending = {"slot": 0, "state": "pending", "compute_node_id": 1}
+    claim(cloud, "new", "compute1", **pending)
+    claim(cloud, "other", "compute2", **pending | {"compute_node_id": 2})
+    execute(cloud, "UPDATE services SET last_seen_up = '2020-01-01 00:00:00'")
+    found = command.json("service", "delete", "compute1")
+    assert found["dropped_pending_claims"] == ["new"]
+
+
+def test_an_instance_with_a_claim(command, cloud):
+    uuid = "0d5f3c1e-8a51-4d0c-9a3b-6f1f6f1b2c3d"
+    claim(cloud, uuid, "compute1", slot=0, state="pending", compute_node_id=1)
+    refused = command.refused("claim", "release", uuid.replace("8a51", "8a15"))
+    assert f"did you mean {uuid}?" in refused
+    other = "7b1e9a44-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
+    assert "has no claim; see 'claim list'" in command.refused("claim", "release", other)
+
+
+class SilentAgents:
+    """A client whose agents do not answer; tests/functional/test_cli.py has real ones."""
+
+    def __init__(self, conf):
+        pass
+
+    def call(self, *arguments, **named):
+        raise self.no_answer(0)
+
+    def no_answer(self, timeout):
+        return NoAnswer("no answer")
+
+    def close(self):
+        pass
+
+
+def test_the_host_of_an_agent(command, cloud, monkeypatch):
+    monkeypatch.setattr(agent_client, "AgentClient", SilentAgents)
+    refused = command.refused("host", "power", "compte1", "reboot")
+    assert refused == "there is no host 'compte1'; did you mean compute1 or compute2?"
+    refused = command.refused("host", "power", "compute1", "reboot")
+    assert refused == "Service is unavailable at this time. no answer"
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        ["capacity", "--flavor=1,1,1", "--project="],
+        ["capacity", "--flavor=1,1,1", "--pci-device=8086:1572:"],
+        ["capacity", "--flavor=1,,1"],
+        ["simulate", "--hosts=1:2,2048,10", "--flavors=1:512,"],
+        ["decision", "list", "--project="],
+        ["decision", "list", "--request= "],
+    ],
+)
+def test_an_empty_value_or_part_of_one(command, cloud, command_line):
+    option = command_line[-1].split("=")[0]
+    assert f"error: argument {option}: " in command.refused(*command_line, status=2)

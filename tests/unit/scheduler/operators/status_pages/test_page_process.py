@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the scheduler's side of pages, with processes that behave well and badly."""
+
+import json
+import sys
+from threading import Event, Thread
+
+import pytest
+
+from conf.loading import ConfigError
+from scheduler.operators.status_pages import page_process
+from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
+from scheduler.operators.status_pages.page_process import PageProcess, check_pages
+from tests.databases import a_conf
+
+# By its path, a request is answered, not answered, half answered, or the end of the process.
+STUB = """
+import json, os, socket, sys
+control = socket.socket(fileno=int(sys.argv[-1].partition("=")[2]))
+control.setblocking(True)
+kept = []
+while True:
+    data, (fd,), _, _ = socket.recv_fds(control, 65536, 1)
+    connection, request = socket.socket(fileno=fd), json.loads(data)
+    match request["path"]:
+        case "/silent": kept.append(connection)
+        case "/half": connection.sendall(b'{"status"'); connection.close()
+        case "/end": os._exit(1)
+        case _:
+            head = {"status": "200 OK", "headers": [["Content-Type", "text/plain"]]}
+            body = json.dumps([os.getpid(), request["path"], request["query"]])
+            connection.sendall(json.dumps(head).encode() + b"\\n" + body.encode())
+            connection.close()
+"""
+
+
+@pytest.fixture
+def pages():
+    """The pages of a stub, which is given less time than a real process."""
+    found = PageProcess([sys.executable, "-c", STUB], is_local=True, deadline=5.0)
+    yield found
+    found.stop()
+
+
+def ask(pages, path="/x", method="GET", host="127.0.0.1:9399", **environ):
+    """Return status, headers and body of an answer."""
+    seen = []
+    given = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_HOST": host} | environ
+    body = b"".join(pages(given, lambda status, headers: seen.append((status, dict(headers)))))
+    ((status, headers),) = seen
+    return status[:3], headers, body
+
+
+def test_an_answer_is_passed_on_with_the_headers_that_protect_it(pages):
+    status, headers, body = ask(pages, "/caf\u00c3\u00a9", QUERY_STRING="a=1")
+    assert (status, json.loads(body)[1:]) == ("200", ["/caf\u00e9", "a=1"])
+    assert headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    assert headers["Content-Length"] == str(len(body))
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_one_process_answers_until_it_is_stopped(pages):
+    first, second = (json.loads(ask(pages)[2])[0] for _ in range(2))
+    assert first == second
+    pages.stop()
+    assert json.loads(ask(pages)[2])[0] != first
+
+
+def test_a_head_has_no_body(pages):
+    status, headers, body = ask(pages, method="HEAD")
+    assert (status, body) == ("200", b"")
+    assert int(headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_but_reading_is_allowed(pages, method):
+    status, headers, _ = ask(pages, method=method)
+    assert (status, headers["Allow"]) == ("405", "GET, HEAD")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9399", "localhost", "LOCALHOST:80", "[::1]:9399"])
+def test_a_loopback_address_answers_to_its_own_names(pages, host):
+    assert ask(pages, host=host)[0] == "200"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9399", "127.0.0.1.evil", "", "["])
+def test_a_loopback_address_answers_to_no_other_name(pages, host):
+    assert ask(pages, host=host)[0] == "421"
+
+
+def test_another_address_answers_to_any_name():
+    pages = PageProcess([sys.executable, "-c", STUB], is_local=False)
+    try:
+        assert ask(pages, host="pages.example")[0] == "200"
+    finally:
+        pages.stop()
+
+
+@pytest.mark.parametrize("path", ["/half", "/end"])
+def test_a_process_that_fails_is_a_page_with_503_and_the_next_request_is_answered(pages, path):
+    status, headers, body = ask(pages, path)
+    assert (status, headers["Retry-After"]) == ("503", "5")
+    assert b"gave no answer" in body
+    assert ask(pages)[0] == "200"
+
+
+def test_a_page_that_takes_too_long_is_given_up():
+    pages = PageProcess([sys.executable, "-c", STUB], is_local=True, deadline=0.2)
+    try:
+        status, _, body = ask(pages, "/silent")
+        assert status == "503"
+        assert b"not ready within 0.2 s" in body
+    finally:
+        pages.stop()
+
+
+def test_too_long_an_address_is_refused(pages):
+    assert ask(pages, "/" + "x" * 20_000)[0] == "414"
+
+
+def test_more_pages_at_a_time_than_allowed_are_refused(pages, monkeypatch):
+    monkeypatch.setattr(page_process, "MAX_PAGES", 1)
+    begun = Event()
+
+    def wait():
+        begun.set()
+        ask(pages, "/silent")
+
+    waiting = Thread(target=wait)
+    waiting.start()
+    begun.wait()
+    statuses = {ask(pages)[0] for _ in range(20)}
+    waiting.join()
+    assert "503" in statuses
+    assert ask(pages)[0] == "200"
+
+
+def test_pages_without_an_address_stop_the_start():
+    conf = a_conf()
+    check_pages(conf)
+    assert PageProcess.of(conf) is None
+    conf.set_override("pages", True, group="status")
+    with pytest.raises(ConfigError, match=r"\[status\] pages = True .*\[status\] bind is empty"):
+        check_pages(conf)
+    conf.set_override("bind", "127.0.0.1:9399", group="status")
+    check_pages(conf)

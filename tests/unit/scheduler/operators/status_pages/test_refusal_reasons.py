@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A page about a refusal counts the reasons of all hosts, not of those that it can show."""
+
+from scheduler.operators.status_pages.decision import _reasons, _shown
+from scheduler.operators.status_pages.explaining import Explained
+
+FEW = {"filter": "RamFilter", "reason": "768 MB left"}
+OTHER = {"filter": "CoreFilter", "reason": "0 left"}
+DISK = {"filter": "CoreFilter", "reason": "1 left"}
+# As an explanation has them whose verdicts are 2 of 1,400 hosts.
+EXPLANATION = {
+    "chosen": None,
+    "verdicts": [{"host": f"n{n}", "weighed": None, "refusals": [FEW]} for n in range(2)],
+    "reasons": {"RamFilter": 1332, "CoreFilter": 368},
+    "refused": [
+        {"hosts": 1032, "first_hosts": ["n0", "n1", "n2"], "refusals": [FEW]},
+        {"hosts": 300, "first_hosts": ["m0", "m1", "m2"], "refusals": [FEW, OTHER]},
+        {"hosts": 68, "first_hosts": ["o0"], "refusals": [DISK]},
+    ],
+}
+
+
+def test_each_filter_has_all_its_reasons_and_hosts():
+    assert _reasons(EXPLANATION) == [
+        {
+            "filter": "RamFilter",
+            "count": 1332,
+            "reasons": [{"reason": "768 MB left", "count": 1332, "hosts": ["n0", "n1", "n2"]}],
+            "rest": 0,
+        },
+        {
+            "filter": "CoreFilter",
+            "count": 368,
+            "reasons": [
+                {"reason": "0 left", "count": 300, "hosts": ["m0", "m1", "m2"]},
+                {"reason": "1 left", "count": 68, "hosts": ["o0"]},
+            ],
+            "rest": 0,
+        },
+    ]
+
+
+def test_the_nearest_hosts_come_with_all_their_reasons():
+    found = Explained([], 0, [None], [], [], EXPLANATION)
+    assert [each["hosts"] for each in _shown(found, 0, None)["nearest"]] == [1032, 300, 68]
+
+
+def test_the_page_shows_them(page):
+    text = page("/decisions/2")
+    assert "<h2>Nearest hosts</h2>" in text
+    assert "other hosts" in text
+    assert "<h2>Nearest hosts</h2>" not in page("/decisions/1")

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of figures as pages have them."""
+
+import math
+
+import pytest
+
+from scheduler.operators.status_pages.rendering import amount, count, duration, plural, share
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "text"),
+    [(0, "0 MB"), (512, "512 MB"), (1536, "1.5 GB"), (262144, "256 GB"), (4096000, "3.9 TB")],
+)
+def test_amounts_have_the_unit_that_suits_them(megabytes, text):
+    assert amount(megabytes) == text
+
+
+def test_what_is_unknown_is_empty():
+    assert (amount(None), count(None)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0 %"),
+        (0.004, "0.4 %"),
+        (0.5, "50 %"),
+        (0.996, "99.6 %"),
+        (1.0, "100 %"),
+        (1.3, "130 %"),
+        (math.inf, "no limit"),
+        (math.nan, "unknown"),
+    ],
+)
+def test_nearly_nothing_and_nearly_all_are_neither(value, text):
+    assert share(value) == text
+
+
+def test_numbers_agree_with_their_nouns():
+    assert [plural(each, "host") for each in (0, 1, 2000)] == ["0 hosts", "1 host", "2,000 hosts"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (119, "119 s"), (300, "5 min"), (9000, "2.5 h"), (400_000, "4.63 days")],
+)
+def test_times_have_the_unit_that_suits_them(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_an_unknown_time_is_said_to_be_so():
+    assert duration(None) == duration(math.inf) == "unknown"
