@@ -29,7 +29,7 @@ from scheduler.operators.capacity import (
 from scheduler.operators.cli import capacity_forecast
 from scheduler.operators.cli.arguments import add_flag, add_limit, check_combination, positive
 from scheduler.operators.cli.base import ReportCommand, Table
-from scheduler.operators.cli.live_table import NOT_SEEN, LiveHosts, live_hosts
+from scheduler.operators.cli.live_table import NOT_SEEN, live_hosts
 from scheduler.operators.cli.request_arguments import (
     add_flavors,
     format_flavor,
@@ -37,6 +37,7 @@ from scheduler.operators.cli.request_arguments import (
     with_flavor,
 )
 from scheduler.operators.cli.terminal import progress
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.wire.errors import InvalidInput
 
 RESOURCES = {"vcpus": "vCPUs", "memory_mb": "MB of memory", "root_gb": "GB of disk"}

@@ -18,8 +18,8 @@ from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.operators.capacity import fill
 from scheduler.operators.cli.arguments import age_or_time, positive
 from scheduler.operators.cli.base import Table
-from scheduler.operators.cli.live_table import LiveHosts
 from scheduler.operators.cli.request_arguments import format_flavor
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.simulation.forecast import SizeGrowth, forecast, residents
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 

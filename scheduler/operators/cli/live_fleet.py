@@ -14,7 +14,7 @@ from inventory.errors import NotFound, NotReported, nearest
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.operators.cli.live_table import LiveHosts
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import InstanceRows, keep_zone, residents_of
 

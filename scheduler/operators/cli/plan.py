@@ -23,10 +23,11 @@ from scheduler.operators.cli.arguments import (
 )
 from scheduler.operators.cli.base import ReportCommand
 from scheduler.operators.cli.live_fleet import UNKNOWN, host_names, live_fleet
-from scheduler.operators.cli.live_table import BLIND_SPOTS, LiveHosts, live_hosts
+from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.request_arguments import add_flavors, format_flavor, request_specs
 from scheduler.operators.cli.terminal import Progress, progress
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.balancing import (
     RESOURCES,
     Load,

@@ -12,7 +12,7 @@ from inventory.claims.types import PendingClaim
 from inventory.errors import OperationRefused
 from scheduler.destination_builder import build_destinations, load_allocator
 from scheduler.objects.request_spec import Destination
-from scheduler.operators.cli.live_table import LiveHosts
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import MovePlan, PlannedMove
 from scheduler.wire.arguments import SelectArguments

@@ -14,10 +14,12 @@ from inventory import migrations
 from inventory.engine import Database, open_database
 from scheduler.hosts.table import HostTable
 from scheduler.operators.capacity import Simulator
+from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.status_pages.explaining import Explained, Explainer, Question
-from scheduler.operators.status_pages.live_hosts import LiveHosts
 
 T = TypeVar("T")
+# Seconds: the hosts of a page that takes decisions may be so old.
+_MAX_AGE = 5.0
 
 
 class Source:
@@ -72,6 +74,8 @@ class Source:
         """
         with self._alone:
             if self._live is None:
-                self._live = LiveHosts(self.conf, self.database())
-            with self._live.hosts() as found:
-                yield found, self._live.simulator
+                self._live = LiveHosts.of(self.conf, self.database(), _MAX_AGE)
+            self._live.mix.refresh()
+            with self._live.destinations.host_cache.current() as hosts:
+                found = hosts.working_copy()
+            yield found, self._live.simulator()
