@@ -22,10 +22,8 @@ from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from scheduler import plugins
 from scheduler.history.config_snapshot import deciding_by
-from scheduler.host_cache.cache import HostCache
-from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.operators.config_shadow.follower import Follower
-from scheduler.operators.simulation.simulation import Decide
+from scheduler.operators.live_hosts import LiveHosts
 
 LOG = log.getLogger(__name__)
 # Seconds: between two looks at the decisions, and of the lease.
@@ -43,6 +41,8 @@ def read_shadow(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     arguments = [f"--config-file={conf.shadow.config}"]
     loading.read(found, "berthmaster-scheduler", arguments, metadata.version(PACKAGE))
     loading.check(found)
+    # It decides about the hosts of this scheduler.
+    found.set_override("cell_uuid", conf.scheduler.cell_uuid, "scheduler")
     return found
 
 
@@ -78,14 +78,14 @@ def follow(conf: cfg.ConfigOpts) -> None:
     # A scheduler reads its files again; this has no part in it.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     shadow_conf, owner = read_shadow(conf), f"{conf.host} {os.getpid()}"
-    with migrations.checked_database(conf) as database, deciding_by(shadow_conf) as driver:
+    with migrations.checked_database(conf) as database, deciding_by(shadow_conf):
         shadow: _Shadow | None = None
         try:
             is_over = False
             while True:
                 try:
                     if leases.hold(database, _LEASE_NAME, owner, LEASE) == owner:
-                        shadow = shadow or _Shadow(conf, shadow_conf, database, driver.decide)
+                        shadow = shadow or _Shadow(conf, shadow_conf, database)
                         shadow.step()
                     else:
                         shadow = None
@@ -107,17 +107,13 @@ class _Shadow:
     """A follower that writes its reports."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, shadow_conf: cfg.ConfigOpts, database: Database, decide: Decide
+        self, conf: cfg.ConfigOpts, shadow_conf: cfg.ConfigOpts, database: Database
     ) -> None:
         self._database = database
-        cache = HostCache(
-            database,
-            reload_interval=conf.scheduler.view_reload_interval,
-            cell_uuid=conf.scheduler.cell_uuid,
-        )
-        mix = MixSettings(shadow_conf.flavor_mix.flavors, shadow_conf.flavor_mix.half_life)
-        self._mix = RequestedMix(database, mix, cache.set_flavor_mix)
-        self._follower = Follower(database, cache, decide)
+        live = LiveHosts.of(shadow_conf, database, max_age=0.0)
+        destinations = live.destinations
+        self._mix = live.mix
+        self._follower = Follower(database, destinations.host_cache, destinations.driver.decide)
         name = conf.shadow.config
         self._number = database.write(lambda each: shadow_reports.begin(each, conf.host, name))
         LOG.info("The shadow follows all decisions from now on, by %s", name)
