@@ -65,15 +65,14 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the
     transaction is to be rolled back.
     """
-    group_locks.lock_each(connection, [request.group])
+    groups = group_locks.lock_each(connection, [request.group])
     identity = request.identity
     earlier, zero = existing.of_instances(connection, identity.uuids)
     repeated = _repeated(connection, earlier, identity, request.lease)
     if repeated is not None:
         return repeated
     number = len(request.claims)
-    if request.group:
-        request = group_locks.within_policy(connection, request, request.group)
+    request = group_locks.within_policy(connection, request, groups)
     old = [row for row in earlier if row.state != CONFIRMED]
     if not request.replaces:
         _check_none_pending(earlier)
@@ -102,7 +101,7 @@ def claim_each(
     to be claimed by itself, since its instances have claims already, or its group gets some here. A
     request that has lost changes nothing. Raises GroupUnlisted.
     """
-    group_locks.lock_each(connection, [each.group for each in requests])
+    groups = group_locks.lock_each(connection, [each.group for each in requests])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     earlier, zero = existing.of_instances(connection, uuids)
     claimed = {row.instance_uuid for row in earlier}
@@ -120,8 +119,7 @@ def claim_each(
             results.append(None)
             continue
         try:
-            if request.group:
-                request = group_locks.within_policy(connection, request, request.group)
+            request = group_locks.within_policy(connection, request, groups)
             made = _made(nodes, request)
         except ClaimLost as lost:
             results.append(lost)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lock server groups, read where their members are, and check policies against that."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -17,11 +18,14 @@ from inventory.instance_states import released
 from inventory.rows import chunks
 from inventory.tables import allocations, claimed_groups, instances
 
+# The hosts of each member of a group, by instance.
+Members = dict[str, set[str]]
 # Building a statement costs more than running it.
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
+_LISTED = sa.select(claimed_groups.c.uuid).where(claimed_groups.c.uuid.in_(_VALUES))
 _LOCK = (
     sa.update(claimed_groups)
-    .where(claimed_groups.c.uuid == sa.bindparam("group_uuid"))
+    .where(claimed_groups.c.uuid.in_(_VALUES))
     .values(claims=claimed_groups.c.claims + 1)
 )
 _SEEN = sa.select(
@@ -38,26 +42,22 @@ class GroupUnlisted(Exception):
 
 
 @cache
-def _claimed(column: str, alternates: bool) -> sa.Select[tuple[str, str]]:
+def _claimed(column: str, alternates: bool) -> sa.Select[tuple[str, str, str]]:
     """Return the query for the claims with some values in a column."""
     c = allocations.c
-    query = sa.select(c.instance_uuid, c.host).where(c[column].in_(_VALUES))
+    query = sa.select(c.group_uuid, c.instance_uuid, c.host).where(c[column].in_(_VALUES))
     return query if alternates else query.where(c.state != ALTERNATE)
 
 
-def ensure(database: Database, uuid: str) -> None:
-    """Make the row of a group, unless it exists, in a transaction of its own to avoid deadlocks."""
+def ensure(database: Database, uuids: Collection[str]) -> None:
+    """Make the rows of groups that have none, in a transaction of its own to avoid deadlocks.
 
-    def exists(connection: sa.Connection) -> bool:
-        query = sa.select(claimed_groups.c.uuid).where(claimed_groups.c.uuid == uuid)
-        return connection.scalar(query) is not None
-
-    if not database.read(exists):
-        try:
-            statement = sa.insert(claimed_groups).values(uuid=uuid, claims=0)
-            database.write(lambda connection: connection.execute(statement))
-        except DBDuplicateEntry:
-            return
+    None are made if another transaction makes one of them at the same time.
+    """
+    if missing := database.read(lambda connection: _unlisted(connection, uuids)):
+        rows = [{"uuid": uuid, "claims": 0} for uuid in missing]
+        with suppress(DBDuplicateEntry):
+            database.write(lambda each: each.execute(sa.insert(claimed_groups), rows))
 
 
 def prune(database: Database) -> int:
@@ -74,38 +74,60 @@ def prune(database: Database) -> int:
     return len(idle)
 
 
-def lock(connection: sa.Connection, uuid: str) -> bool:
-    """Lock a group against other claims until the transaction ends; return False if it has no row.
+def lock(connection: sa.Connection, uuids: Collection[str]) -> None:
+    """Lock groups against other claims until the transaction ends; raise GroupUnlisted.
 
-    What is read after it is what the last claim has left. The row is written, since a cluster of
-    databases certifies writes only.
+    What is read after it is what the last claim has left. The rows are written, since a cluster of
+    databases certifies writes only; they are locked in the order of their key.
     """
-    return connection.execute(_LOCK, {"group_uuid": uuid}).rowcount == 1
+    if uuids and connection.execute(_LOCK, {"values": sorted(uuids)}).rowcount < len(uuids):
+        raise GroupUnlisted(_unlisted(connection, uuids))
 
 
-def lock_each(connection: sa.Connection, rules: Iterable[GroupRule | None]) -> None:
-    """Lock the groups of rules, always in one order; raise GroupUnlisted."""
-    uuids = sorted({each.uuid for each in rules if each})
-    if unlisted := [uuid for uuid in uuids if not lock(connection, uuid)]:
-        raise GroupUnlisted(unlisted)
+def lock_each(
+    connection: sa.Connection, rules: Iterable[GroupRule | None]
+) -> Mapping[str, Members]:
+    """Lock the groups of rules; return their members by group. Raises GroupUnlisted."""
+    found: dict[str, Members] = {}
+    groups: dict[bool, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for rule in rules:
+        if rule is not None:
+            groups[rule.most is not None][rule.uuid].update(rule.members)
+    lock(connection, {uuid for known in groups.values() for uuid in known})
+    for apart, known in groups.items():
+        found |= members_of_each(connection, known, apart)
+    return found
 
 
 def members(
-    connection: sa.Connection, uuid: str, known: Iterable[str], alternates: bool = True
-) -> dict[str, set[str]]:
-    """Return the hosts of each member of a group, by instance or claim.
+    connection: sa.Connection, uuid: str, known: Collection[str], alternates: bool = True
+) -> Members:
+    """Return the hosts of each member of a group; see members_of_each()."""
+    return members_of_each(connection, {uuid: known}, alternates)[uuid]
 
-    alternates counts hosts of alternates too, which members have to be apart from, but cannot join.
+
+def members_of_each(
+    connection: sa.Connection, groups: Mapping[str, Collection[str]], alternates: bool
+) -> dict[str, Members]:
+    """Return the members of groups by instance or claim, and of each its hosts.
+
+    groups has the members that are known of each. alternates counts hosts of alternates too, which
+    members have to be apart from, but cannot join.
     """
-    found: dict[str, set[str]] = {}
-    for row in connection.execute(_claimed("group_uuid", alternates), {"values": [uuid]}):
-        found.setdefault(row.instance_uuid, set()).add(row.host)
-    for some in chunks(sorted({*known, *found})):
-        query = _claimed("instance_uuid", alternates)
-        for row in connection.execute(query, {"values": some}):
-            found.setdefault(row.instance_uuid, set()).add(row.host)
-        for instance, host in _seen(connection, some):
-            found.setdefault(instance, set()).add(host)
+    found: dict[str, Members] = {uuid: {} for uuid in groups}
+    groups_of: dict[str, set[str]] = defaultdict(set)
+    for uuid, known in groups.items():
+        for instance in known:
+            groups_of[instance].add(uuid)
+    for some in chunks(sorted(groups)):
+        for row in connection.execute(_claimed("group_uuid", alternates), {"values": some}):
+            groups_of[row.instance_uuid].add(row.group_uuid)
+    for some in chunks(sorted(groups_of)):
+        claimed = connection.execute(_claimed("instance_uuid", alternates), {"values": some})
+        places = [(row.instance_uuid, row.host) for row in claimed] + [*_seen(connection, some)]
+        for instance, host in places:
+            for uuid in groups_of[instance]:
+                found[uuid].setdefault(instance, set()).add(host)
     return found
 
 
@@ -117,6 +139,11 @@ def places(connection: sa.Connection, uuids: Sequence[str]) -> set[tuple[str, st
         found |= {(row.instance_uuid, row.host) for row in connection.execute(confirmed)}
         found |= {*_seen(connection, some)}
     return found
+
+
+def _unlisted(connection: sa.Connection, uuids: Collection[str]) -> list[str]:
+    """Return the groups without rows, in the order in which they are locked."""
+    return sorted({*uuids}.difference(connection.scalars(_LISTED, {"values": sorted(uuids)})))
 
 
 def _seen(connection: sa.Connection, uuids: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -140,14 +167,18 @@ def broken(rule: GroupRule, others: Counter[str], chosen: Iterable[str]) -> list
 
 
 def within_policy(
-    connection: sa.Connection, request: ClaimRequest, rule: GroupRule
+    connection: sa.Connection, request: ClaimRequest, groups: Mapping[str, Members]
 ) -> ClaimRequest:
     """Return the request without the alternates that would break the rule of its group.
 
-    Members that must share a host have no alternates. Raises ClaimLost for the chosen hosts.
+    groups is from lock_each(). Members that must share a host have no alternates. Raises ClaimLost
+    for the chosen hosts.
     """
+    rule = request.group
+    if rule is None:
+        return request
     apart, mine = rule.most is not None, {*request.identity.uuids}
-    others = hosts_of(members(connection, rule.uuid, rule.members, apart), mine)
+    others = hosts_of(groups[rule.uuid], mine)
     chosen = [each for each in request.claims if not each.alternate]
     if rule.enforced and broken(rule, others, (each.host for each in chosen)):
         _check_moving(connection, rule, others, chosen)

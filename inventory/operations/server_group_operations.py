@@ -153,12 +153,14 @@ def _begin(connection: sa.Connection, text: str) -> tuple[sa.Row[Any], set[str]]
 
 def _lock(connection: sa.Connection, uuid: str) -> None:
     """Lock a group against claims until the transaction ends, even if it has no row yet."""
-    if not group_locks.lock(connection, uuid):
+    try:
+        group_locks.lock(connection, [uuid])
+    except group_locks.GroupUnlisted:
         try:
             connection.execute(sa.insert(claimed_table).values(uuid=uuid, claims=0))
         # A claim for the first member has just made it.
         except DBDuplicateEntry:
-            group_locks.lock(connection, uuid)
+            group_locks.lock(connection, [uuid])
 
 
 def _check_policy(

@@ -163,8 +163,7 @@ class Rounds:
             try:
                 return write_until(self._database, work, lambda: min(each() for each in lefts))
             except GroupUnlisted as error:
-                for uuid in error.uuids:
-                    group_locks.ensure(self._database, uuid)
+                group_locks.ensure(self._database, error.uuids)
         raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
 
     def _apply(self, changes: Changes) -> None:

@@ -231,7 +231,7 @@ def test_members_of_a_group_that_are_claimed_for_at_two_members_stay_together(
     save(here, a_node("h2"))
     serve(here, "h2")
     made = here.write(lambda c: server_group_operations.create(c, "g", "affinity"))
-    group_locks.ensure(here, made["id"])
+    group_locks.ensure(here, [made["id"]])
     with there.host_cache.current(fresh=True):
         group = a_group("affinity", uuid=made["id"], members=[FIRST, SECOND])
     scheduler = a_scheduler(galera.members[0], name)

@@ -127,8 +127,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.ledger: Ledger = claims_fleet.hosts()
         self.orders = 0
         self.agents.begin(self.database)
-        for group in GROUPS:
-            group_locks.ensure(self.database, group)
+        group_locks.ensure(self.database, GROUPS)
         for host in HOSTS:
             self.agents.audit(host)
             self.ledger.audited(host)

@@ -26,7 +26,7 @@ GROUP = "group"
 @pytest.fixture
 def cloud(cloud):
     """Return the same with a group."""
-    ensure(cloud, GROUP)
+    ensure(cloud, [GROUP])
     return cloud
 
 

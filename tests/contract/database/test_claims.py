@@ -196,8 +196,8 @@ def members(*uuids, **changes):
 
 
 def test_members_of_a_group_are_kept_apart_by_those_who_claim(cloud):
-    ensure(cloud, "group")
-    ensure(cloud, "group")
+    ensure(cloud, ["group"])
+    ensure(cloud, ["group"])
     claim(cloud, a_claim(U1, 1), group=members())
     with pytest.raises(ClaimLost, match="the server group has come to h1") as lost:
         claim(cloud, a_claim(U2, 1), group=members(), request_id="req-2")
@@ -214,7 +214,7 @@ def test_a_group_of_which_nobody_has_heard_is_named(cloud):
 
 
 def test_an_instance_is_no_other_member_to_itself(cloud):
-    ensure(cloud, "group")
+    ensure(cloud, ["group"])
     claim(cloud, a_claim(U1, 1), group=members(U1))
     claim(cloud, a_claim(U1, 1, vcpus=8), group=members(U1), request_id="req-2")
     assert usage(cloud)[0][0] == 8

@@ -213,7 +213,7 @@ def in_group(database, uuid, node, **changes):
 
 def test_who_stays_in_its_place_may_have_other_members_beside_it(cloud):
     """Both came to be there before there was a rule."""
-    ensure(cloud, GROUP)
+    ensure(cloud, [GROUP])
     there = [an_instance(uuid, host="h1", node="h1", deleted=0) for uuid in (U1, U2)]
     cloud.write(lambda c: c.execute(sa.insert(instances), there))
     in_group(cloud, U1, 1, members=[U1, U2, U3])
@@ -223,7 +223,7 @@ def test_who_stays_in_its_place_may_have_other_members_beside_it(cloud):
 
 def test_a_member_for_whom_the_rule_is_not_enforced_is_known_to_others(cloud):
     """The group that its caller sent did not list it."""
-    ensure(cloud, GROUP)
+    ensure(cloud, [GROUP])
     in_group(cloud, U1, 1)
     in_group(cloud, U2, 1, enforced=False, most=None)
     with pytest.raises(ClaimLost, match="the server group has come to h1"):

@@ -183,7 +183,7 @@ def test_a_deadlock_with_a_stranger_costs_a_second_attempt(url, cloud):
 
 def test_who_claims_for_a_group_waits_for_who_does(url, cloud):
     """What the first one claims, the second one sees, though their nodes are others."""
-    ensure(cloud, "g1")
+    ensure(cloud, ["g1"])
     rule = GroupRule("g1", (U1, U2), most=None)
     first = an_order("req-1", a_claim(U1, 1), group=rule)
     second = an_order("req-2", a_claim(U2, 2), group=rule)

@@ -179,7 +179,7 @@ def test_groups_hold_whoever_claims(url, cloud):
     """Two groups, four members each, all nodes are tried by all in orders that cross."""
     works, members = [], {}
     for group in ("g1", "g2"):
-        ensure(cloud, group)
+        ensure(cloud, [group])
         members[group] = [a_uuid(f"{group} {number}") for number in range(4)]
         for number, uuid in enumerate(members[group]):
             works.append(anywhere(uuid, GroupRule(group, members[group], 1), number, group))

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory.claims import claims, group_locks
+from inventory.claims.group_locks import GroupUnlisted
 from inventory.claims.types import ClaimLost, GroupRule
 from inventory.tables import claimed_groups as table
 from scheduler.claims.claim_request import ClaimSettings
@@ -32,8 +33,7 @@ def rows(database):
 
 
 def test_groups_without_claims_are_pruned(cloud, claimer):
-    for uuid in ("a", "g0", "z"):
-        group_locks.ensure(cloud, uuid)
+    group_locks.ensure(cloud, ["z", "a", "g0"])
     claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART))
     assert group_locks.prune(cloud) == 3
     assert rows(cloud) == ["g1"]
@@ -41,6 +41,42 @@ def test_groups_without_claims_are_pruned(cloud, claimer):
     cloud.write(lambda c: claims.release(c, [U1]))
     assert group_locks.prune(cloud) == 1
     assert rows(cloud) == []
+
+
+def test_groups_of_which_some_are_known_are_made_and_locked_at_once(cloud):
+    group_locks.ensure(cloud, ["g2"])
+    with pytest.raises(GroupUnlisted) as unlisted:
+        cloud.write(lambda c: group_locks.lock(c, ["g3", "g2", "g1"]))
+    assert unlisted.value.uuids == ["g1", "g3"]
+    group_locks.ensure(cloud, ["g3", "g2", "g1"])
+    cloud.write(lambda c: group_locks.lock(c, ["g3", "g2", "g1"]))
+    assert rows(cloud) == ["g1", "g2", "g3"]
+
+
+def test_groups_that_another_makes_at_the_same_time_cost_no_error(cloud, monkeypatch):
+    read = cloud.read
+
+    def read_before_another_makes_one(work):
+        found = read(work)
+        cloud.write(lambda c: c.execute(sa.insert(table).values(uuid="g2", claims=0)))
+        return found
+
+    monkeypatch.setattr(cloud, "read", read_before_another_makes_one)
+    group_locks.ensure(cloud, ["g1", "g2"])
+    monkeypatch.undo()
+    assert rows(cloud) == ["g2"]
+    group_locks.ensure(cloud, ["g1", "g2"])
+    assert rows(cloud) == ["g1", "g2"]
+
+
+def test_members_of_several_groups_are_told_apart(cloud, claimer):
+    """One instance may be known of two groups."""
+    claimer.claim(an_order("req-1", a_claim(U1, 1), group=replace(APART, uuid="g1")))
+    claimer.claim(an_order("req-2", a_claim(U2, 2), group=replace(APART, uuid="g2")))
+    found = cloud.read(
+        lambda c: group_locks.members_of_each(c, {"g1": [], "g2": [U1], "g3": [U3]}, True)
+    )
+    assert found == {"g1": {U1: {"h1"}}, "g2": {U1: {"h1"}, U2: {"h2"}}, "g3": {}}
 
 
 def test_a_group_that_was_pruned_is_claimed_for_again(cloud, claimer):
@@ -54,9 +90,9 @@ def test_a_group_that_was_pruned_is_claimed_for_again(cloud, claimer):
 def test_a_group_may_be_pruned_between_its_making_and_its_claim(cloud, claimer, monkeypatch):
     made, ensure = [], group_locks.ensure
 
-    def hindered(database, uuid):
-        made.append(uuid)
-        ensure(database, uuid)
+    def hindered(database, uuids):
+        made.extend(uuids)
+        ensure(database, uuids)
         if len(made) < 3:
             group_locks.prune(database)
 

@@ -188,7 +188,7 @@ def test_an_instance_does_not_join_a_group_while_another_one_comes_to_its_host(u
         name, old, new = f"g{number}", a_uuid(f"old {number}"), a_uuid(f"new {number}")
         cloud.write(claiming(old))
         made = cloud.write(lambda c, n=name: server_group_operations.create(c, n, "anti-affinity"))
-        group_locks.ensure(cloud, made["id"])
+        group_locks.ensure(cloud, [made["id"]])
         found = together(
             url,
             forgiving(claiming(new, made["id"], most=1)),
@@ -204,7 +204,7 @@ def test_a_group_is_not_deleted_under_who_claims_for_it(url, cloud):
         made = database.write(
             lambda c, n=number: server_group_operations.create(c, f"g{n}", "anti-affinity")
         )
-        group_locks.ensure(database, made["id"])
+        group_locks.ensure(database, [made["id"]])
         found = together(
             url,
             forgiving(claiming(a_uuid(f"member {number}"), made["id"])),

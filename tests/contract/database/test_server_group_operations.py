@@ -43,7 +43,7 @@ def claim(database, group, instance, host="h2", node=2, most=9):
     """Claim for a member of a group, or of none, as schedulers do."""
     rule = GroupRule(group, [instance], most) if group else None
     if group:
-        group_locks.ensure(database, group)
+        group_locks.ensure(database, [group])
     wanted = Claim(instance, node, host, host, 1, 512, 0)
     order = ClaimRequest(f"req-{instance}", "any", [wanted], 900, group=rule)
     database.write(lambda c: claims.claim(c, order))
@@ -135,7 +135,7 @@ def test_a_group_with_members_is_deleted_by_force_only(cloud):
     assert listed(cloud) == []
     # They are still there, and those who claim for one more see them.
     assert cloud.read(lambda c: group_locks.members(c, uuid, [])) == {"u3": {"h2"}}
-    assert cloud.write(lambda c: group_locks.lock(c, uuid))
+    cloud.write(lambda c: group_locks.lock(c, [uuid]))
 
 
 def test_members_that_are_gone_keep_no_group(cloud):

@@ -136,7 +136,7 @@ def inventory(database):
         database.write(lambda c, n=name, z=zone: aggregate_operations.create(c, n, z))
     database.write(lambda c: aggregate_operations.add_host(c, "other", "h2", ZONES))
     made = database.write(lambda c: server_group_operations.create(c, "web", "anti-affinity"))
-    group_locks.ensure(database, made["id"])
+    group_locks.ensure(database, [made["id"]])
     database.write(claim(PENDING, request="req-1"))
     # An instance that no claim has brought, on a host without a node.
     seen = an_instance("seen", host="h9", node="h9", created_at=tables.utc_now())
