@@ -13,21 +13,18 @@ from inventory.errors import counted
 from scheduler.analysis.diagnosis import Rejection, host_name
 from scheduler.decision.plugin_calls import applies, mask_of
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
 # The column that changes, and its direction, when some of a resource is freed.
 _FREED = {
-    "vcpus": ("vcpus_used", -1),
-    "memory_mb": ("free_ram_mb", 1),
-    "disk_mb": ("free_disk_mb", 1),
+    **{kind.name: (kind.column, 1 if kind.counts_free else -1) for kind in KINDS},
     "instances": ("num_instances", -1),
     "io_ops": ("num_io_ops", -1),
 }
 _WORDS = {
-    "vcpus": ("vCPU", "vCPUs"),
-    "memory_mb": ("MB of memory",) * 2,
-    "disk_mb": ("MB of disk",) * 2,
+    **{kind.name: kind.words for kind in KINDS},
     "instances": ("instance", "instances"),
     "io_ops": ("instance busy with input and output", "instances busy with input and output"),
 }

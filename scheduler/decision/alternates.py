@@ -18,6 +18,7 @@ from scheduler.decision.types import Placement
 from scheduler.decision.weighing import Ranking
 from scheduler.hosts.columns import Rows, Weights
 from scheduler.hosts.host_state import Candidate, Consumption
+from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -131,16 +132,9 @@ def _count_fitting(
 
 def _copies_on(hosts: HostTable, rows: Rows, consumed: Consumption, most: float) -> Weights:
     """Return for each of these hosts how many more such instances fit there, at most so many."""
-    used_ram_mb = hosts.total_usable_ram_mb[rows] - hosts.free_ram_mb[rows]
-    used_disk_mb = hosts.total_usable_disk_gb[rows] * 1024 - hosts.free_disk_mb[rows]
-    # (used, requested, how many of its unit are one of the limit's).
-    amounts = {
-        "vcpu": (hosts.vcpus_used[rows], consumed.vcpus, 1),
-        "memory_mb": (used_ram_mb, consumed.memory_mb, 1),
-        "disk_gb": (used_disk_mb, consumed.disk_mb, 1024),
-    }
     found = np.full(len(rows), most)
-    for name, limit in hosts.limits.columns.items():
-        used, requested, unit = amounts[name]
-        found = np.fmin(found, copies(limit[rows] * unit, used, requested))
+    for kind in KINDS:
+        if kind.limit in hosts.limits.columns:
+            used, limits = kind.amounts(hosts, rows)[1], kind.limits(hosts.limits, rows)
+            found = np.fmin(found, copies(limits, used, getattr(consumed, kind.name)))
     return found

@@ -7,7 +7,7 @@ Source: behaviour reference 1.4.
 """
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,51 +16,53 @@ from inventory.fits import fits_under, limit
 from scheduler.base_plugin import ResourceShortfall
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.hosts.columns import Rows, Weights
+from scheduler.hosts.resources import ResourceKind
 
 
 class OvercommitFilter(BaseHostFilter):
     """Keep the hosts with enough of one resource, over-commit included."""
 
-    # The attribute of a request that names the amount, the unit of one and of several, and the
-    # ratio of hosts.
-    resource: ClassVar[str]
-    unit: ClassVar[tuple[str, str]]
-    ratio: ClassVar[str]
+    kind: ClassVar[ResourceKind]
     reads: ClassVar[tuple[str, ...]]
-
-    def amounts(self, hosts: HostTable | HostState) -> tuple[Any, Any]:
-        """Return total and usage in the unit of the request: columns, or numbers of one host."""
-        raise NotImplementedError
 
     def ratios(self, hosts: HostTable) -> Weights:
         """Return the factor of each row for the total, NaN where it is unknown."""
-        return np.asarray(getattr(hosts, self.ratio))
+        return np.asarray(getattr(hosts, self.kind.ratio))
 
     def room(self, hosts: HostTable, spec: RequestSpec) -> tuple[Mask, Weights]:
         """Return where the request fits, and the limit of each host."""
-        (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
-        most = limit(total, ratios)
-        return fits_under(most, total, used, getattr(spec, self.resource)), most
+        total, used = self.kind.amounts(hosts)
+        most = limit(total, self.ratios(hosts))
+        return fits_under(most, total, used, getattr(spec, self.kind.name)), most
+
+    def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
+        passes, most = self.room(hosts, spec)
+        most[~passes] = np.nan
+        if self.kind.unit != 1:
+            most /= self.kind.unit
+        setattr(hosts.limits, self.kind.limit, most)
+        return passes
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         total, used, ratio = self._figures(host_state)
-        needs = f"needs {counted(getattr(spec_obj, self.resource), *self.unit)}"
-        if getattr(spec_obj, self.resource) > total:
+        requested = getattr(spec_obj, self.kind.name)
+        needs = f"needs {counted(requested, *self.kind.words)}"
+        if requested > total:
             return f"{needs}, the host has only {total}"
         if math.isnan(ratio):
             return f"{needs}, no allocation ratio of the host is known"
         return f"{needs}, {limit(total, ratio) - used:.15g} left of {total} x {ratio}"
 
     def summary(self, hosts: HostTable, rows: Rows, spec: RequestSpec) -> str:
-        (total, used), ratios = self.amounts(hosts), self.ratios(hosts)
-        free = np.fmin(limit(total, ratios) - used, total)[rows]
+        total, used = self.kind.amounts(hosts)
+        free = np.fmin(limit(total, self.ratios(hosts)) - used, total)[rows]
         known = free[np.isfinite(free)]
         if not len(known):
             return ""
         # Of the unit, "MB" is enough beside the name of the filter.
-        units = (unit.partition(" ")[0] for unit in self.unit)
+        units = (unit.partition(" ")[0] for unit in self.kind.words)
         most = math.floor(known.max())
-        return f"needs {counted(getattr(spec, self.resource), *units)}, most free {most}"
+        return f"needs {counted(getattr(spec, self.kind.name), *units)}, most free {most}"
 
     def lack(self, host_state: HostState, spec_obj: RequestSpec) -> ResourceShortfall | None:
         total, used, ratio = self._figures(host_state)
@@ -69,11 +71,11 @@ class OvercommitFilter(BaseHostFilter):
         most = left if math.isnan(left) else min(float(total), left)
         if not math.isfinite(most):
             return None
-        requested = getattr(spec_obj, self.resource)
-        return ResourceShortfall(self.resource, requested - math.floor(most))
+        requested = getattr(spec_obj, self.kind.name)
+        return ResourceShortfall(self.kind.name, requested - math.floor(most))
 
     def _figures(self, host: HostState) -> tuple[int, int, float]:
-        return *self.amounts(host), float(self.ratios(host.table)[host.row])
+        return *self.kind.amounts(host), float(self.ratios(host.table)[host.row])
 
 
 class LoadFilter(BaseHostFilter):

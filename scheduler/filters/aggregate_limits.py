@@ -19,7 +19,7 @@ class _AggregateRatio(OvercommitFilter):
     """Takes the smallest ratio in the metadata of a host's aggregates, else the host's own."""
 
     def ratios(self, hosts: HostTable) -> Weights:
-        return overridden(hosts, self.ratio, super().ratios(hosts))
+        return overridden(hosts, self.kind.ratio, super().ratios(hosts))
 
 
 class _AggregateCap(LoadFilter):

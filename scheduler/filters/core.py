@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for vCPUs."""
 
-from typing import Any, ClassVar
-
 import numpy as np
 
-from scheduler.filters import HostState, HostTable, Mask, RequestSpec
+from scheduler.filters import HostTable, Mask, RequestSpec
 from scheduler.filters._bounds import OvercommitFilter
+from scheduler.hosts.resources import VCPUS
 
 
 class CoreFilter(OvercommitFilter):
@@ -16,12 +15,8 @@ class CoreFilter(OvercommitFilter):
     A host that reports no CPUs at all passes, without a limit: its count is considered broken.
     """
 
-    resource, unit, ratio = "vcpus", ("vCPU", "vCPUs"), "cpu_allocation_ratio"
-    reads: ClassVar[tuple[str, ...]] = ("vcpus_total", "vcpus_used", "cpu_allocation_ratio")
+    kind, reads = VCPUS, VCPUS.columns
     row_local = True
-
-    def amounts(self, hosts: HostTable | HostState) -> tuple[Any, Any]:
-        return hosts.vcpus_total, hosts.vcpus_used
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         passes, most = self.room(hosts, spec)

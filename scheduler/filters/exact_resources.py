@@ -11,39 +11,35 @@ import numpy as np
 
 from inventory.errors import counted
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
+from scheduler.hosts.resources import DISK, MEMORY, ResourceKind
 
 
 class _ExactFilter(BaseHostFilter):
-    # The attribute of a request that names the amount, and its unit.
-    resource: ClassVar[str]
-    unit: ClassVar[str]
-    # The columns of the free and of the total amount, and the limit that is the latter.
-    free: ClassVar[str]
-    total: ClassVar[str]
-    limit: ClassVar[str]
+    kind: ClassVar[ResourceKind]
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
-        passes = np.asarray(getattr(hosts, self.free) == getattr(spec, self.resource), np.bool_)
-        setattr(hosts.limits, self.limit, np.where(passes, getattr(hosts, self.total), np.nan))
-        return passes
+        total, used = self.kind.amounts(hosts)
+        passes = total - used == getattr(spec, self.kind.name)
+        most = np.where(passes, getattr(hosts, self.kind.total), np.nan)
+        setattr(hosts.limits, self.kind.limit, most)
+        return np.asarray(passes, np.bool_)
 
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
-        needed, free = getattr(spec_obj, self.resource), getattr(host_state, self.free)
-        return f"needs exactly {needed} {self.unit}, {free} are free"
+        needs = counted(getattr(spec_obj, self.kind.name), *self.kind.words)
+        total, used = self.kind.amounts(host_state)
+        return f"needs exactly {needs}, {total - used} are free"
 
 
 class ExactDiskFilter(_ExactFilter):
     """Keep the hosts whose free disk is exactly root, ephemeral and swap."""
 
-    resource, unit = "disk_mb", "MB of disk"
-    free, total, limit = "free_disk_mb", "total_usable_disk_gb", "disk_gb"
+    kind = DISK
 
 
 class ExactRamFilter(_ExactFilter):
     """Keep the hosts whose free memory is exactly what is requested."""
 
-    resource, unit = "memory_mb", "MB of memory"
-    free, total, limit = "free_ram_mb", "total_usable_ram_mb", "memory_mb"
+    kind = MEMORY
 
 
 class ExactCoreFilter(BaseHostFilter):

@@ -1,27 +1,73 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""vCPUs, memory and disk of all hosts, in that order and in whole units, MB for the latter two."""
+"""vCPUs, memory and disk: what hosts have and use of them, in the units of requests."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inventory.fits import limit
-from scheduler.hosts.columns import Column, Weights
+from scheduler.hosts.columns import Column, Mask, Rows, Weights
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.limits import Limits
 from scheduler.hosts.table import HostTable
 
-# The columns that resources() reads.
-COLUMNS = (
-    "vcpus_total",
-    "cpu_allocation_ratio",
-    "vcpus_used",
-    "total_usable_ram_mb",
-    "ram_allocation_ratio",
-    "free_ram_mb",
-    "total_usable_disk_gb",
-    "disk_allocation_ratio",
-    "free_disk_mb",
+
+class ResourceKind(NamedTuple):
+    """A resource: what requests and limits call it, its columns, and its name in words.
+
+    column has what is free where counts_free is set, else what is used. One of total, and of the
+    limit, is as much as unit of what requests and column count.
+    """
+
+    name: str
+    words: tuple[str, str]
+    total: str
+    ratio: str
+    column: str
+    limit: str
+    counts_free: bool = True
+    unit: int = 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that total, usage and limit of hosts follow from."""
+        return self.total, self.ratio, self.column
+
+    def amounts(
+        self, hosts: HostTable | HostState, rows: Rows | Mask | None = None
+    ) -> tuple[Any, Any]:
+        """Return total and usage in the unit of requests: of all or some rows, or of one host."""
+        total, counted = getattr(hosts, self.total), getattr(hosts, self.column)
+        if rows is not None:
+            total, counted = total[rows], counted[rows]
+        total = self._in_request_unit(total)
+        return total, total - counted if self.counts_free else counted
+
+    def limits(self, limits: Limits, rows: Rows) -> Weights:
+        """Return the limits that filters have set of some rows, in the unit of requests."""
+        return np.asarray(self._in_request_unit(getattr(limits, self.limit)[rows]))
+
+    def _in_request_unit(self, amounts: Any) -> Any:
+        return amounts if self.unit == 1 else amounts * self.unit
+
+
+VCPUS = ResourceKind(
+    *("vcpus", ("vCPU", "vCPUs"), "vcpus_total", "cpu_allocation_ratio", "vcpus_used", "vcpu"),
+    counts_free=False,
 )
+MEMORY = ResourceKind(
+    *("memory_mb", ("MB of memory",) * 2, "total_usable_ram_mb", "ram_allocation_ratio"),
+    *("free_ram_mb", "memory_mb"),
+)
+DISK = ResourceKind(
+    *("disk_mb", ("MB of disk",) * 2, "total_usable_disk_gb", "disk_allocation_ratio"),
+    *("free_disk_mb", "disk_gb"),
+    unit=1024,
+)
+KINDS = (VCPUS, MEMORY, DISK)
+# The columns that resources() reads.
+COLUMNS = tuple(name for kind in KINDS for name in kind.columns)
 
 
 class Resource(NamedTuple):
@@ -41,17 +87,12 @@ class Resource(NamedTuple):
 
 
 def resources(hosts: HostTable) -> list[Resource]:
-    """Return vCPUs, memory and disk; a host with an absurd ratio has nothing of the resource."""
-    ram, disk = hosts.total_usable_ram_mb, hosts.total_usable_disk_gb * 1024
+    """Return the KINDS in their order; a host with an absurd ratio has nothing of a resource."""
     with np.errstate(all="ignore"):
-        return [
-            _resource(hosts.vcpus_total, hosts.cpu_allocation_ratio, hosts.vcpus_used),
-            _resource(ram, hosts.ram_allocation_ratio, ram - hosts.free_ram_mb),
-            _resource(disk, hosts.disk_allocation_ratio, disk - hosts.free_disk_mb),
-        ]
+        return [_resource(*kind.amounts(hosts), getattr(hosts, kind.ratio)) for kind in KINDS]
 
 
-def _resource(total: Column, ratio: Column, used: Column) -> Resource:
+def _resource(total: Column, used: Column, ratio: Column) -> Resource:
     # What instances take is whole, so a fraction of a limit is of no use.
     limits = np.floor(limit(total, ratio))
     limits[~((limits > 0) & (limits < np.inf))] = 0.0

@@ -16,6 +16,7 @@ from conf.service import liveness_limit
 from inventory.fits import limit
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.aggregate_metadata import split_values
+from scheduler.hosts.resources import DISK, MEMORY, VCPUS
 from scheduler.hosts.table import HostTable
 
 # A host counts in the last of these that is true of it.
@@ -25,6 +26,8 @@ UP, DISABLED, MAINTENANCE, DOWN, FORCED_DOWN, UNSERVED = range(len(STATES))
 IN_MAINTENANCE = "in maintenance"
 QUANTILES = (0.5, 0.9, 1.0)
 MIB = 2**20
+# By metric: the resource, and how many of the metric's unit one of it is.
+_RESOURCES = {"vcpus": (VCPUS, 1), "memory_bytes": (MEMORY, MIB), "disk_bytes": (DISK, MIB)}
 
 Amounts = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -102,21 +105,13 @@ def _metrics(
 
 
 def _resources(hosts: HostTable) -> dict[str, dict[str, Amounts]]:
-    present = hosts.present
-
-    def amounts(total: Any, used: Any, ratio: Any, unit: int) -> dict[str, Amounts]:
-        total, used = total[present], used[present]
+    present, found = hosts.present, {}
+    for name, (kind, unit) in _RESOURCES.items():
+        total, used = kind.amounts(hosts, present)
         # A host without a ratio takes no instances.
-        bound = np.nan_to_num(limit(total.astype(np.float64), ratio[present]))
-        return {"total": total * unit, "used": used * unit, "limit": bound * unit}
-
-    memory, disk = hosts.total_usable_ram_mb, hosts.total_usable_disk_gb * 1024
-    memory_used, disk_used = memory - hosts.free_ram_mb, disk - hosts.free_disk_mb
-    return {
-        "vcpus": amounts(hosts.vcpus_total, hosts.vcpus_used, hosts.cpu_allocation_ratio, 1),
-        "memory_bytes": amounts(memory, memory_used, hosts.ram_allocation_ratio, MIB),
-        "disk_bytes": amounts(disk, disk_used, hosts.disk_allocation_ratio, MIB),
-    }
+        most = np.nan_to_num(limit(total, getattr(hosts, kind.ratio)[present]))
+        found[name] = {"total": total * unit, "used": used * unit, "limit": most * unit}
+    return found
 
 
 def _audit_ages(updated: Amounts, now: float | None) -> GaugeMetricFamily:

@@ -6,8 +6,6 @@ Source: the dot-product heuristics for vector bin packing (Panigrahy, Talwar, Uy
 "Heuristics for Vector Bin Packing", 2011), here with both vectors at length 1. Nova has none.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from inventory.fits import limit
@@ -32,14 +30,16 @@ class AlignmentWeigher(BaseHostWeigher):
         product, needed_squared, free_squared = np.zeros((3, hosts.size))
         # Absurd ratios lead to infinities, and these to a weight of 0.
         with np.errstate(all="ignore"):
-            for capacity, used, need in _resources(hosts, spec):
+            for kind in resources.KINDS:
+                total, used = kind.amounts(hosts)
+                capacity = limit(total, getattr(hosts, kind.ratio))
                 capacity[~(np.isfinite(capacity) & (capacity > 0))] = 0.0
                 share = np.where(capacity, 1 / capacity, 0.0)
                 # In place, since getting memory for results costs more than the arithmetic.
                 free = np.subtract(capacity, used, out=capacity)
                 np.maximum(free, 0.0, out=free)
                 free *= share
-                needed = np.multiply(share, need, out=share)
+                needed = np.multiply(share, getattr(spec, kind.name), out=share)
                 product += needed * free
                 needed_squared += np.square(needed, out=needed)
                 free_squared += np.square(free, out=free)
@@ -47,12 +47,3 @@ class AlignmentWeigher(BaseHostWeigher):
             product /= np.sqrt(needed_squared, out=needed_squared)
         product[~np.isfinite(product)] = 0.0
         return product
-
-
-def _resources(hosts: HostTable, spec: RequestSpec) -> Iterator[tuple[Weights, Weights, int]]:
-    """Yield the limit of the hosts, their usage and the requested amount of each resource."""
-    yield limit(hosts.vcpus_total, hosts.cpu_allocation_ratio), hosts.vcpus_used, spec.vcpus
-    ram = hosts.total_usable_ram_mb
-    yield limit(ram, hosts.ram_allocation_ratio), ram - hosts.free_ram_mb, spec.memory_mb
-    disk = hosts.total_usable_disk_gb * 1024
-    yield limit(disk, hosts.disk_allocation_ratio), disk - hosts.free_disk_mb, spec.disk_mb

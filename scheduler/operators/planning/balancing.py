@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.hosts.columns import Mask, Weights
 from scheduler.hosts.metrics import metric_values
-from scheduler.hosts.resources import resources
+from scheduler.hosts.resources import KINDS, resources
 from scheduler.hosts.table import HostTable
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import (
@@ -52,7 +52,7 @@ def resource_load(fleet: Fleet, name: str) -> Load:
     place = RESOURCES.index(name)
     found = resources(fleet.hosts)[place]
     limit = np.where(found.limit > 0, found.limit, np.nan)
-    size = ("vcpus", "memory_mb", "disk_mb")[place]
+    size = KINDS[place].name
     amounts = {each.uuid: float(getattr(each.spec, size)) for each in fleet.residents.values()}
     return Load(name, limit - found.free, limit, amounts)
 
