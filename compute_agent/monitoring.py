@@ -16,6 +16,7 @@ from conf.compute_agent import audit_interval
 from conf.daemon.health import Health
 from conf.daemon.state_logger import one_line
 from conf.daemon.status_server import StatusServer, new_registry
+from inventory import compute_nodes
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from scheduler.messaging.broker_check import BrokerCheck
@@ -25,9 +26,9 @@ BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 MIB, GIB = 2**20, 2**30
 # By metric: the columns of what nodes have, use and overcommit, and the bytes that these count.
 RESOURCES = {
-    "vcpus": ("vcpus", "vcpus_used", "cpu_allocation_ratio", 1),
-    "memory_bytes": ("memory_mb", "memory_mb_used", "ram_allocation_ratio", MIB),
-    "disk_bytes": ("local_gb", "local_gb_used", "disk_allocation_ratio", GIB),
+    "vcpus": (*compute_nodes.RESOURCES["vcpus"], 1),
+    "memory_bytes": (*compute_nodes.RESOURCES["memory"], MIB),
+    "disk_bytes": (*compute_nodes.RESOURCES["disk"], GIB),
 }
 FIGURES = ("running_vms", *(name for *names, _ in RESOURCES.values() for name in names))
 # Intervals without an audit after which the agent is unhealthy.

@@ -15,7 +15,13 @@ from inventory.rows import columns, execute_in, named, named_in, select_in
 from inventory.tables import compute_nodes as table
 from inventory.tables import utc_moment, utc_now
 
-RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+# The columns of what a node has of a resource, of what is used, and of the allocation ratio.
+RESOURCES = {
+    "vcpus": ("vcpus", "vcpus_used", "cpu_allocation_ratio"),
+    "memory": ("memory_mb", "memory_mb_used", "ram_allocation_ratio"),
+    "disk": ("local_gb", "local_gb_used", "disk_allocation_ratio"),
+}
+RATIOS = tuple(ratio for _, _, ratio in RESOURCES.values())
 _LIVE = sa.select(table).where(table.c.deleted == 0)
 
 

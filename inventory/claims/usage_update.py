@@ -230,7 +230,7 @@ _WRITTEN = (
 _READ = {
     *_WRITTEN,
     *("deleted", "vcpus", "memory_mb", "local_gb", "disk_available_least"),
-    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", ELIGIBILITY),
+    *(*compute_nodes.RATIOS, ELIGIBILITY),
 }
 # Building a statement costs more than running it.
 _LOCK = (

@@ -4,24 +4,20 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory import aggregates, services
-from inventory.tables import compute_nodes
+from inventory import aggregates, compute_nodes, services
+from inventory.tables import compute_nodes as table
 
 # From good to bad. UNSERVED nodes have no compute service.
 STATES = ("up", "disabled", "maintenance", "down", "unserved")
 UP, DISABLED, MAINTENANCE, DOWN, UNSERVED = STATES
-RESOURCES = ("vcpus", "memory", "disk")
+RESOURCES = (*compute_nodes.RESOURCES,)
 _SERVICE = ("host", "disabled", "disabled_reason", "maintenance", "forced_down", "last_seen_up")
-_TOTALS = {
-    "vcpus": ("vcpus", "vcpus_used", "cpu_allocation_ratio"),
-    "memory": ("memory_mb", "memory_mb_used", "ram_allocation_ratio"),
-    "disk": ("local_gb", "local_gb_used", "disk_allocation_ratio"),
-}
-_COLUMNS = ("host", "hypervisor_hostname", *(name for each in _TOTALS.values() for name in each))
+_COLUMNS = ("host", "hypervisor_hostname", *chain(*compute_nodes.RESOURCES.values()))
 
 
 class FleetNode(NamedTuple):
@@ -52,7 +48,7 @@ def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> li
         for host in each.hosts:
             members[host].append(each.name)
     states = _states(connection, limit)
-    c = compute_nodes.c
+    c = table.c
     query = sa.select(*(c[name] for name in _COLUMNS)).where(c.deleted == 0)
     return sorted(
         FleetNode(
@@ -61,7 +57,7 @@ def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> li
             states.get(host, UNSERVED),
             tuple(sorted(zones.get(host) or (default_zone,))),
             tuple(sorted(members.get(host, ()))),
-            (_share(*figures[:3]), _share(*figures[3:6]), _share(*figures[6:])),
+            (used_share(*figures[:3]), used_share(*figures[3:6]), used_share(*figures[6:])),
         )
         for host, node, *figures in connection.execute(query)
     )
@@ -82,7 +78,7 @@ def _states(connection: sa.Connection, limit: float) -> Mapping[str, str]:
     return {row.host: state_of(row, limit) for row in rows}
 
 
-def _share(total: int, used: int, ratio: float | None) -> float:
+def used_share(total: int, used: int, ratio: float | None) -> float:
     """Return the used share of what may be allocated; all of a node that has nothing."""
     bound = total * (ratio or 1.0)
     return used / bound if bound > 0 else float(used > 0)

@@ -14,7 +14,7 @@ from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.queries import claim_search, host_queries
 from inventory.queries.decision_search import Wanted, search
-from inventory.queries.fleet import UNSERVED, read_fleet, state_of
+from inventory.queries.fleet import UNSERVED, read_fleet, state_of, used_share
 from scheduler.history.saved_decision import DecisionIncomplete
 from scheduler.operators.status_pages.errors import TooLate, Unknown, unknown
 from scheduler.operators.status_pages.explaining import Question
@@ -26,11 +26,11 @@ _LISTED = 200
 # Refused decisions that are explained, and the seconds for that.
 _REFUSED, _SECONDS = 5, 4.0
 _INSTANCE = ("uuid", "display_name", "project_id", "flavor_name", "vcpus", "memory_mb", "root_gb")
-# In the inventory: total, used, free, ratio; and MB of a unit.
+# The columns of total, used and ratio; and MB of a unit.
 _RESOURCES = {
-    "vCPUs": ("vcpus", "vcpus_used", "cpu_allocation_ratio", None),
-    "memory": ("memory_mb", "memory_mb_used", "ram_allocation_ratio", 1),
-    "disk": ("local_gb", "local_gb_used", "disk_allocation_ratio", 1024),
+    "vCPUs": (*compute_nodes.RESOURCES["vcpus"], None),
+    "memory": (*compute_nodes.RESOURCES["memory"], 1),
+    "disk": (*compute_nodes.RESOURCES["disk"], 1024),
 }
 
 
@@ -104,13 +104,12 @@ def _resource(
 ) -> dict[str, Any]:
     """Return the figures of a resource; those in megabytes where there is a unit."""
     factor = row[ratio] or 1.0
-    bound, taken = row[total] * factor * (unit or 1), row[used] * (unit or 1)
     return {
         "total": row[total] * (unit or 1),
         "ratio": factor,
-        "limit": bound,
-        "used": taken,
-        "share": taken / bound if bound > 0 else float(taken > 0),
+        "limit": row[total] * factor * (unit or 1),
+        "used": row[used] * (unit or 1),
+        "share": used_share(row[total], row[used], factor),
         "in_mb": unit is not None,
     }
 
