@@ -173,27 +173,24 @@ class Manager:
         return True
 
     def _stand_by(self) -> None:
-        failure: Exception | None = None
         try:
             self._driver.stand_by()
         # The end of this thread would be the end of the standby.
         except Exception as error:
-            failure = error
-        self.standby_observer(failure)
+            self.standby_observer(error)
+        else:
+            self.standby_observer(None)
 
     def _attempt(self, only: Collection[NodeName] | None = None) -> float:
         """Audit some nodes, or all; return the seconds until the next audit, NEVER for none."""
         began = time.monotonic()
-        failure: Exception | None = None
         try:
             self._round(only)
         # The end of this thread would be the end of all audits.
         except Exception as error:
-            failure = error
-        self.observer(time.monotonic() - began, failure)
-        # Outside of the handler: oslo.log adds the error to all that is logged within.
-        if failure is not None:
-            return self._failed(failure)
+            self.observer(time.monotonic() - began, error)
+            return self._failed(error)
+        self.observer(time.monotonic() - began, None)
         self._state.recovered()
         self._failure, self._pause = "", 0.0
         interval = audit_interval(self._conf)

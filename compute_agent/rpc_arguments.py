@@ -88,6 +88,5 @@ def _translated_errors(method: str, caller: RequestContext) -> Iterator[None]:
         cause, failure = str(error), ServiceUnavailable(f"The hypervisor failed: {error}")
     except DatabaseUnavailable as error:
         cause, failure = str(error), ServiceUnavailable(f"The agent's database {error.brief}.")
-    # Outside of the handlers: oslo.log adds the error to whatever is logged while one is handled.
     LOG.info("Refused %s of %s: %s", method, caller.request_id, cause)
     raise failure

@@ -132,17 +132,13 @@ class ClaimReconciler:
 
     def _work(self) -> None:
         while due := self._next():
-            silence = problem = ""
             try:
                 self._check(due)
             except NoConductor as error:
-                silence = str(error)
+                self._back_off(str(error))
             # A thread that ends would watch no more.
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
-            if silence:
-                self._back_off(silence)
-            elif problem:
                 LOG.info("Cannot compare claims with Nova's instances now: %s", problem)
 
     def _next(self) -> list[_Watched]:

@@ -36,14 +36,13 @@ class Monitors:
         """Return the metrics of a node for compute_nodes.metrics, ordered by name."""
         found: list[dict[str, Any]] = []
         for name, monitor in self._monitors.items():
-            failure: Exception | None = None
             try:
                 found += [_row(metric) for metric in monitor.metrics(node)]
             # A third party's may fail in any way.
             except Exception as error:
-                failure = error
-            # Outside of the handler: oslo.log adds the error to all that is logged within.
-            self._note(name, node, failure)
+                self._note(name, node, error)
+            else:
+                self._note(name, node, None)
         return sorted(found, key=lambda each: (each["name"], each["source"]))
 
     def _note(self, name: str, node: NodeName, error: Exception | None) -> None:

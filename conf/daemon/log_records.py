@@ -23,6 +23,10 @@ def escaped(text: str) -> str:
     return _UNPRINTABLE.sub(_escape, text)
 
 
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
@@ -40,12 +44,18 @@ class OneLineRecord(logging.LogRecord):
 
     @property
     def error_summary(self) -> str:
-        """The text that oslo.log appends to a message while an error is handled."""
+        """The text that oslo.log appends to a message while an error is handled.
+
+        It is empty where the message says it: whoever handles an error may log its text.
+        """
         return str(self.__dict__.get("error_summary", ""))
 
     @error_summary.setter
     def error_summary(self, text: str) -> None:
-        self.__dict__["error_summary"] = escaped(text)
+        # Without the name of its class.
+        error = _words(text.partition(": ")[2] or text)
+        is_said = error and not self.exc_info and error in _words(super().getMessage())
+        self.__dict__["error_summary"] = "" if is_said else escaped(text)
 
     @property
     def exc_text(self) -> str | None:

@@ -180,16 +180,14 @@ def stop_each(*steps: Callable[[], object]) -> None:
     from oslo_log import log
 
     for step in steps:
-        problem = ""
         try:
             step()
         # The broker or the database may be gone.
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-        # Outside of the handler, where oslo.log would add the error a second time.
-        if problem:
             log.getLogger(__name__).warning(
-                "A step of the shutdown failed, continuing with the next: %s", problem
+                "A step of the shutdown failed, continuing with the next: %s: %s",
+                type(error).__name__,
+                error,
             )
 
 

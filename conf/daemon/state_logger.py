@@ -22,25 +22,20 @@ class StateLogger:
         A failure is logged: text has a %s for each value and, at its end, one for the failure.
         reason is as in failed(), by default the failure.
         """
-        failure = ""
         try:
             work()
         # Most callers are threads, whose end would be the end of their work.
         except Exception as error:
             failure = one_line(error)
-        if failure:
             self.failed(reason or failure, text, *values, failure)
-        else:
-            self.recovered()
-        return failure
+            return failure
+        self.recovered()
+        return ""
 
     def failed(
         self, reason: str, text: str, *values: object, exc_info: BaseException | None = None
     ) -> None:
-        """Warn with a text, unless this reason was logged since the last recovery.
-
-        Call it outside of the handler of the error, whose traceback oslo.log would add.
-        """
+        """Warn with a text, unless this reason was logged since the last recovery."""
         if reason not in self._reasons:
             self._reasons.add(reason)
             self._logger.warning(text, *values, exc_info=exc_info)

@@ -232,14 +232,12 @@ def _decision_rows(
     for number, trace in enumerate(traces, 1):
         if not number % DOCUMENTS_PER_PAUSE:
             pause()
-        failure = ""
         try:
             if row := _decision_row(trace, origin, pause):
                 yield row
         # A plug-in of a third party may put anything into a request; others are still saved.
         except Exception as error:
             failure = f"{type(error).__name__}: {one_line(error)}"
-        if failure:
             request_id = trace.caller.request_id
             LOG.warning("Cannot save the decision for request %s: %s", request_id, failure)
             failed()

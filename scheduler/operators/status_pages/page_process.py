@@ -124,13 +124,11 @@ class PageProcess:
         try:
             return self._asked(request)
         except NoAnswer as error:
-            problem = str(error)
+            LOG.warning("No page for %s: %s", path, error)
+            return _unavailable(f"{error} Try again; the log of the scheduler says more.")
         finally:
             with self._lock:
                 self._waiting -= 1
-        # Outside of the handler, where oslo.log would add the error a second time.
-        LOG.warning("No page for %s: %s", path, problem)
-        return _unavailable(f"{problem} Try again; the log of the scheduler says more.")
 
     def _asked(self, request: PageRequest) -> PageAnswer:
         """Return the answer of the process; raises NoAnswer."""

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import formatters, log
 
 from conf.daemon.log_records import MAX_CHARACTERS, OneLineRecord
+from conf.daemon.state_logger import one_line
 
 FORGED = "2026-11-22 03:40:00.000 1 INFO scheduler.service [-] Stopped"
 
@@ -84,3 +85,20 @@ def test_the_summary_of_an_error_is_one_line(conf):
         OneLineRecord("name", logging.ERROR, "f", 1, "Failed", (), (type(error), error, None))
     )
     assert rf"Failed: ValueError: no\n{FORGED}" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("Gone: {}", "Gone: no server here"),
+        ("Trying again", r"Trying again: OSError: no  server\there"),
+    ],
+)
+def test_an_error_that_is_being_handled_stands_in_the_line_once(conf, message, line):
+    try:
+        raise OSError("no  server\there")
+    except OSError as error:
+        written = message.format(one_line(error))
+        record = OneLineRecord("name", logging.WARNING, "file", 1, written, (), None)
+        text = formatters.ContextFormatter(config=conf).format(record)
+    assert text.endswith(f" {line}")
