@@ -19,6 +19,11 @@ def local_disk_mb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
     return 1024 * (root_gb + ephemeral_gb) + swap_mb
 
 
+def whole_gb(megabytes: int) -> int:
+    """Return an amount of disk in GB, rounded up."""
+    return -(-megabytes // 1024)
+
+
 def limit(total: Amount, ratio: Amount) -> Amount:
     """Return the limit of a resource, over-commit included."""
     return total * ratio

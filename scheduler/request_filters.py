@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from inventory.fits import whole_gb
 from inventory.objects.aggregate import PROJECT_KEY, Aggregate
 from inventory.objects.field_types import shown
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
@@ -207,7 +208,7 @@ class PlacementOnly(BaseHostFilter):
 
 def _amounts(spec: RequestSpec) -> dict[str, int]:
     """Return the amounts of a request by the resource classes that every host has."""
-    return {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": -(-spec.disk_mb // 1024)}
+    return {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": whole_gb(spec.disk_mb)}
 
 
 REQUEST_FILTERS: tuple[type[BaseHostFilter], ...] = (

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from compute_agent.audit.moves import Room
 from compute_agent.virt.driver import MIB_PER_GIB, Guest, NodeFacts, Size
+from inventory.fits import whole_gb
 from inventory.instance_states import IO_TASKS, released
 from inventory.numa.cells import with_usage
 from inventory.objects.numa import NUMATopology
@@ -78,7 +79,7 @@ def count(
     taken = [*(each.size for each in instances), *map(overhead, instances), *more, *claims]
     memory_mb_used = storable(sum(size.memory_mb for size in taken))
     disk_mb_used = storable(sum(size.disk_mb for size in taken), LARGEST_MB)
-    local_gb_used = storable(-(-disk_mb_used // MIB_PER_GIB))
+    local_gb_used = storable(whole_gb(disk_mb_used))
     return {
         "vcpus_used": storable(sum(size.vcpus for size in taken)),
         "memory_mb_used": memory_mb_used,

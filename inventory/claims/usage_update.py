@@ -20,7 +20,7 @@ from inventory.claims.types import (
     NodeChange,
     NodeDocuments,
 )
-from inventory.fits import within
+from inventory.fits import whole_gb, within
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
 from inventory.tables import compute_nodes as table
@@ -182,7 +182,7 @@ class LockedNodes:
         counted = (
             now["vcpus_used"] + change.vcpus,
             now["memory_mb_used"] + change.memory_mb,
-            _in_gb(now["disk_mb_used"] + change.disk_mb),
+            whole_gb(now["disk_mb_used"] + change.disk_mb),
         )
         is_within = all(within(most, *used[name]) for name, most in limits.items())
         return is_within and max(counted) <= _LARGEST
@@ -191,7 +191,7 @@ class LockedNodes:
         now = self._nodes[node_id]
         now["disk_mb_used"] += change.disk_mb
         now["free_disk_mb"] -= change.disk_mb
-        now["local_gb_used"] = _in_gb(now["disk_mb_used"])
+        now["local_gb_used"] = whole_gb(now["disk_mb_used"])
         now["free_disk_gb"] = now["local_gb"] - now["local_gb_used"]
         now["vcpus_used"] += change.vcpus
         now["memory_mb_used"] += change.memory_mb
@@ -207,10 +207,6 @@ class LockedNodes:
             texts = given_back(before | self._documents.get(node_id, {}) | texts, documented)
         if texts:
             self._documents[node_id] = {**self._documents.get(node_id, {}), **texts}
-
-
-def _in_gb(megabytes: int) -> int:
-    return -(-megabytes // MB_PER_GB)
 
 
 def _completed(node: dict[str, Any]) -> dict[str, Any]:

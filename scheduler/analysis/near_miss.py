@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inventory.errors import counted
+from inventory.fits import whole_gb
 from scheduler.analysis.diagnosis import Rejection, host_name
 from scheduler.decision.plugin_calls import applies, mask_of
 from scheduler.hosts.host_state import HostState
@@ -187,18 +188,13 @@ def _distance(lacks: Mapping[str, int], spec: RequestSpec) -> float:
 def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:
     """Return a request for so much less, None where nothing would remain of it."""
     flavor = spec.flavor
-    root_gb = flavor.root_gb - _gigabytes(lacks.get("disk_mb", 0))
+    root_gb = flavor.root_gb - whole_gb(lacks.get("disk_mb", 0))
     vcpus = flavor.vcpus - lacks.get("vcpus", 0)
     memory_mb = flavor.memory_mb - lacks.get("memory_mb", 0)
     if vcpus < 1 or memory_mb < 1 or root_gb < 0 or not lacks.keys().isdisjoint(_COUNTED):
         return None
     less = replace(flavor, vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb)
     return replace(spec, flavor=less)
-
-
-def _gigabytes(megabytes: int) -> int:
-    """Return the amount in GB, rounded up, since flavors have whole GB."""
-    return -(-megabytes // 1024)
 
 
 def _sentence(host: str, lacks: Mapping[str, int], smaller: bool, freed: bool) -> str:
@@ -217,5 +213,5 @@ def _sentence(host: str, lacks: Mapping[str, int], smaller: bool, freed: bool) -
 def _amount(resource: str, amount: int, whole: bool = False) -> str:
     """Return an amount of a resource in words; whole rounds disk up to GB."""
     if resource == "disk_mb" and whole:
-        return f"{_gigabytes(amount)} GB of disk"
+        return f"{whole_gb(amount)} GB of disk"
     return counted(amount, *_WORDS[resource])

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
 from inventory.errors import counted
+from inventory.fits import whole_gb
 from inventory.objects.field_types import (
     INSTANCE_UUID,
     INT32,
@@ -118,7 +119,7 @@ def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str
 
 def _check_sizes(spec: RequestSpec, number: int, path: tuple[str, ...]) -> None:
     """Raise Malformed for sizes that the columns of a node cannot count."""
-    disk_gb = -(-spec.disk_mb // 1024)
+    disk_gb = whole_gb(spec.disk_mb)
     for name, size in (("vcpus", spec.vcpus), ("memory_mb", spec.memory_mb), ("root_gb", disk_gb)):
         if size > MAX_OF_ONE:
             problem = f"{size} is more than {MAX_OF_ONE}"
