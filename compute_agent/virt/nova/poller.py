@@ -9,7 +9,6 @@ from threading import Event, Thread
 from oslo_log import log
 
 from conf.daemon.state_logger import StateLogger, one_line
-from inventory.nova.database import NovaDatabaseUnavailable
 
 LOG = log.getLogger(__name__)
 
@@ -68,14 +67,11 @@ class Poller:
     def _try(self, whole: bool) -> str:
         try:
             self._poll(whole)
-        except NovaDatabaseUnavailable as error:
-            reason = str(error)
         # The end of this thread would be the end of all polls.
         except Exception as error:
             reason = one_line(error)
-        else:
-            self._state.recovered()
-            return ""
-        if not self._stopped.is_set():
-            self._state.failed(reason, "Trying again every %g s: %s", self._interval, reason)
-        return reason
+            if not self._stopped.is_set():
+                self._state.failed(reason, "Trying again every %g s: %s", self._interval, reason)
+            return reason
+        self._state.recovered()
+        return ""
