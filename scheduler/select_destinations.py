@@ -220,8 +220,7 @@ class Destinations:
             request = replace(request, spec=state.placement.restrict(request.spec))
         request = claimer.with_current_claims(request, state.identity.uuids, state.deadline.left)
         # With the same seed as before it would compete for the same hosts again.
-        seed = request.seed + trace.conflicts
-        request = replace(request, seed=seed, holds_alternates=alternates)
+        request = replace(request, seed=request.seed + trace.conflicts, holds_alternates=alternates)
         trace.driver = driver = self.driver
         is_old = driver.view_max_age is not None and not state.fresh
         attempt = Attempt(request, as_of_reading=is_old)
@@ -239,14 +238,12 @@ class Destinations:
         decide = partial(self._decide_and_reserve, state, claimer, attempt)
         lost: Collection[int] = ()
         try:
-            # Placement has to offer what is to be claimed, and nobody waits for that in a round.
-            if self.allocator is not None and state.placement is not None:
+            # Nobody waits in a round for what Placement offers.
+            if state.placement is not None and not state.placement.is_plain:
                 if decide() is None:
                     return None
                 with state.trace.stage("placement"):
-                    offered = self.allocator.offer(
-                        state.placement, attempt.answer, state.deadline.left
-                    )
+                    offered = self._offered(state, attempt.answer)
                 decide = partial(attempt.offered, offered, claimer.settings.alternates)
             with state.trace.stage("claim", without="decide"):
                 result = claimer.decide_and_claim(decide, state.deadline.left)
@@ -280,13 +277,21 @@ class Destinations:
             if claimer.settings.alternates:
                 decision = claimable(decision)
             attempt.decision = decision
-            attempt.answer = build_answer(decision, hosts, request.spec, self._default_zone)
-            if not attempt.answer:
+            answer = build_answer(decision, hosts, request.spec, self._default_zone)
+            if not answer:
                 return None
             context = ClaimContext(state.identity, request, decision, decided_on)
             attempt.claims = build_claim_request(context, claimer.settings, cache)
             attempt.reserved = cache.reserve(decision, request.spec)
-        return attempt.offered(attempt.answer, claimer.settings.alternates)
+        if state.placement is not None and state.placement.is_plain:
+            answer = self._offered(state, answer)
+        return attempt.offered(answer, claimer.settings.alternates)
+
+    def _offered(self, state: SelectState, answer: Answer) -> Answer:
+        """Return an answer as Placement offers it, which is not asked about plain requests."""
+        if self.allocator is None or state.placement is None:
+            return answer
+        return self.allocator.offer(state.placement, answer, state.deadline.left)
 
     def _allocate(
         self, state: SelectState, claimer: Claimer, answer: Answer, repeated: bool
