@@ -325,9 +325,10 @@ def test_a_stream_of_events_does_not_hurry_what_fails(
     began = time.monotonic()
     with a_stream_of_events(two_nodes):
         assert comes(lambda: len(attempts) >= 4)
-    # Two seconds each, where the pauses would have been 2, 4 and 8 without events.
-    assert time.monotonic() - began >= 3 * 2
-    assert min(later - each for each, later in pairwise(attempts)) >= 2
+    # Two seconds each, where the pauses would have been 2, 4 and 8 without events; a timer may end
+    # microseconds before.
+    assert time.monotonic() - began >= 3 * 1.9
+    assert min(later - each for each, later in pairwise(attempts)) >= 1.9
 
 
 def test_all_nodes_are_audited_at_once_when_somebody_asks(
