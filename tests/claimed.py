@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims import claims
-from inventory.claims.types import Claim, ClaimRequest, NodeDocuments
+from inventory.claims.types import Claim, ClaimRequest, ClaimResult, NodeDocuments
 from inventory.engine import Database
 from inventory.tables import allocations
 
@@ -86,3 +86,8 @@ def _date_back(
                 connection.execute(sa.update(allocations).where(where).values(**earlier))
 
     database.write(work)
+
+
+def released_on(result: ClaimResult) -> set[int]:
+    """Return the ids of the nodes on which a transaction has released claims."""
+    return {each.node_id for each in result.changes if each.ended}

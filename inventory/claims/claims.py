@@ -76,8 +76,8 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     old = [row for row in earlier if row.state != CONFIRMED]
     if not request.replaces:
         _check_none_pending(earlier)
-    left = {row.compute_node_id for row in old}
-    nodes = LockedNodes(connection, left | {each.node_id for each in request.claims})
+    locked = {row.compute_node_id for row in old} | {each.node_id for each in request.claims}
+    nodes = LockedNodes(connection, locked)
     places = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     # A claim that follows another one on the same node: an instance seen there may be the old one.
     made = [
@@ -89,7 +89,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     now = zero + timedelta(seconds=time.monotonic())
     _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
     refused, changes = number - len(made), nodes.changed(made, old)
-    return ClaimResult(_answers(made), False, refused, left, _nodes(made), changes)
+    return ClaimResult(_answers(made), False, refused, _nodes(made), changes)
 
 
 def claim_each(
@@ -146,9 +146,8 @@ def release_stale(
     repeated = _repeated(connection, earlier, identity, lease)
     if repeated is not None:
         return repeated
-    left = {row.compute_node_id for row in earlier if row.state != CONFIRMED}
     changes = release_rows(connection, earlier)
-    return ClaimResult([], left=left, changes=changes) if left else None
+    return ClaimResult([], changes=changes) if changes else None
 
 
 def _repeated(

@@ -187,15 +187,13 @@ Changes = Sequence[NodeChange]
 class ClaimResult:
     """The answer for each instance; repeated: given before, and not claimed again.
 
-    refused is the number of alternates that did not fit and are not in the answers. left are the
-    nodes on which older claims of the instances were released, nodes those of the new ones. changes
-    are what a transaction of its own has changed.
+    refused is the number of alternates that did not fit and are not in the answers. nodes are those
+    of the claims. changes are what a transaction of its own has changed.
     """
 
     answers: Sequence[str | None]
     repeated: bool = False
     refused: int = 0
-    left: Collection[int] = ()
     nodes: Collection[int] = ()
     changes: Changes = ()
 

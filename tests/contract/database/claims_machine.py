@@ -30,6 +30,7 @@ from inventory.claims.types import (
 )
 from inventory.engine import Database
 from inventory.objects import node_json
+from tests.claimed import released_on
 from tests.contract.database import claims_fleet
 from tests.contract.database.claims_fleet import GB, HOSTS, Agents, guest_cells, limits
 from tests.contract.database.claims_model import (
@@ -513,7 +514,7 @@ class ClaimsMachine(RuleBasedStateMachine):
     def _enter(self, request: Request, kept: Sequence[Wanted], done: ClaimResult) -> None:
         mine = {each.uuid for each in request.wanted}
         old = [e for e in self.ledger.claims if e.uuid in mine and e.state != CONFIRMED]
-        assert set(done.left) == {self.ids[each.host] for each in old}
+        assert released_on(done) == {self.ids[each.host] for each in old}
         places = {(each.uuid, each.host) for each in self.ledger.claims}
         self.ledger.claims = [each for each in self.ledger.claims if each not in old]
         self.orders += 1

@@ -20,6 +20,7 @@ from inventory.claims.types import (
 )
 from inventory.objects import node_json
 from inventory.tables import allocations as table
+from tests.claimed import released_on
 from tests.databases import a_node, a_uuid, save
 from tests.devices import a_pool, devices
 
@@ -136,7 +137,7 @@ def test_the_same_request_gets_the_same_answer_and_takes_nothing_more(cloud):
 def test_a_new_request_takes_the_place_of_what_was_pending(cloud, changes):
     claim(cloud, a_claim(U1), a_claim(U2))
     done = claim(cloud, a_claim(U1, 2, vcpus=1), **changes)
-    assert (done.repeated, set(done.left)) == (False, {1})
+    assert (done.repeated, released_on(done)) == (False, {1})
     assert usage(cloud)[:2] == [(4, 4096, 1500, 2, 1), (1, 4096, 1500, 2, 1)]
     # On the same node only the difference counts.
     claim(cloud, a_claim(U1, 2, vcpus=16), request_id="req-3")
