@@ -22,6 +22,8 @@ from inventory.tables import leases, metadata
 
 # The newest of versions/, said here since alembic takes a sixth of a daemon's start to import.
 HEAD = "0009"
+# The schema of the first release, made by the one step that creates tables.
+FIRST = "0009"
 # Not alembic's usual name: a database that holds Nova's tables has one of that name already.
 VERSION_TABLE = "berthmaster_version"
 # Beside alembic's revision in its table, so that one row says all. Earlier releases have not
@@ -47,6 +49,12 @@ class Schema(NamedTuple):
         if self.revision is None:
             return "the database has no tables of Berthmaster yet: run 'berthmaster db sync' once"
         found = f"the database's schema is at {self.revision}"
+        if self.revision < FIRST:
+            return (
+                f"{found}, made before the first release, whose schema is {FIRST}: give [database]"
+                " connection an empty database and run 'berthmaster db sync', or keep the rows as"
+                " doc/source/admin/upgrading.rst says"
+            )
         if self.revision < code:
             return (
                 f"{found}, this release needs {code}: run 'berthmaster db sync' of this release;"
@@ -68,8 +76,8 @@ def sync(database: Database) -> tuple[str | None, str]:
 
     with _exclusive(database) as connection:
         before = read_schema(connection)
-        if before.revision is not None and before.revision > HEAD:
-            # A later release was here. Its steps stay, also where all daemons go back.
+        if before.revision is not None and not FIRST <= before.revision <= HEAD:
+            # Too old, or a later release was here: its steps stay, also where all daemons go back.
             _check(before)
             return before.revision, before.revision
         config = _config()

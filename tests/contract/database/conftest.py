@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test of this folder runs on an SQLite file and on a MariaDB server, by two drivers."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from inventory import migrations
 from inventory.engine import Database
 from tests.databases import a_node, empty, open_at, save
-from tests.fixtures import availability
+from tests.fixtures import availability, releases
 from tests.fixtures.daemons.mariadb import MariaDB
 
 # `make test` takes the one that operators have, `make test-matrix` the other one too.
@@ -83,3 +85,17 @@ def cloud(database: Database) -> Database:
     unused = {"memory_mb_used": 0, "free_ram_mb": 65536}
     save(database, *(a_node(f"h{number}", id=number, **unused) for number in (1, 2, 3)))
     return database
+
+
+@pytest.fixture
+def next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the schema a step that a next release may have, and return its revision."""
+    steps, config = tmp_path / "migrations", migrations._config()
+    revision = f"{int(migrations.HEAD) + 1:04}"
+    shutil.copytree(Path(migrations.__file__).parent, steps)
+    text = releases.STEP.format(revision=revision, before=migrations.HEAD)
+    (steps / "versions" / f"next_{revision}.py").write_text(text)
+    config.set_main_option("script_location", str(steps))
+    monkeypatch.setattr(migrations, "_config", lambda: config)
+    monkeypatch.setattr(migrations, "HEAD", revision)
+    return revision

@@ -4,18 +4,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from oslo_db.exception import DBError
 
-from inventory import instance_migrations, instances, migrations, services, tables
+from inventory import instances, migrations, services, tables
 from inventory.migrations import SchemaError
 from tests.databases import a_node, open_at, save
-from tests.records import migrate
+
+# Schemas as db sync left them when nine steps led to 0009.
+OF_NINE_STEPS = Path(__file__).parents[2] / "fixtures" / "schema_0009"
 
 SYNC = "import sys; from tests.databases import open_at; from inventory import migrations;" + (
     "print(migrations.sync(open_at(sys.argv[1])))"
@@ -61,51 +63,13 @@ def test_the_migrations_lead_to_the_tables_of_the_code(fresh):
     assert table_names(fresh) == {*tables.metadata.tables, migrations.VERSION_TABLE}
 
 
-def upgrade(database, revision):
-    """Bring a database to a revision that need not be the newest."""
-    with migrations._exclusive(database) as connection:
-        config = migrations._config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
-
 @pytest.fixture
-def first_release(fresh):
-    """Return a database as the first release has left it, with an instance in it."""
-    upgrade(fresh, "0001")
+def nine_steps(fresh):
+    """Return a database that nine steps have led to 0009, with rows in it."""
+    text = (OF_NINE_STEPS / f"{fresh.engine.dialect.name}.sql").read_text()
     execute(
         fresh,
-        "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb)"
-        " VALUES ('u1', 'h1', 'n1', 1, 1024, 10)",
-    )
-    return fresh
-
-
-def test_sync_upgrades_a_database_of_the_first_release(first_release):
-    with pytest.raises(SchemaError, match="is at 0001, this release needs"):
-        migrations.check(first_release)
-    before, after = migrations.sync(first_release)
-    assert (before, first_release.read(migrations.revision)) == ("0001", after)
-    migrations.check(first_release)
-    (row,) = first_release.read(instances.all_live)
-    assert (row.uuid, row.host, row.memory_mb) == ("u1", "h1", 1024)
-    assert (row.flavor_id, row.flavor_name, row.image_properties) == (None, None, None)
-    assert first_release.read(differences) == []
-
-
-def test_an_upgrade_that_was_interrupted_goes_on(first_release):
-    execute(first_release, "ALTER TABLE instances ADD COLUMN flavor_id INTEGER")
-    before, after = migrations.sync(first_release)
-    assert (before, first_release.read(migrations.revision)) == ("0001", after)
-    assert first_release.read(instances.all_live)[0].flavor_name is None
-
-
-@pytest.fixture
-def second_release(fresh):
-    """Return a database at 0002, with rows in the tables that change after it."""
-    upgrade(fresh, "0002")
-    execute(
-        fresh,
+        *text.strip().removesuffix(";").split(";\n"),
         "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb, vm_state, flavor_id)"
         " VALUES ('u1', 'h1', 'n1', 1, 1024, 10, 'active', 7)",
         "INSERT INTO services (uuid, host, `binary`, topic, disabled, forced_down, report_count)"
@@ -114,42 +78,87 @@ def second_release(fresh):
     return fresh
 
 
-def check_upgraded(database):
-    """Check that a database that was at 0002 has the newest schema and its rows."""
-    migrations.check(database)
-    assert database.read(differences) == []
+def statements(connection):
+    """Return what would make the tables again, and which schema they say that they are of."""
+    if connection.dialect.name == "sqlite":
+        query = sa.text("SELECT name, sql FROM sqlite_master ORDER BY name")
+        found = connection.execute(query).all()
+    else:
+        names = sorted(sa.inspect(connection).get_table_names())
+        found = [connection.execute(sa.text(f"SHOW CREATE TABLE `{name}`")).one() for name in names]
+    return [tuple(each) for each in found], migrations.read_schema(connection)
+
+
+def parts(connection):
+    """Return {table: its columns, keys and indexes} in an order that does not matter."""
+    inspector = sa.inspect(connection)
+    found = {
+        table: [
+            *inspector.get_columns(table),
+            *inspector.get_unique_constraints(table),
+            *inspector.get_indexes(table),
+            *inspector.get_foreign_keys(table),
+            inspector.get_pk_constraint(table),
+        ]
+        for table in inspector.get_table_names()
+    }
+    return {table: sorted(map(repr, each)) for table, each in found.items()}
+
+
+def check_rows(database):
+    """Check that a database has the rows of nine_steps."""
     (row,) = database.read(instances.all_live)
     assert (row.uuid, row.memory_mb, row.vm_state, row.flavor_id) == ("u1", 1024, "active", 7)
-    assert (row.managed, row.task_state, row.os_type) == (False, None, None)
-    assert (row.ephemeral_gb, row.swap_mb) == (0, 0)
     (service,) = database.read(services.all_live)
     assert (service.disabled, service.report_count, service.maintenance) == (True, 5, None)
 
 
-def test_rows_of_the_second_release_keep_what_they_say(second_release):
-    assert migrations.sync(second_release)[0] == "0002"
-    check_upgraded(second_release)
-    migrate(second_release, "u1", "h1", "h2")
-    assert [row.source_node for row in second_release.read(under_way)] == ["h1"]
+def test_a_database_of_the_nine_steps_stays_as_it_is(nine_steps, tmp_path):
+    before = nine_steps.read(statements)
+    migrations.check(nine_steps)
+    config = tmp_path / "berthmaster.conf"
+    url = nine_steps.engine.url.render_as_string(hide_password=False)
+    config.write_text(f"[database]\nconnection = {url}\n")
+    program = Path(sys.executable).parent / "berthmaster"
+    command = [program, "--config-file", config, "db", "sync"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" is already at 0009.\n")
+    migrations.check(nine_steps)
+    assert nine_steps.read(statements) == before
+    assert nine_steps.read(differences) == []
+    check_rows(nine_steps)
 
 
-def under_way(connection):
-    return instance_migrations.under_way(connection, ["h1"])
+def test_a_new_database_is_as_those_of_the_nine_steps(nine_steps, new_database):
+    made = open_at(new_database())
+    migrations.sync(made)
+    assert made.read(parts) == nine_steps.read(parts)
+    assert made.read(migrations.read_schema) == nine_steps.read(migrations.read_schema)
+    made.close()
+
+
+@pytest.mark.parametrize("revision", ["0001", "0008"])
+def test_a_database_from_before_the_first_release_is_refused_as_it_is(nine_steps, revision):
+    execute(nine_steps, f"UPDATE {migrations.VERSION_TABLE} SET version_num = '{revision}'")
+    before = nine_steps.read(statements)
+    for refused in (migrations.check, migrations.sync):
+        with pytest.raises(SchemaError) as raised:
+            refused(nine_steps)
+        assert str(raised.value) == (
+            f"the database's schema is at {revision}, made before the first release, whose schema"
+            " is 0009: give [database] connection an empty database and run 'berthmaster db sync',"
+            " or keep the rows as doc/source/admin/upgrading.rst says"
+        )
+    assert nine_steps.read(statements) == before
 
 
 class Killed(Exception):
     """Stands for what ends db sync in the middle of its work."""
 
 
-# The first, one in the middle and the last of the changes; all others are for the matrix.
-@pytest.mark.parametrize(
-    "done",
-    [
-        each if each in (1, 13, 23) else pytest.param(each, marks=pytest.mark.matrix)
-        for each in range(1, 25, 2)
-    ],
-)
-def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(second_release, done):
+def sync_killed_after(database, done):
+    """Sync a database and end that in place of the change after so many."""
     changes = []
 
     def count(_connection, _cursor, statement, *_):
@@ -158,17 +167,46 @@ def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(second_re
                 raise Killed(statement)
             changes.append(statement)
 
-    engine = second_release.engine
-    sa.event.listen(engine, "before_cursor_execute", count)
+    sa.event.listen(database.engine, "before_cursor_execute", count)
     # oslo.db translates what it does not know.
     with pytest.raises((Killed, DBError)):
-        migrations.sync(second_release)
-    sa.event.remove(engine, "before_cursor_execute", count)
-    # MariaDB keeps the revisions before the one that was being made.
-    with pytest.raises(SchemaError, match=r"is at 000[234], this release needs"):
-        migrations.check(second_release)
-    migrations.sync(second_release)
-    check_upgraded(second_release)
+        migrations.sync(database)
+    sa.event.remove(database.engine, "before_cursor_execute", count)
+
+
+# The first, one in the middle and one of the last changes; all others are for the matrix.
+@pytest.mark.parametrize(
+    "done",
+    [
+        each if each in (1, 16, 34) else pytest.param(each, marks=pytest.mark.matrix)
+        for each in range(1, 35, 3)
+    ],
+)
+def test_a_first_sync_that_is_killed_between_two_changes_can_be_repeated(fresh, done):
+    sync_killed_after(fresh, done)
+    with pytest.raises(SchemaError, match="no tables of Berthmaster yet: run 'berthmaster db"):
+        migrations.check(fresh)
+    assert migrations.sync(fresh) == (None, migrations.HEAD)
+    assert fresh.read(differences) == []
+
+
+def check_next(database):
+    """Check that a database has what the next step adds, and its rows."""
+    migrations.check(database)
+    names = ("compute_nodes", "services", "next_things")
+    found = database.read(lambda c: [sa.inspect(c).get_columns(name) for name in names])
+    assert [columns[-1]["name"] for columns in found] == ["next_number", "next_name", "id"]
+    check_rows(database)
+
+
+@pytest.mark.parametrize("done", [1, 2])
+def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(nine_steps, next_step, done):
+    sync_killed_after(nine_steps, done)
+    # MariaDB keeps the changes, not the revision.
+    with pytest.raises(SchemaError, match="is at 0009, this release needs 0010: run 'berthmaster"):
+        migrations.check(nine_steps)
+    assert migrations.sync(nine_steps) == ("0009", next_step)
+    check_next(nine_steps)
 
 
 def test_three_processes_that_sync_at_once(new_database):
