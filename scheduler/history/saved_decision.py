@@ -39,7 +39,7 @@ from scheduler.hosts.snapshots import SnapshotLog, restore
 from scheduler.hosts.table import HostTable
 
 FORMAT = "berthmaster decision"
-VERSION = 1
+VERSION = 2
 
 
 class DecisionIncomplete(Exception):
@@ -176,7 +176,7 @@ def _pieces(saved: SavedDecision) -> Iterator[str]:
         yield f'\n  "{name}": {json.dumps(value)},'
     yield '\n  "record": '
     yield from document_pieces(saved.record)
-    yield ',\n  "frame": '
+    yield ',\n  "snapshot": '
     yield from snapshot_json.pieces(snapshot)
     yield "\n}\n"
 
@@ -189,7 +189,7 @@ def _read(text: bytes) -> SavedDecision:
     if type(version) is not int or version > VERSION:
         by = f", written by release {document['release']!r}" if "release" in document else ""
         raise ValueError(f"it is of version {version!r}{by}; this release reads up to {VERSION}")
-    snapshot = snapshot_json.read(document.get("frame"))
+    snapshot = snapshot_json.read(document.get("frame" if version == 1 else "snapshot"))
     if snapshot.number != 0:
         raise ValueError("its host table is incomplete")
     decided_at, number = document.get("decided_at"), document.get("number")

@@ -22,7 +22,7 @@ from scheduler.wire.context import RequestContext
 
 Pause = Callable[[], None]
 # A higher version cannot be read.
-VERSION = 1
+VERSION = 2
 # Of an unpacked document.
 MAX_BYTES = 2**27
 # Seconds of work between two pauses.
@@ -155,7 +155,9 @@ def snapshots_to_bytes(snapshots: Iterable[Snapshot], pause: Pause = lambda: Non
 
 def snapshots_from_bytes(data: bytes) -> list[Snapshot]:
     """Return the snapshots that were packed; raises ValueError."""
-    return [snapshot_json.read(each) for each in _list_of(_unpacked(data), "frames")]
+    document = _unpacked(data)
+    name = "frames" if document["version"] == 1 else "snapshots"
+    return [snapshot_json.read(each) for each in _list_of(document, name)]
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def _pieces(snapshots: Iterable[Snapshot]) -> Iterator[str]:
-    yield f'{{"version":{VERSION},"frames":['
+    yield f'{{"version":{VERSION},"snapshots":['
     for place, snapshot in enumerate(snapshots):
         if place:
             yield ","

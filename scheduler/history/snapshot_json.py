@@ -30,14 +30,16 @@ _CHUNK = 256
 _FACTS = tuple(each.name for each in fields(Instance))
 _REQUIRED = frozenset(each.name for each in fields(Instance) if each.default is MISSING)
 _NAMES = ("host", "nodename")
-# Tags of saved decisions with the attributes of a Snapshot, and their types.
-_HEAD: dict[str, tuple[str, type]] = {
-    "reel": ("log_id", int),
-    "number": ("number", int),
-    "size": ("size", int),
-    "numa_packing": ("numa_packing", bool),
-    "moment": ("time", float),
+# Attributes of a Snapshot, and their types.
+_HEAD: dict[str, type] = {
+    "log_id": int,
+    "number": int,
+    "size": int,
+    "numa_packing": bool,
+    "time": float,
 }
+# What documents of version 1 call them.
+_NAMES_OF_1 = {"log_id": "reel", "time": "moment"}
 
 
 def pieces(snapshot: Snapshot) -> Iterator[str]:
@@ -45,7 +47,7 @@ def pieces(snapshot: Snapshot) -> Iterator[str]:
 
     What the snapshot refers to must not change meanwhile.
     """
-    head = {tag: encode(getattr(snapshot, name)) for tag, (name, _) in _HEAD.items()}
+    head = {name: encode(getattr(snapshot, name)) for name in _HEAD}
     if snapshot.flavor_mix is not None:
         head["flavor_mix"] = encode([*snapshot.flavor_mix])
     yield json_text(head)[:-1] + ',"columns":{'
@@ -64,7 +66,7 @@ def read(document: Any) -> Snapshot:
     """Return the snapshot of a document, without unknown columns; raises ValueError."""
     if type(document) is not dict:
         raise ValueError("a snapshot is missing")
-    head = {name: _head(document, tag) for tag, (name, _) in _HEAD.items()}
+    head = {name: _head(document, name) for name in _HEAD}
     size = head["size"]
     if not 0 <= size <= MAX_ROWS:
         raise ValueError(f"a table cannot have {size} rows")
@@ -117,8 +119,8 @@ def _objects(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _head(document: Mapping[str, Any], name: str) -> Any:
-    value = decode(document.get(name))
-    if not has_type(value, _HEAD[name][1]):
+    value = decode(document.get(name, document.get(_NAMES_OF_1.get(name, name))))
+    if not has_type(value, _HEAD[name]):
         raise ValueError(f"{name} of a snapshot is {value!r}")
     return value
 

@@ -181,14 +181,14 @@ def _decode_tagged(tag: str, content: Any, depth: int, shared: Sequence[Any]) ->
         if type(content) is int and 0 <= content < len(shared):
             return shared[content]
         raise ValueError(f"no shared value has index {content!r}")
-    if tag in _CLASSES:
-        return _decode_dataclass(_CLASSES[tag], content, depth + 1, shared)
+    if kind := _CLASSES.get(tag) or _CLASSES_OF_1.get(tag):
+        return _decode_dataclass(kind, content, depth + 1, shared)
     if tag not in _READERS:
         raise ValueError(f"{tag[1:]!r} is not a type that this release knows")
-    kind, read = _READERS[tag]
+    written_as, read = _READERS[tag]
     decoded = _decode(content, depth, shared)
-    if type(decoded) is not kind:
-        raise ValueError(f"the content of {tag[1:]} is not of type {kind.__name__}")
+    if type(decoded) is not written_as:
+        raise ValueError(f"the content of {tag[1:]} is not of type {written_as.__name__}")
     try:
         return read(decoded)
     except (TypeError, OverflowError):
@@ -233,16 +233,16 @@ _VOCABULARY: list[type[Any]] = [
     for each in vars(module).values()
     if isinstance(each, type) and is_dataclass(each)
 ]
-# Classes with another name in saved decisions.
-_STORED_NAMES: dict[type[Any], str] = {Consumption: "Taken", types.PlacementFailure: "Shortage"}
 _CLASSES: dict[str, type[Any]] = {
-    _TAG + _STORED_NAMES.get(kind, kind.__name__): kind
+    _TAG + kind.__name__: kind
     for kind in (
         *_VOCABULARY,
         *(types.Decision, types.Placement, types.PlacementFailure, types.Step, types.WeighedHost),
         *(Candidate, Consumption, FlavorShare, GroupLimit, Request, RequestContext, Unknown),
     )
 }
+# By other tags of version 1 of the documents.
+_CLASSES_OF_1: dict[str, type[Any]] = {"=Taken": Consumption, "=Shortage": types.PlacementFailure}
 _WRITERS: dict[type[Any], Callable[..., Any]] = {
     list: _write_list,
     dict: _write_dict,

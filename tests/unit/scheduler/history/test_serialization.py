@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Records and frames become bytes, in small steps, and are what they were again."""
+"""Decisions and snapshots become bytes, in small steps, and are what they were again."""
 
 import json
 import math
@@ -44,11 +44,11 @@ def unpacked(data):
     return json.loads(zlib.decompress(data))
 
 
-def frame_to_bytes(snapshot, *pause):
+def snapshot_to_bytes(snapshot, *pause):
     return snapshots_to_bytes([snapshot], *pause)
 
 
-def frame_from_bytes(data):
+def snapshot_from_bytes(data):
     (snapshot,) = snapshots_from_bytes(data)
     return snapshot
 
@@ -59,7 +59,7 @@ def a_record(**changes):
     return DecisionDocument(request, decision, **changes)
 
 
-def a_frame(*hosts):
+def a_snapshot(*hosts):
     table = a_table(*(hosts or [a_host("h1"), a_host("h2"), a_host("h3")]))
     table.set_time(5.0)
     return SnapshotLog().take(table)
@@ -150,9 +150,9 @@ def test_a_record_without_its_parts_is_none(name, complaint):
         (packed([]), "no object"),
         (packed({}), "version None"),
         (packed({"version": True}), "version True"),
-        (packed({"version": 2, "record": {}, "frames": []}), "version 2; this release reads up"),
+        (packed({"version": 3, "record": {}, "snapshots": []}), "version 3; this release reads up"),
         (packed({"version": 1}), "missing"),
-        (packed({"version": 1, "record": {"placements": [1]}, "frames": [1]}), "missing"),
+        (packed({"version": 2, "record": {"placements": [1]}, "snapshots": [1]}), "missing"),
     ],
 )
 @pytest.mark.parametrize("read", [document_from_bytes, snapshots_from_bytes])
@@ -178,21 +178,22 @@ def test_bytes_that_are_cut_off_or_too_large_are_refused(monkeypatch):
 
 
 def test_any_number_of_snapshots_is_packed():
-    frame = a_frame()
-    assert frame_from_bytes(frame_to_bytes(frame)).size == 3
-    assert snapshots_from_bytes(snapshots_to_bytes([frame, frame]))[1].size == 3
+    snapshot = a_snapshot()
+    assert snapshot_from_bytes(snapshot_to_bytes(snapshot)).size == 3
+    assert snapshots_from_bytes(snapshots_to_bytes([snapshot, snapshot]))[1].size == 3
     assert snapshots_from_bytes(snapshots_to_bytes([])) == []
 
 
 def test_work_is_done_in_small_steps(monkeypatch):
     moments = iter(range(10**6))
     monkeypatch.setattr(serialization, "monotonic", lambda: next(moments))
-    frame = a_frame(*(a_host(f"h{n}", metrics=[{"name": "a", "value": n}]) for n in range(600)))
+    hosts = [a_host(f"h{n}", metrics=[{"name": "a", "value": n}]) for n in range(600)]
+    snapshot = a_snapshot(*hosts)
     pauses = []
-    data = frame_to_bytes(frame, lambda: pauses.append(None))
+    data = snapshot_to_bytes(snapshot, lambda: pauses.append(None))
     # Every value that is new, and every few hundred rows.
     assert len(pauses) > 600
-    assert frame_to_bytes(frame) == data
+    assert snapshot_to_bytes(snapshot) == data
     pauses.clear()
     record = a_record()
     assert document_from_bytes(document_to_bytes(record, lambda: pauses.append(None))) == record
@@ -208,33 +209,33 @@ def test_values_that_rows_share_are_written_once_and_shared_again():
     ]
     for number, host in enumerate(hosts):
         host.instances = {f"u{number}": Instance(f"u{number}", flavor=replace(flavor))}
-    data = frame_to_bytes(a_frame(*hosts))
+    data = snapshot_to_bytes(a_snapshot(*hosts))
     assert zlib.decompress(data).count(b'"host-7"') == 1
     assert zlib.decompress(data).count(b'"=Flavor"') == 1
-    frame = frame_from_bytes(data)
-    sets = frame.columns["aggregates"].values
+    snapshot = snapshot_from_bytes(data)
+    sets = snapshot.columns["aggregates"].values
     assert len({id(each) for each in sets}) == 2
     assert len({id(each[0]) for each in sets}) == 1
     assert sets[7] == hosts[7].aggregates
-    assert len({id(each) for each in frame.columns["stats"].values}) == 1
-    flavors = [each.flavor for here in frame.instances.values() for each in here.values()]
+    assert len({id(each) for each in snapshot.columns["stats"].values}) == 1
+    flavors = [each.flavor for here in snapshot.instances.values() for each in here.values()]
     assert len({id(each) for each in flavors}) == 1
     assert flavors[0] == flavor
-    assert [*frame.instances[7]] == ["u7"]
+    assert [*snapshot.instances[7]] == ["u7"]
 
 
 def test_an_instance_may_be_known_by_another_uuid():
     host = a_host("h1")
     host.instances = {"u1": Instance("other"), "u2": Instance("u2", host="h1")}
-    frame = frame_from_bytes(frame_to_bytes(a_frame(host)))
-    assert frame.instances == {0: dict(host.instances)}
-    assert [*frame.instances[0]] == ["u1", "u2"]
+    snapshot = snapshot_from_bytes(snapshot_to_bytes(a_snapshot(host)))
+    assert snapshot.instances == {0: dict(host.instances)}
+    assert [*snapshot.instances[0]] == ["u1", "u2"]
 
 
 def test_what_no_release_can_write_is_left_out_of_a_table():
-    frame = frame_from_bytes(frame_to_bytes(a_frame(a_host("h1", stats=object()))))
-    assert "Unknown" in repr(frame.columns["stats"].values)
-    assert restore([frame]).row_of("h1", "h1") == 0
+    snapshot = snapshot_from_bytes(snapshot_to_bytes(a_snapshot(a_host("h1", stats=object()))))
+    assert "Unknown" in repr(snapshot.columns["stats"].values)
+    assert restore([snapshot]).row_of("h1", "h1") == 0
 
 
 NUMBERS = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 0.1, 5e-324, 1.5e308])
@@ -262,7 +263,7 @@ def test_objects_are_the_same_again(values):
     )
 
 
-HEAD = {"reel": 1, "number": 0, "size": 2, "numa_packing": False, "moment": 1.0}
+HEAD = {"log_id": 1, "number": 0, "size": 2, "numa_packing": False, "time": 1.0}
 NOBODY = {"rows": [], "counts": {"each": []}, "facts": {"uuid": {"each": []}}}
 EMPTY = HEAD | {"columns": {}, "residents": NOBODY}
 
@@ -281,21 +282,21 @@ def with_residents(**changes):
     return EMPTY | {"residents": one | changes}
 
 
-def test_a_frame_of_another_release_is_read():
+def test_a_snapshot_of_another_release_is_read():
     document = with_column("free_ram_mb", column={"each": [1, 2]}, mood="good")
     document["columns"]["mood"] = 7
-    found = frame_from_bytes(packed({"version": 1, "frames": [document | {"mood": 1}]}))
+    found = snapshot_from_bytes(packed({"version": 2, "snapshots": [document | {"mood": 1}]}))
     assert found.columns["free_ram_mb"].values.tolist() == [1, 2]
     assert [*found.columns] == ["free_ram_mb"]
     document = with_residents()
     document["residents"]["facts"]["mood"] = 7
-    found = frame_from_bytes(packed({"version": 1, "frames": [document]}))
+    found = snapshot_from_bytes(packed({"version": 2, "snapshots": [document]}))
     assert found == Snapshot(1, 0, 2, 1.0, instances={1: {"u1": Instance("u1")}})
     document = EMPTY | {"flavor_mix": [a_share(), a_share(vcpus=2, mood=7)]}
-    found = frame_from_bytes(packed({"version": 1, "frames": [document]})).flavor_mix
+    found = snapshot_from_bytes(packed({"version": 2, "snapshots": [document]})).flavor_mix
     assert found == (FlavorShare(1, 2048, 0, 0.5), FlavorShare(2, 2048, 0, 0.5))
     rows = with_column("free_ram_mb", column={"all": None}, rows=[1])
-    found = frame_from_bytes(packed({"version": 1, "frames": [rows]}))
+    found = snapshot_from_bytes(packed({"version": 2, "snapshots": [rows]}))
     assert found.columns == {"free_ram_mb": ColumnChange([1], [None])}
 
 
@@ -307,7 +308,7 @@ def test_a_frame_of_another_release_is_read():
         EMPTY | {"size": 10**9},
         EMPTY | {"size": 2.0},
         EMPTY | {"size": True},
-        EMPTY | {"moment": "now"},
+        EMPTY | {"time": "now"},
         EMPTY | {"columns": None},
         EMPTY | {"residents": None},
         HEAD,
@@ -354,6 +355,6 @@ def test_a_frame_of_another_release_is_read():
     ],
     ids=str,
 )
-def test_what_is_no_frame_is_refused(document):
+def test_what_is_no_snapshot_is_refused(document):
     with pytest.raises(ValueError, match=r"."):
-        snapshots_from_bytes(packed({"version": 1, "frames": [document]}))
+        snapshots_from_bytes(packed({"version": 2, "snapshots": [document]}))
