@@ -14,7 +14,7 @@ from inventory.engine import Database
 from inventory.tables import allocations, compute_nodes
 from tests.fixtures import releases
 from tests.fixtures.daemons.process import Process, ProcessError, wait_until
-from tests.fixtures.deployment import BIN, Deployment, wait_for_log
+from tests.fixtures.deployment import Deployment, wait_for_log
 from tests.fixtures.load import Load
 from tests.fixtures.releases import Release
 
@@ -37,9 +37,14 @@ class MixedDeployment:
     def run(self, release: Release, *arguments: str) -> str:
         """Return what the command of a release prints; it must succeed."""
         config = f"--config-file={self._deployment.config}"
-        command = [str(BIN / "berthmaster"), config, *arguments]
+        command = [*release.command, config, *arguments]
         done = subprocess.run(
-            command, env=release.environment, capture_output=True, text=True, check=False
+            command,
+            cwd=release.tree,
+            env=release.environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
