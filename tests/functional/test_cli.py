@@ -20,6 +20,11 @@ from tests.fixtures.command import Command
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.numa import a_topology
 
+AT_ONCE = re.compile(
+    r"8 callers ask at once for (\d+) MB each.*?\n(\d+) get a host, (\d+) are refused\."
+    r" Free afterwards: (.*)\."
+)
+
 
 def test_select_asks_a_scheduler_over_rpc(deployment: Deployment, database: Database) -> None:
     a_fleet(database, ["compute1", "compute2", "compute3"])
@@ -226,16 +231,17 @@ def test_the_demonstration_is_believable_and_short() -> None:
 
     shown = run("demo")
     for part in (
-        "Berthmaster decides on which host",
-        "Most weight gets the first",
+        "Berthmaster decides which host",
+        "highest weight wins",
+        "together book nothing twice",
         "MB of memory, the host has only",
         "No valid host was found.",
-        "What would be enough",
+        "It would fit with",
     ):
         assert part in shown
     lines = shown.splitlines()
-    assert len(lines) <= 28
-    # Commands have the path of this program, and cells of tables are broken where they have to be.
+    assert len(lines) <= 27
+    # Reasons have names of hosts and commands the path of this program; cells of tables are broken.
     assert [each for each in lines if len(each) > 80 and each[0] not in " +|"] == []
     # Host and type, then numbers, of which the weight is the fourth.
     rows = re.findall(r"^\| \S+ +\| (?:fake|TEST|QEMU) +\|([ \d.|]+)\|$", shown, re.MULTILINE)
@@ -245,12 +251,20 @@ def test_the_demonstration_is_believable_and_short() -> None:
     for _, total, before, _, new, after in figures:
         assert 0 <= after <= before <= total
         assert before - after == 2048 * new
+    at_once = AT_ONCE.search(shown)
+    assert at_once is not None
+    size, placed, refused = map(int, at_once.groups()[:3])
+    left = [int(each.removesuffix(" MB")) for each in at_once[4].split(", ")]
+    free = sum(after for *_, after in figures)
+    assert (placed > 0, refused > 0, placed + refused) == (True, True, 8)
+    assert sum(left) == free - size * placed
+    assert all(0 <= each < size for each in left)
     simulate, demo, check = (line.split() for line in lines[-3:])
     assert [simulate[0], demo[0], check[0]] == [program] * 3
     run(*simulate[1:])
     # A hypervisor and a cloud, which these two need, are not here.
     assert demo[-2] in run(*demo[1:-2], "--help")
-    assert "Nova" in run(*check[1:], "--help")
+    assert "Nova" in run(*check[-2:], "--help")
 
 
 def test_claims_are_listed_and_given_back(deployment: Deployment, database: Database) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from importlib import metadata
 from pathlib import Path
@@ -66,14 +67,17 @@ SIMULATED_HOST = """
 NEIGHBOURS = {"hosts": 2, "vcpus": 16, "memory_mb": 16384, "local_gb": 200}
 COLUMNS = ("Host", "Type", "vCPUs", "Memory MB", "Free", "Weight", "New", "Free after")
 INTRODUCTION = """\
-Berthmaster decides on which host of a cloud a virtual machine runs, in place
-of nova-scheduler: with its RPC calls, nova.conf, filters and weighers. Many
-schedulers give nothing away twice, and can explain each decision afterwards.
-Here run a scheduler, a caller, an agent for two made-up hosts, and one for"""
+Berthmaster decides which host of a cloud runs each virtual machine. It takes
+the place of nova-scheduler: same RPC calls, nova.conf, filters and weighers.
+Many schedulers together book nothing twice. Each can explain its decisions.
+Here run a scheduler, its callers, an agent for two made-up hosts, and one for"""
+CONCLUSION = """
+Go on with a larger cloud, your own hypervisor, or a check of your Nova cloud:"""
+CALLERS = 8
 COMMANDS = (
     "simulate --hosts 20:32,131072,1000 --flavors 2:8192:40",
     "demo --connection-uri qemu+ssh://root@HOST/system",
-    "nova check",
+    "--config-file /etc/nova/nova.conf nova check",
 )
 CALLER = RequestContext(is_admin=True)
 
@@ -102,9 +106,9 @@ class Demo(BaseCommand):
             simulated = f"a host that libvirt simulates, since {SYSTEM} does not answer"
             self._print(f"{simulated if name in uri else uri}.")
             self._place(scheduler.destinations, client)
+            self._contend(scheduler.destinations, client)
             self._refuse(scheduler.destinations, client)
-        self._print("\nTo go on (doc/source/user/quickstart.rst starts the daemons themselves):")
-        self._print(*(f"  {sys.argv[0]} {words}" for words in COMMANDS))
+        self._print(CONCLUSION, *(f"  {sys.argv[0]} {words}" for words in COMMANDS))
         return 0
 
     def _place(self, destinations: Destinations, client: SchedulerClient) -> None:
@@ -118,12 +122,29 @@ class Demo(BaseCommand):
         before = _hosts(destinations)
         new = Counter(chosen.nodename for chosen, *_ in _select(client, request))
         what = f"{counted(INSTANCES, 'instance')} of {MEMORY_MB} MB"
-        title = f"The caller asks for {what}. Most weight gets the first:"
+        title = f"1. A caller asks for {what}; highest weight wins:"
         rows = [
             (*before[name], weights.get(name, ""), new[name], after[-1])
             for name, after in _hosts(destinations).items()
         ]
         self._print(Table(title, COLUMNS, rows))
+
+    def _contend(self, destinations: Destinations, client: SchedulerClient) -> None:
+        """Show that callers who ask at once get no more than there is."""
+        memory_mb = max(_free(destinations)) // 2
+
+        def ask(_: int) -> bool:
+            with suppress(NoValidHost):
+                return bool(_select(client, _request(memory_mb, 1)))
+            return False
+
+        with ThreadPoolExecutor(CALLERS) as callers:
+            placed = sum(callers.map(ask, range(CALLERS)))
+        free = ", ".join(f"{each} MB" for each in _free(destinations))
+        self._print(
+            f"\n2. {CALLERS} callers ask at once for {memory_mb} MB each, more than there is:",
+            f"{placed} get a host, {CALLERS - placed} are refused. Free afterwards: {free}.",
+        )
 
     def _refuse(self, destinations: Destinations, client: SchedulerClient) -> None:
         """Show how a request that cannot fit is refused, and why."""
@@ -136,10 +157,13 @@ class Demo(BaseCommand):
         else:
             raise RuntimeError(f"an instance with {memory_mb} MB was placed, where none fits")
         explanation = _explanation(destinations, request)
-        title = f"For {memory_mb} MB: {answer}"
-        self._print(reasons_table(explanation)._replace(title=title))
-        for each in explanation["near_misses"]:
-            self._print(f"What would be enough: {each['text']}.")
+        reasons = reasons_table(explanation).rows
+        near = (f"It would fit with {each['text']}." for each in explanation["near_misses"])
+        self._print(
+            f"\n3. For {memory_mb} MB: {answer}",
+            *(f"  {host}: {name}, {reason}" for host, name, reason in reasons),
+            *near,
+        )
 
     def _print(self, *sections: str | Table) -> None:
         print_report(sections, self.app.stdout)
@@ -235,6 +259,11 @@ def _select(client: SchedulerClient, request: SelectArguments) -> Sequence[Seque
 def _explanation(destinations: Destinations, request: SelectArguments) -> Any:
     """Return what would be decided now about a request and why, as a document."""
     return json_value(destinations.rehearse(request, CALLER, Extent(near=1))[1])
+
+
+def _free(destinations: Destinations) -> list[int]:
+    """Return the free memory of each host, in MB."""
+    return [free for *_, free in _hosts(destinations).values()]
 
 
 def _hosts(destinations: Destinations) -> dict[str, tuple[Any, ...]]:
