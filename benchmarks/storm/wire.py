@@ -31,7 +31,6 @@ class Wire:
         self._take = take
         self._replies = f"reply_{uuid4().hex}"
         self._connection: kombu.Connection | None = None
-        self.cuts = 0
 
     def send(self, call: dict[str, Any], expires: float) -> str:
         """Send a call that nobody waits for after so many seconds; return its id."""
@@ -68,7 +67,6 @@ class Wire:
     def connect(self, patience: float = 60.0) -> None:
         """Connect, and take answers from the same queue as before."""
         ends = time.monotonic() + patience
-        self.cuts += self._connection is not None
         while True:
             self.close()
             try:

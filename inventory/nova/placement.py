@@ -136,12 +136,6 @@ class PlacementClient:
             },
         )
 
-    def traits(self, provider_uuid: str) -> frozenset[str]:
-        """Return the traits of a provider."""
-        return self.session.read(
-            f"/resource_providers/{provider_uuid}/traits", lambda found: frozenset(found["traits"])
-        )
-
     def reported_traits(self, prefix: str) -> frozenset[str]:
         """Return the traits that begin so and that some provider has."""
         query = [("associated", "true"), ("name", f"startswith:{prefix}")]

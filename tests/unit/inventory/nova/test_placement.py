@@ -101,12 +101,6 @@ def test_what_a_consumer_has(client: PlacementClient, server: CannedServer) -> N
     assert client.allocations_for("c2") == ConsumerAllocations({}, None, None, None)
 
 
-def test_traits(client: PlacementClient, server: CannedServer) -> None:
-    answer = {"traits": ["HW_CPU_X86_AVX2"], "resource_provider_generation": 3}
-    server.answer("GET", "/resource_providers/p1/traits", answer)
-    assert client.traits("p1") == {"HW_CPU_X86_AVX2"}
-
-
 def test_candidates_of_one_tree(client: PlacementClient, server: CannedServer) -> None:
     wanted = {"allocations": {"p1": {"resources": {"VCPU": 1}}}, "mappings": {"": ["p1"]}}
     summary = {

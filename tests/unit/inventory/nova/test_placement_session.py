@@ -288,10 +288,10 @@ def test_what_is_not_the_answer_of_a_placement_that_serves_us(
 
 
 def test_a_refused_request_says_why(client: PlacementClient, server: CannedServer) -> None:
-    path = "/resource_providers/p1/traits"
+    path = "/resource_providers/p1/inventories"
     server.answer("GET", path, an_error(404, "No resource provider with uuid p1 found"), 404)
     with pytest.raises(PlacementRefused) as caught:
-        client.traits("p1")
+        client.inventories("p1")
     assert caught.value.status == 404
     assert str(caught.value) == (
         f"Placement refused GET {server.url}{path} (HTTP 404):"
