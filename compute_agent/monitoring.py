@@ -9,7 +9,7 @@ from oslo_config import cfg
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from compute_agent.audit.store import AuditResult
+from compute_agent.audit.transaction import AuditResult
 from compute_agent.manager import Manager
 from compute_agent.virt.driver import Driver, DriverError
 from conf.compute_agent import audit_interval

@@ -15,8 +15,8 @@ from oslo_log import log
 from oslo_service.service import ServiceBase
 
 from compute_agent import identity
-from compute_agent.audit.store import AuditResult
 from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.audit.transaction import AuditResult
 from compute_agent.endpoint import HostEndpoint
 from compute_agent.manager import Manager
 from compute_agent.monitoring import Monitoring

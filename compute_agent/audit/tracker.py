@@ -18,10 +18,10 @@ from oslo_config import cfg
 from oslo_log import log
 
 from compute_agent import device_spec, identity
-from compute_agent.audit import database_state, store, usage
+from compute_agent.audit import database_state, transaction, usage
 from compute_agent.audit.database_state import DatabaseState
 from compute_agent.audit.row_builder import PollResult, Settings
-from compute_agent.audit.store import AuditResult, Batch
+from compute_agent.audit.transaction import AuditResult, Batch
 from compute_agent.identity import IdentityError
 from compute_agent.virt.driver import Driver, DriverError, NodeFacts, NodeName, Size
 from inventory import compute_nodes
@@ -175,7 +175,7 @@ class ResourceTracker:
             changed, this.marks, this.polled_at, this.refresh_after, self._driver.overhead
         )
         try:
-            stored = self._database.write(lambda connection: store.store(connection, batch))
+            stored = self._database.write(lambda connection: transaction.store(connection, batch))
         except DataRefused as error:
             # Its node alone keeps its row.
             if len(changed) == 1:
@@ -221,7 +221,7 @@ class ResourceTracker:
 
     def _delete(self, gone: Sequence[NodeName]) -> None:
         LOG.info("Deleting %s: the hypervisor no longer reports it", _some(gone))
-        self._publish(self._database.write(lambda connection: store.delete(connection, gone)))
+        self._publish(self._database.write(lambda connection: transaction.delete(connection, gone)))
         for name in gone:
             for memory in (self._last, self._uuids, self._unreadable):
                 memory.pop(name, None)

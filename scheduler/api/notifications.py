@@ -23,7 +23,7 @@ from scheduler.messaging.background_publisher import BackgroundPublisher
 from scheduler.messaging.transport import NOTIFICATIONS, RECONNECTIONS, notification_transport
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.context import RequestContext
-from scheduler.wire.legacy import encode_legacy
+from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.notification_payloads import encode_error_payload, encode_payload
 
 # The driver that does nothing, and an empty option.

@@ -22,7 +22,7 @@ from scheduler.objects.selection import Selection
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoAnswer, ServiceUnavailable, from_remote
-from scheduler.wire.legacy import SENT, Version, downgraded, newest_version
+from scheduler.wire.legacy_requests import SENT, Version, downgraded, newest_version
 from scheduler.wire.replies import decode_destinations
 
 # The most hosts in an explanation.

@@ -25,7 +25,7 @@ from inventory.objects.object_schema import VERSION_KEY, Fields
 from scheduler.objects.flavor_and_image import ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import InvalidInput
-from scheduler.wire.legacy import read_legacy
+from scheduler.wire.legacy_requests import read_legacy
 from scheduler.wire.request_schema import MAX_INSTANCES, REQUEST_SPEC
 
 P = ParamSpec("P")

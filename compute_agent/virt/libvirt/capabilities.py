@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from compute_agent.virt.driver import DriverAnswerUnusable
-from compute_agent.virt.libvirt.units import KIB, MIB, document, members, number, size
+from compute_agent.virt.libvirt.xml_values import KIB, MIB, document, members, number, size
 from inventory.objects.canonical_names import ARCHITECTURES, HYPERVISORS, MODES, canonical
 
 QUESTION = "getCapabilities"

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from compute_agent.virt.driver import DriverAnswerUnusable, DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.events import Events, drain
-from compute_agent.virt.libvirt.units import document
+from compute_agent.virt.libvirt.xml_values import document
 from conf.daemon.state_logger import one_line
 
 # What was read of node devices, by their names.

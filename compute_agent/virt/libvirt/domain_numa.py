@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from compute_agent.virt.libvirt.nova_metadata import NovaMetadata
-from compute_agent.virt.libvirt.units import KIB, MAX_CPUS, mebibytes, members, number, size
+from compute_agent.virt.libvirt.xml_values import KIB, MAX_CPUS, mebibytes, members, number, size
 from inventory.numa.cells import LARGE
 from inventory.numa.pinning import ISOLATE, REQUIRE
 

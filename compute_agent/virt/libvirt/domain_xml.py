@@ -16,7 +16,7 @@ from compute_agent.virt.driver import DriverAnswerUnusable, Guest
 from compute_agent.virt.libvirt import domain_numa, nova_metadata
 from compute_agent.virt.libvirt.domain_numa import DomainCell
 from compute_agent.virt.libvirt.nova_metadata import MAX_NAME_LENGTH
-from compute_agent.virt.libvirt.units import MAX_CPUS, document, number
+from compute_agent.virt.libvirt.xml_values import MAX_CPUS, document, number
 
 QUESTION = "XMLDesc"
 # The number of Xen's own, which runs the others. No other hypervisor has a guest of this number.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from compute_agent.virt.libvirt.units import LARGEST, MAX_CPUS, number
+from compute_agent.virt.libvirt.xml_values import LARGEST, MAX_CPUS, number
 
 # Since 22.0, and before.
 NAMESPACES = (

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName
-from compute_agent.virt.nova.digests import (
+from compute_agent.virt.nova.changed_rows import (
     EVERY_HOST,
     INTERVAL,
     NONE,

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
-from compute_agent.virt.nova import nodes
+from compute_agent.virt.nova import node_facts
 from compute_agent.virt.nova.reserves import Reserve
 
 LOG = log.getLogger(__name__)
@@ -69,7 +69,7 @@ class NodeRows:
         node.reserve.update(name, node.used, guests, moves, now)
         if not node.reserve.is_settled:
             self.unsettled.add(name)
-        node.facts = nodes.with_reserved(before, node.reserve.size)
+        node.facts = node_facts.with_reserved(before, node.reserve.size)
         return node.facts is not before
 
     def _take(self, row: Any) -> set[NodeName]:
@@ -87,7 +87,7 @@ class NodeRows:
             return changed
         reserve = known.reserve if known else Reserve()
         try:
-            facts = self._shared(nodes.facts(row, reserve.size))
+            facts = self._shared(node_facts.facts(row, reserve.size))
         except (ValueError, TypeError) as error:
             LOG.warning("The row of node %s cannot be read, ignoring it: %s", name.node, error)
             return changed
@@ -96,7 +96,7 @@ class NodeRows:
         else:
             self._names.pop(known.number, None)
         self._names[row.id] = name
-        self._known[name] = _Node(row.id, digest, facts, nodes.used(row), reserve)
+        self._known[name] = _Node(row.id, digest, facts, node_facts.used(row), reserve)
         return changed | {name}
 
     def _forget(self, number: int) -> NodeName:

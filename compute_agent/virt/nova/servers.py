@@ -13,7 +13,7 @@ from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeName
 from compute_agent.virt.nova import guests
-from compute_agent.virt.nova.digests import EVERY_HOST
+from compute_agent.virt.nova.changed_rows import EVERY_HOST
 from inventory.nova import servers
 from inventory.nova.database import NovaDatabase
 from inventory.nova.servers import Extra

@@ -14,7 +14,7 @@ from oslo_log import log
 
 from scheduler.operators.status_pages.messages import LONGEST_REQUEST, PageRequest
 from scheduler.operators.status_pages.page_process import MAX_PAGES
-from scheduler.operators.status_pages.site import Site
+from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
 
 LOG = log.getLogger(__name__)

@@ -12,9 +12,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from compute_agent.audit import store
+from compute_agent.audit import transaction
 from compute_agent.audit.row_builder import PollResult, Settings
-from compute_agent.audit.store import Batch
+from compute_agent.audit.transaction import Batch
 from compute_agent.virt.driver import NodeName, Size
 from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks
@@ -57,7 +57,7 @@ def audit(*guests, **place):
         found = findings(*guests, **place)
         marks = compute_nodes.row_versions(connection, [found.name.host])
         known = {NodeName(*each): mark for each, mark in marks.items()}
-        store.store(connection, Batch([found], known, time.monotonic(), HOUR))
+        transaction.store(connection, Batch([found], known, time.monotonic(), HOUR))
 
     return work
 
@@ -111,7 +111,7 @@ TRANSACTIONS = {
     "confirmation": audit(a_guest(1)),
     "expiry": expiry,
     "node": lambda c: compute_nodes.save(c, [a_node("h1", "second")]),
-    "node deletion": lambda c: store.delete(c, [NodeName("h1", "h1")]),
+    "node deletion": lambda c: transaction.delete(c, [NodeName("h1", "h1")]),
     "aggregate order": lambda c: aggregate_operations.add_host(c, "north", "h1", ZONES),
     "project order": lambda c: aggregate_operations.change(
         c, "other", Change(properties={"filter_tenant_id": "p1"}), ZONES

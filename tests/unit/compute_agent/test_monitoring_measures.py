@@ -8,8 +8,8 @@ import pytest
 from oslo_config import cfg
 from prometheus_client import CollectorRegistry
 
-from compute_agent.audit.store import AuditResult
 from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.audit.transaction import AuditResult
 from compute_agent.manager import Manager
 from compute_agent.monitoring import GIB, MIB, AgentMetrics
 from compute_agent.virt.driver import DriverUnavailable

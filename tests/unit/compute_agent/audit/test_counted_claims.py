@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from compute_agent import device_spec
-from compute_agent.audit import store
+from compute_agent.audit import transaction
 from compute_agent.audit.row_builder import Move, PollResult, Settings, build_rows
-from compute_agent.audit.store import Batch
+from compute_agent.audit.transaction import Batch
 from compute_agent.audit.usage import LARGEST_MB
 from compute_agent.virt.driver import NodeName, PciDevice, Size
 from inventory import compute_nodes
@@ -202,7 +202,7 @@ class Node:
         known = self.database.read(lambda each: compute_nodes.row_versions(each, ["alpha"]))
         marks = {NodeName(*place): mark for place, mark in known.items()}
         batch = Batch([self.found], marks, 0.0, timedelta(hours=1))
-        return self.database.write(lambda connection: store.store(connection, batch))
+        return self.database.write(lambda connection: transaction.store(connection, batch))
 
     @property
     def row(self) -> Any:

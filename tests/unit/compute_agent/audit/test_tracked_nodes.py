@@ -9,8 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from compute_agent import identity
-from compute_agent.audit.store import AuditResult
 from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.audit.transaction import AuditResult
 from compute_agent.identity import IdentityError
 from compute_agent.virt.driver import DriverUnavailable, NodeFacts, NodeName
 from compute_agent.virt.fake import FakeDriver

@@ -17,7 +17,7 @@ from conf.loading import ConfigError
 from scheduler.api.notifications import Notifications
 from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import RequestContext
-from scheduler.wire.legacy import encode_legacy
+from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.notification_payloads import encode_error_payload, encode_payload
 from tests.builders import a_request
 from tests.unit.scheduler.wire import wire_samples

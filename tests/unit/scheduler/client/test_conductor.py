@@ -14,7 +14,7 @@ from scheduler.objects.selection import Selection
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, MaxRetriesExceeded, NoValidHost, ServiceUnavailable
-from scheduler.wire.legacy import read_legacy
+from scheduler.wire.legacy_requests import read_legacy
 from tests.builders import INSTANCE, a_group, a_request
 from tests.unit.scheduler.wire import wire_samples
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.wire.arguments import decode_select_arguments, encode_select_arguments
 from scheduler.wire.errors import InvalidInput
-from scheduler.wire.legacy import encode_legacy
+from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.replies import decode_destinations
 from scheduler.wire.tracking import decode_argument
 from tests.mutations import mutated

@@ -15,7 +15,7 @@ from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIReq
 from scheduler.objects.flavor_and_image import ImageMeta, ImageMetaProps
 from scheduler.objects.request_spec import Destination, RequestSpec, SchedulerRetries, TriedHost
 from scheduler.wire.arguments import decode_select_arguments
-from scheduler.wire.legacy import encode_legacy
+from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.notification_payloads import encode_error_payload, encode_payload
 from scheduler.wire.request_schema import REQUEST_SPEC
 from tests.builders import INSTANCE, a_request

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compute_agent.audit import usage
 from compute_agent.virt.driver import Guest, Move, NodeName, Size
-from compute_agent.virt.nova import nodes
+from compute_agent.virt.nova import node_facts
 from compute_agent.virt.nova.reserves import MOVE_SETTLED, SETTLED, Reserve
 from tests.nova_tables import a_node
 
@@ -50,7 +50,7 @@ def test_the_audit_counts_what_novas_row_says(
     row = SimpleNamespace(**a_node("h1", **values))
     reserve = Reserve()
     for now in (0.0, MOVE_SETTLED):
-        reserve.update(H1, nodes.used(row), guests, [move], now)
+        reserve.update(H1, node_facts.used(row), guests, [move], now)
     taken = [reserve.size, old]
     facts = SimpleNamespace(vcpus=16, memory_mb=65536, local_gb=1000, disk_available_least=None)
     columns = usage.count(facts, guests, taken)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.operators.status_pages.messages import PageRequest
-from scheduler.operators.status_pages.site import Site
+from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
 from tests.fixtures.keeping import configured
 from tests.fixtures.shown_fleet import ShownFleet, host_names

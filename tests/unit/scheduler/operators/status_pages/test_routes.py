@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from scheduler.operators.status_pages.messages import PageRequest
-from scheduler.operators.status_pages.site import VIEWS, Site
+from scheduler.operators.status_pages.routes import VIEWS, Site
 from scheduler.operators.status_pages.source import Source
 from tests.databases import a_conf
 from tests.fixtures.keeping import configured
@@ -34,7 +34,7 @@ def test_style_and_icon_are_served_with_their_types(site):
     for path, kind in (("style.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")):
         answer = site.answer(PageRequest(f"/assets/{path}"))
         assert (answer.status, dict(answer.headers)["Content-Type"]) == ("200 OK", kind)
-    assert site.answer(PageRequest("/assets/../../site.py")).status == "404 Not Found"
+    assert site.answer(PageRequest("/assets/../../routes.py")).status == "404 Not Found"
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from compute_agent.audit import store
+from compute_agent.audit import transaction
 from compute_agent.audit.row_builder import PollResult, Settings
-from compute_agent.audit.store import AuditResult, Batch
 from compute_agent.audit.tracker import ResourceTracker
+from compute_agent.audit.transaction import AuditResult, Batch
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes
@@ -331,7 +331,7 @@ def test_what_became_overdue_since_the_look_may_have_come_since(
 
     def store_batch(looked: float) -> AuditResult:
         batch = Batch([found], {found.name: mark}, looked, timedelta(hours=1))
-        return database.write(lambda connection: store.store(connection, batch))
+        return database.write(lambda connection: transaction.store(connection, batch))
 
     store_batch(time.monotonic() - 100)
     assert claimed(database) == {U[1]: "pending"}

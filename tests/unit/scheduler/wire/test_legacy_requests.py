@@ -10,7 +10,7 @@ from scheduler.objects.request_spec import SchedulerRetries, TriedHost
 from scheduler.objects.selection import SchedulerLimits
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.errors import InvalidInput
-from scheduler.wire.legacy import encode_legacy
+from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.request_schema import REQUEST_SPEC
 from tests.builders import GROUP, INSTANCE, a_request
 from tests.unit.scheduler.wire import wire_samples

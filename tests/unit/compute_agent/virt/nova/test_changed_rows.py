@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compute_agent.virt.driver import NodeName
-from compute_agent.virt.nova import digests
+from compute_agent.virt.nova import changed_rows
 from compute_agent.virt.nova.cell import CellMirror
 from inventory.services import ServiceState
 from tests.nova_tables import NovaTables, a_service, ago
@@ -32,8 +32,8 @@ def nova(tmp_path: Path) -> Iterator[NovaTables]:
 @pytest.fixture
 def cell(nova: NovaTables, monkeypatch: pytest.MonkeyPatch) -> Iterator[CellMirror]:
     """A cell of which digests are taken at each poll, and which was read once."""
-    monkeypatch.setattr(digests, "INTERVAL", 0.0)
-    monkeypatch.setattr(digests, "SHARE", float("inf"))
+    monkeypatch.setattr(changed_rows, "INTERVAL", 0.0)
+    monkeypatch.setattr(changed_rows, "SHARE", float("inf"))
     with closing(nova.open()) as database:
         mirror = CellMirror(database, 60.0)
         mirror.poll(whole=True)
@@ -126,7 +126,7 @@ def test_it_warns_of_the_clock_once(
 
 
 def test_digests_cost_no_more_than_their_share(nova: NovaTables) -> None:
-    timer = digests.DigestTimer()
+    timer = changed_rows.DigestTimer()
     with closing(nova.open()) as database:
         assert database.read(lambda each: timer.take(each, database, False)) is not None
         assert database.read(lambda each: timer.take(each, database, False)) is None

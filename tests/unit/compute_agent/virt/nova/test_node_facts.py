@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compute_agent.virt.driver import Size
-from compute_agent.virt.nova import nodes
+from compute_agent.virt.nova import node_facts
 from inventory.objects import node_json
 from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from inventory.objects.pci_and_network import PciDevicePool
@@ -25,7 +25,7 @@ def a_row(**values: Any) -> SimpleNamespace:
 
 
 def test_a_ratio_of_nothing_is_that_of_the_options() -> None:
-    settings = nodes.facts(a_row(), Size()).settings
+    settings = node_facts.facts(a_row(), Size()).settings
     assert settings is not None
     assert settings.ratios == {"ram_allocation_ratio": 1.5}
 
@@ -35,7 +35,7 @@ def test_cells_are_as_if_nothing_used_them() -> None:
     used = {"cpu_usage": 2, "memory_usage": 512, "pinned_cpus": {1}}
     cell = NUMACell(0, 1024, {0, 1}, {0, 1}, siblings=[{0, 1}], mempages=pages, **used)
     text = node_json.numa_topology_to_json(NUMATopology([cell]))
-    found = nodes.facts(a_row(numa_topology=text), Size()).numa
+    found = node_facts.facts(a_row(numa_topology=text), Size()).numa
     assert found is not None
     (read,) = found.cells
     assert (read.cpu_usage, read.memory_usage, read.pinned_cpus) == (0, 0, set())
@@ -44,7 +44,9 @@ def test_cells_are_as_if_nothing_used_them() -> None:
 
 def test_free_devices_are_those_of_the_row() -> None:
     pool = PciDevicePool(product_id="1", vendor_id="2", count=3, numa_node=None, tags={})
-    settings = nodes.facts(a_row(pci_stats=node_json.pci_pools_to_json([pool])), Size()).settings
+    settings = node_facts.facts(
+        a_row(pci_stats=node_json.pci_pools_to_json([pool])), Size()
+    ).settings
     assert settings is not None
     assert settings.pci_pools == (pool,)
 
@@ -52,4 +54,4 @@ def test_free_devices_are_those_of_the_row() -> None:
 @pytest.mark.parametrize("values", [{"stats": "[1]"}, {"metrics": "{"}, {"numa_topology": "1"}])
 def test_a_bad_document_is_refused(values: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        nodes.facts(a_row(**values), Size())
+        node_facts.facts(a_row(**values), Size())

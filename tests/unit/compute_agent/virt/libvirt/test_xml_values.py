@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute_agent.virt.libvirt import units
-from compute_agent.virt.libvirt.units import MAX_CPUS, PIB, members, number, size
+from compute_agent.virt.libvirt import xml_values
+from compute_agent.virt.libvirt.xml_values import MAX_CPUS, PIB, members, number, size
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_amounts_that_no_host_has_count_as_nothing(
 
 @pytest.mark.parametrize(("amount", "expected"), [(0, 0), (1, 1), (2**20, 1), (2**20 + 1, 2)])
 def test_a_part_of_a_mebibyte_is_a_whole_one(amount: int, expected: int) -> None:
-    assert units.mebibytes(amount) == expected
+    assert xml_values.mebibytes(amount) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from compute_agent.audit import store
+from compute_agent.audit import transaction
 from compute_agent.audit.row_builder import PollResult, Settings, build_rows
-from compute_agent.audit.store import AuditResult, Batch
+from compute_agent.audit.transaction import AuditResult, Batch
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
 from inventory.engine import Database
@@ -49,7 +49,7 @@ def write(
 ) -> AuditResult:
     """Store findings on the ground of marks of an earlier moment."""
     batch = Batch(findings, marks, time.monotonic(), refresh_after)
-    return database.write(lambda connection: store.store(connection, batch))
+    return database.write(lambda connection: transaction.store(connection, batch))
 
 
 def told(stored: AuditResult) -> tuple[dict[str, int], dict[str, bool]]:
@@ -137,7 +137,7 @@ def test_a_row_that_somebody_made_meanwhile_is_as_good_as_one_that_was_known(
 def test_a_node_is_deleted_with_what_was_seen_on_it(database: Database) -> None:
     store_batch(database, found(ONE, G[1]), found(TWO, G[2]))
     manage(database, G[3].uuid, "h1", "n1")
-    stored = database.write(lambda each: store.delete(each, [ONE]))
+    stored = database.write(lambda each: transaction.delete(each, [ONE]))
     assert told(stored) == ({"n1": 2}, {G[1].uuid: True})
     assert [row.hypervisor_hostname for row in database.read(compute_nodes.all_live)] == ["n2"]
     assert uuids(database.read(instances.all_live)) == {G[2].uuid, G[3].uuid}
@@ -147,4 +147,4 @@ def test_a_node_is_deleted_with_what_was_seen_on_it(database: Database) -> None:
 def test_what_is_not_there_cannot_be_deleted(database: Database, names: list[NodeName]) -> None:
     store_batch(database, found(ONE))
     database.write(lambda each: compute_nodes.delete(each, "h1", ["n1"]))
-    assert told(database.write(lambda each: store.delete(each, names))) == ({}, {})
+    assert told(database.write(lambda each: transaction.delete(each, names))) == ({}, {})

@@ -13,7 +13,7 @@ from scheduler.wire.arguments import (
     decode_select_arguments,
     encode_select_arguments,
 )
-from scheduler.wire.legacy import SENT, downgraded, newest_version
+from scheduler.wire.legacy_requests import SENT, downgraded, newest_version
 from tests.builders import INSTANCE, a_group, a_request
 from tests.unit.scheduler.wire import wire_samples
 from tests.unit.scheduler.wire.expressible import as_nova_holds_it, in_dicts_of
