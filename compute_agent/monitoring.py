@@ -131,7 +131,7 @@ class AgentMetrics:
         for name, (total, used, ratio, unit) in RESOURCES.items():
             gauge = GaugeMetricFamily(
                 f"berthmaster_node_{name}",
-                "What these nodes have, use, and may promise with their allocation ratios.",
+                "What these nodes have, use, and may allocate with their allocation ratios.",
                 labels=["kind"],
             )
             gauge.add_metric(["total"], sum(each[total] * unit for each in nodes))

@@ -21,8 +21,8 @@ VERSION = 2
 COUNTING_CLAIMS = 2
 # Longest wait for a beat in stop(), in seconds: a database that hangs would hold it for minutes.
 STOP_TIMEOUT = 5.0
-# So many foreign heartbeats during so many of our own mean that another process beats for the same
-# services. A restart, or a commit that is made twice, makes fewer.
+# CERTAIN heartbeats of others during WINDOW of our own mean that another process sends them for the
+# same services. A restart, or a commit that is made twice, makes fewer.
 CERTAIN = 3
 WINDOW = 6
 

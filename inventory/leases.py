@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases: of several processes that could do the same work, one does it at a time.
 
-Whoever holds a lease renews it long before it expires. A holder that cannot has to stop its work
+The holder of a lease renews it long before it expires. A holder that cannot has to stop its work
 by itself, which it knows from its own clock: the lease ends for all others on the database's.
 """
 
@@ -17,7 +17,7 @@ from inventory.tables import utc_moment
 
 
 def hold(database: Database, name: str, owner: str, seconds: float) -> str:
-    """Take or renew a lease for so many seconds; return its owner, who may be another.
+    """Take or renew a lease for these seconds; return its owner, who may be another.
 
     Raises DatabaseUnavailable.
     """

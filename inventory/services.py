@@ -87,7 +87,7 @@ def report_down(connection: sa.Connection, ids: Sequence[int], limit: float) -> 
 
 
 def _before(connection: sa.Connection, seconds: float) -> datetime:
-    """Return the time of so many seconds ago, on the database's clock."""
+    """Return the time that is this many seconds ago on the database's clock."""
     now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
     return now - timedelta(seconds=seconds)
 

@@ -52,7 +52,7 @@ class CachedThreadPool:
                 return
 
     def _do(self, tasks: "SimpleQueue[_Task]", future: "Future[T]", work: Callable[[], T]) -> None:
-        # Whoever waits no longer before it begins has cancelled it.
+        # A caller that stopped waiting before the work began has cancelled it.
         if not future.set_running_or_notify_cancel():
             self._idle.append(tasks)
             return

@@ -96,7 +96,7 @@ class ClaimReconciler:
         self._add(_Watched(uuid, now, now + self._pace.interval) for uuid in uuids)
 
     def adopt(self, ages: Mapping[str, float]) -> None:
-        """Watch claims of others, too, made so many seconds ago; return at once."""
+        """Watch claims of others, too, by their ages in seconds; return at once."""
         now = time.monotonic()
         self._add(
             _Watched(uuid, now - age, now, is_adopted=True)

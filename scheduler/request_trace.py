@@ -31,7 +31,7 @@ GIVEN_UP, TOO_LATE, INVALID, FAILED = "given_up", "too_late", "invalid", "failed
 OUTCOMES = (PLACED, REFUSED, NOTHING, REPEATED, GIVEN_UP, TOO_LATE, INVALID, FAILED)
 # Where a request spends its time: waiting to be handled, then in all its attempts together.
 STAGES = ("queue", "view", "decide", "claim", "placement")
-# At most so many different warnings are logged in so many seconds: a plug-in whose text differs
+# The most different warnings that are logged in a number of seconds: a plug-in whose text differs
 # for each request must not fill the disk.
 MAX_WARNINGS = 1000
 PERIOD = 3600.0

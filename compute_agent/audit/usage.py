@@ -74,7 +74,7 @@ def count(
 
     more is taken besides the instances, such as reserves; claims are held for those to come.
     Instances count in full whatever their states, since they may be started at any moment. What is
-    free is negative where more was promised than is there: readers compute total * ratio - used.
+    free is negative where more is allocated than is there: readers compute total * ratio - used.
     """
     taken = [*(each.size for each in instances), *map(overhead, instances), *more, *claims]
     memory_mb_used = storable(sum(size.memory_mb for size in taken))

@@ -43,7 +43,7 @@ class DriverUnavailable(DriverError):
 
 
 class DriverHung(DriverUnavailable):
-    """A call was not answered for so many seconds and may still be waiting."""
+    """A call got no answer within a number of seconds, and may still be waiting."""
 
     def __init__(self, subject: str, seconds: float) -> None:
         super().__init__(f"{subject} has not answered for {seconds:g} s")

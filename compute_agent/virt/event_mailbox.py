@@ -46,7 +46,7 @@ class EventMailbox:
                 posix.write(self._theirs, b"!")
 
     def wait(self, seconds: float | None, debounce: float = 0.0) -> frozenset[Any]:
-        """Return what was noted, as soon as there is something; nothing after so many seconds.
+        """Return what was noted, as soon as there is something; nothing when the seconds are over.
 
         None waits without a limit. Notes come in bursts: those of the next debounce seconds are
         returned with the first one. After close() it returns at once.

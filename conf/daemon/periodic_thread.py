@@ -23,7 +23,7 @@ class PeriodicThread(Thread):
             self._work()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Begin no more, and wait so many seconds for what is under way; None for its end."""
+        """Begin no more work, and wait for what is under way, up to timeout seconds."""
         self._ended.set()
         if self.ident:
             self.join(timeout)

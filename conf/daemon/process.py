@@ -164,7 +164,7 @@ def serve(
 
 
 def end_child(child: "subprocess.Popen[bytes]", timeout: float) -> None:
-    """End a process that this one has started; after so many seconds it is killed."""
+    """End a process that this one has started; kill it when the timeout is over."""
     import subprocess
 
     child.terminate()

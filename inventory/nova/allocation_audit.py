@@ -105,7 +105,7 @@ _Holdings = Mapping[str, Mapping[str, Resources]]
 
 @dataclass(frozen=True, slots=True)
 class _Consumer:
-    """Whoever holds something; places are the nodes where it may.
+    """A consumer of allocations; places are the nodes where it may have some.
 
     Of a move that holds the source under its own uuid, move_holds is true.
     """

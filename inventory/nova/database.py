@@ -50,7 +50,7 @@ class NovaDatabase:
     """One database, by the name that operators know it by. Threads may share it."""
 
     def __init__(self, name: str, url: str) -> None:
-        """Connect to nothing yet; raises NovaDatabaseUnavailable for a URL that is none."""
+        """Connect to nothing yet; raises NovaDatabaseUnavailable for an invalid URL."""
         self.name = name
         self._tables: dict[str, NovaTable] = {}
         try:

@@ -92,7 +92,7 @@ def sizes_of_flavor(connection: sa.Connection, name: str) -> set[Size]:
 
 
 def flavors_of_sizes(connection: sa.Connection) -> dict[Size, list[str]]:
-    """Return the names of the flavors that instances of a size have, of at most so many."""
+    """Return the names of the flavors that instances of each size have, up to a limit of names."""
     c = instances.c
     query = sa.select(c.flavor_name, *SIZE_COLUMNS).distinct().order_by(c.flavor_name)
     named = query.where(c.deleted == 0, c.flavor_name.is_not(None)).limit(_MAX_FLAVORS)

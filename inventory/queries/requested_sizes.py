@@ -19,7 +19,7 @@ SIZE_COLUMNS = (_C.vcpus, _C.memory_mb, _DISK_MB.label("disk_mb"))
 INTERVAL = 600
 # Seconds until a decision is surely saved.
 _DELAY = 60
-# Requests count by bands of age, of which a half-life has so many. The oldest are left out.
+# Requests count by bands of age: how many a half-life has, and all. Older ones are left out.
 _BANDS_PER_HALF_LIFE = 4
 _BANDS = 6 * _BANDS_PER_HALF_LIFE
 

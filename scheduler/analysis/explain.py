@@ -119,7 +119,7 @@ def _after(hosts: HostTable, spec: RequestSpec, earlier: Iterable[Placement]) ->
     return now
 
 
-# After so many hosts there is a pause: that is about every 2 ms.
+# The number of hosts after which there is a pause: that is about every 2 ms.
 _AT_A_TIME = 32
 
 

@@ -31,7 +31,7 @@ _WORDS = {
 }
 # The resources of which no request can ask for less.
 _COUNTED = ("instances", "io_ops")
-# So many hosts are tried for each that is returned: other filters may refuse the change.
+# How many hosts are tried for each that is returned: other filters may refuse the change.
 _TRIES = 20
 
 
@@ -39,8 +39,9 @@ _TRIES = 20
 class NearMiss:
     """A host on which the instance would fit but for some amounts, or for a single rule.
 
-    lacks says how much is missing of each resource; see ResourceShortfall. smaller is set where a
-    request for so much less passes all filters, freed where this one does once so much was freed.
+    lacks says how much is missing of each resource; see ResourceShortfall. smaller is set where the
+    request without these amounts passes all filters, freed where the same request does once the
+    host has these amounts more free.
     Without lacks there is the only_obstacle: the filter or rule that refuses the host, and why.
     hosts counts this host and those of which the same can be said.
     """
@@ -69,7 +70,7 @@ class RefusedInstance:
     def near_misses(
         self, rows: Iterable[int], most: int, pause: Callable[[], None] = lambda: None
     ) -> list[NearMiss]:
-        """Return the hosts of these rows on which it almost fits: the nearest, at most so many.
+        """Return the hosts of these rows on which it almost fits: the nearest, at most `most`.
 
         They are followed by hosts with a single rejection, as many again: for each rule the first
         reasons before the second ones, those with an amount in front, the least one first. Hosts
@@ -101,7 +102,7 @@ class RefusedInstance:
         most: int,
         pause: Callable[[], None],
     ) -> list[NearMiss]:
-        """Return the nearest of the changes that help, at most so many."""
+        """Return the nearest of the changes that help, at most `most`."""
         found: list[NearMiss] = []
         tries = 0
         for key in sorted(
@@ -186,7 +187,7 @@ def _distance(lacks: Mapping[str, int], spec: RequestSpec) -> float:
 
 
 def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:
-    """Return a request for so much less, None where nothing would remain of it."""
+    """Return the request without what it lacks, None where nothing would remain of it."""
     flavor = spec.flavor
     root_gb = flavor.root_gb - whole_gb(lacks.get("disk_mb", 0))
     vcpus = flavor.vcpus - lacks.get("vcpus", 0)

@@ -13,7 +13,7 @@ from scheduler.decision.types import Refusal
 from scheduler.hosts.columns import Mask, Rows
 from scheduler.hosts.table import HostTable
 
-# So many hosts are asked for their reasons; the others would make an answer wait for seconds.
+# How many hosts are asked for their reasons; more would make an answer wait for seconds.
 MAX_ASKED = 10_000
 # Names of hosts of a group that are kept.
 _NAMES = 3

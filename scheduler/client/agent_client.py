@@ -31,7 +31,7 @@ def server_name(host: str) -> str:
 
 
 def silent_broker(timeout: float) -> ServiceUnavailable:
-    """Return the error of a call that has not got as far as the broker in so many seconds."""
+    """Return the error of a call that has not reached the broker within the timeout."""
     return ServiceUnavailable(
         f"The message broker of [DEFAULT] transport_url has not answered within {timeout:g} s:"
         " check that it runs and can be reached from here, or wait longer with --timeout"

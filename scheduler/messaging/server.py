@@ -49,7 +49,7 @@ class RpcServer:
         with suppress(cfg.NoSuchGroupError, cfg.NoSuchOptError):
             group = "oslo_messaging_rabbit"
             transport.conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group)
-        # Calls that wait so many seconds are dropped, however long their callers would wait.
+        # Seconds after which a waiting call is dropped, however long its caller would wait.
         self.longest_wait = math.inf
         self._in_flight: set[Any] = set()
         # oslo.messaging receives all that the broker has, and what a killed process had is lost.

@@ -128,7 +128,7 @@ def fill_in_turns(
 def _place(
     hosts: HostTable, filling: Filling, simulator: Simulator, first: int, count: int
 ) -> None:
-    """Place so many instances, numbered from the first, and count those for which it succeeds.
+    """Place count instances, numbered from first on, and count those for which it succeeds.
 
     A request that fails has consumed all instances before the one without a host.
     """

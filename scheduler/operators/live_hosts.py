@@ -33,7 +33,7 @@ class LiveHosts:
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts, database: Database, max_age: float) -> Self:
-        """Return the hosts, which are read again when they are older than so many seconds.
+        """Return the hosts, which are read again when they are older than max_age seconds.
 
         Raises PluginError.
         """

@@ -25,7 +25,7 @@ from conf.daemon.state_logger import one_line
 
 T = TypeVar("T")
 
-# A call that has hung for so many times its deadline is given up.
+# A call that has hung for this many times its deadline is given up.
 GIVE_UP_AFTER = 10
 
 

@@ -171,7 +171,7 @@ def _attribute(element: Element, child: str, name: str) -> str:
     return "" if found is None else found.get(name, "")
 
 
-# All devices are read again after so many seconds, without an event.
+# Seconds after which all devices are read again without an event.
 REREAD_AFTER = 3600.0
 
 

@@ -28,7 +28,7 @@ from compute_agent.virt.libvirt.session import Link, skipping_gone
 GIB = 1024**3
 # What st_blocks counts, whatever the block size of the file system.
 BLOCK = 512
-# A virtual size is cached for so many seconds. A resize is rare, and the times of a file do not
+# Seconds for which a virtual size is cached. A resize is rare, and the times of a file do not
 # show it: they change with every write of its guest.
 REMEMBERED = 300.0
 MAGIC = b"QFI\xfb"

@@ -78,7 +78,7 @@ def memory_mb(domain: Element) -> int:
 
 
 def read(domain: Element, vcpus: int, memory_mb: int, nova: NovaMetadata) -> tuple[DomainCell, ...]:
-    """Return the cells of a domain with so many CPUs and MiB, none where it is bound to nothing.
+    """Return the cells of a domain with these CPUs and MB; none where it is bound to nothing.
 
     A guest CPU that may still be plugged in keeps the host CPU that it is pinned to. Host CPUs that
     the emulator threads have for themselves are with the first cell.

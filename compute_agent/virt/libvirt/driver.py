@@ -90,7 +90,7 @@ class LibvirtDriver(Driver):
         )
         memory = host.memory
         if self._file_backed_mb:
-            # Files are the memory of guests, which may have so much in all.
+            # Files are the memory of guests, which may take up to this total.
             memory = HostMemory(self._file_backed_mb, self._guests.running_mb)
         return NodeFacts(
             vcpus=host.vcpus,

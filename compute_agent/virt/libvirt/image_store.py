@@ -21,7 +21,7 @@ from compute_agent.virt.libvirt.disks import GIB
 from compute_agent.virt.libvirt.domain_xml import Disk
 from compute_agent.virt.libvirt.storage import Sizes
 
-# A size is cached for so many seconds: a cluster should not be asked at each event.
+# Seconds for which a size is cached: a cluster should not be asked at each event.
 REMEMBERED = 60.0
 # Seconds to wait for the end of a program that was killed.
 KILL_TIMEOUT = 1.0

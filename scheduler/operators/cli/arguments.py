@@ -117,7 +117,7 @@ def add_watch(parser: Any) -> None:
         type=seconds,
         const=2.0,
         metavar="SECONDS",
-        help="List again and again until Ctrl-C, with so many seconds between (default: 2).",
+        help="List again every SECONDS until Ctrl-C (default: 2).",
     )
 
 

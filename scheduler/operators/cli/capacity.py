@@ -214,7 +214,7 @@ def _largest_of(
     find: Callable[[Flavor], Candidate | None],
     start: int,
 ) -> dict[str, Any]:
-    """Return the largest of the flavors with so many steps of these resources that has a host."""
+    """Return the largest flavor that has a host, of those that grow these resources by steps."""
 
     def grown(count: int) -> Flavor:
         size: dict[str, Any] = {name: count * step for name, step in steps.items()}

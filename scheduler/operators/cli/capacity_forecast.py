@@ -23,7 +23,7 @@ from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.simulation.forecast import SizeGrowth, forecast, residents
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 
-# Of the courses that are tried, so many at either end are outside of the range.
+# How many simulations are run, and how many at either end are left out of the range.
 RUNS, _OUTSIDE = 20, 2
 _DAYS, _SINCE = 90, timedelta(days=7)
 # What came in less than this says nothing of days.

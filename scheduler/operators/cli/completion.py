@@ -55,7 +55,7 @@ class CompleteWords(BaseCommand):
         expected = expected_after(self.app, rename_replay_options(words), args.options)
         found = expected.words
         if expected.kind == NAMES:
-            # Whoever completes a word wants no error of something else.
+            # Completion without names, since an error would be printed into the command line.
             with suppress(Exception):
                 found = self._names(expected.names, words)
         self.app.stdout.write("".join(f"{line}\n" for line in (expected.kind, *found)))

@@ -251,7 +251,8 @@ class PlanMakeRoom(PlanCommand):
     __doc__ = f"""Plan the fewest moves after which instances of a flavor fit.
 
     That is the cure where no host takes an instance although there is room enough in pieces.
-    Instances of hosts that are down stay there. The exit status is 0 if so many fit then, else 1.
+    Instances of hosts that are down stay there. The exit status is 0 if all that were asked for
+    fit then, else 1.
     {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """

@@ -35,7 +35,7 @@ def hold_room(
     destinations = build_destinations(conf, live.database)
     if destinations.claimer is None:
         raise OperationRefused("--claim cannot hold room: [claims] enabled = false")
-    # The instance may have been promised a host since it was read.
+    # The instance may have got a host since it was read.
     settings = replace(destinations.claimer.settings, alternates=False, replaces=False)
     destinations.claimer.settings = replace(settings, lease=lease or settings.lease)
     first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]

@@ -21,9 +21,9 @@ from scheduler.operators.fleet_usage import fleet_usage
 from scheduler.operators.simulation.shadow_fleet import ShadowFleet
 from scheduler.operators.simulation.simulation import Decide
 
-# How long after its answer a decision may be saved; and a claim is made so long before at most.
+# How long after its answer a decision may be saved; and how long before it a claim is made at most.
 _LATE = timedelta(minutes=1)
-# Of requests that are decided otherwise, the last so many are kept.
+# How many of the requests that are decided otherwise are kept, the last ones.
 _SHOWN = 20
 
 

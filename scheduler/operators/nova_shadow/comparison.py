@@ -142,7 +142,7 @@ def latency(seconds: Sequence[float]) -> Latency:
     ordered = sorted(seconds)
     if not ordered:
         return Latency(0, None, None)
-    # The least that so many per cent of the requests do not exceed.
+    # The smallest time that 50 and 95 per cent of the requests do not exceed.
     p50, p95 = (ordered[-(-len(ordered) * part // 100) - 1] for part in (50, 95))
     return Latency(len(ordered), p50, p95)
 

@@ -93,7 +93,7 @@ class Shadow:
     def run(
         self, copies: RequestCopies, number: int | None = None, until: float | None = None
     ) -> None:
-        """Compare so many requests, or those until a point in time; Ctrl-C ends it earlier.
+        """Compare a number of requests, or those until a point in time; Ctrl-C ends it earlier.
 
         Raises what the source of copies does; what was compared until then is kept.
         """

@@ -30,7 +30,7 @@ from scheduler.weighers.flavor_mix import FlavorMixWeigher
 
 # Of the emptied hosts and of the others, how many are exchanged at a time.
 EXCHANGED = 3
-# After so many exchanges without a better plan the search ends.
+# The search ends after this many exchanges without a better plan.
 PATIENCE = 200
 
 

@@ -16,7 +16,7 @@ from scheduler.operators.planning.unplanned import explain_unplanned
 def drain(
     fleet: Fleet, hosts: Sequence[str], at_most: int | None, keep_going: KeepGoing
 ) -> MovePlan:
-    """Return the moves that empty hosts, at most so many hosts at a time, all at once by default.
+    """Return the moves that empty hosts, at_most of them at a time, all at once by default.
 
     Instances go to hosts that are not to be emptied or have been already, where these have room:
     then each moves once. Where no host has room, others make some. The largest instances go first:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plan the fewest moves after which so many instances of a flavor fit."""
+"""Plan the fewest moves after which a number of instances of a flavor fit."""
 
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.planning.fleet import Fleet
@@ -12,7 +12,7 @@ _NAME = "new instance {}"
 
 
 def make_room(fleet: Fleet, spec: RequestSpec, number: int, keep_going: KeepGoing) -> MovePlan:
-    """Return the moves after which so many more instances fit, or as many as can be."""
+    """Return the moves after which number more instances fit, or as many of them as can."""
     search, names = RoomSearch(fleet, keep_going), [_NAME.format(each) for each in range(number)]
     spec = spec.for_instance(None)
     if spec.instance_group is not None:

@@ -68,7 +68,7 @@ class RoomSearch:
         return self._tries > 0 and self._keep_going()
 
     def _search(self, placements: Sequence[PendingPlacement], moves: int) -> bool:
-        """Place all of these instances by at most so many moves of others, or change nothing."""
+        """Place all of these instances by at most `moves` moves of others, or change nothing."""
         fleet, left = self._fleet, [*placements]
         start = fleet.mark()
         while left and self._taken_at_once(left[0]):
@@ -106,7 +106,7 @@ class RoomSearch:
     def _moved_away(
         self, row: int, leaving: Sequence[Resident], reason: str, moves: int
     ) -> int | None:
-        """Move residents off a row by at most so many moves; return how many it took, else None."""
+        """Move residents off a row by at most `moves` moves; return how many it took, else None."""
         fleet, before = self._fleet, len(self._fleet.moves)
         self._tries -= 1
         with fleet.avoiding([row]):
@@ -123,7 +123,7 @@ class RoomSearch:
     def _options(
         self, pending: PendingPlacement, moves: int
     ) -> Iterator[tuple[int, Sequence[Resident]]]:
-        """Yield rows, and residents without which each takes an instance, at most so many."""
+        """Yield rows, and residents without which each takes an instance, at most `moves`."""
         fleet, spec = self._fleet, pending.spec
         for row, lacks in self._possible(spec):
             movable = [each for each in fleet.on(row) if _may_help(each, spec)]
@@ -211,7 +211,7 @@ def _kind(spec: RequestSpec) -> tuple[Any, ...]:
 
 
 def _frees(leaving: Sequence[Resident], lacks: Weights) -> bool:
-    """Return whether residents take at least so many vCPUs, MB of memory and MB of disk."""
+    """Return whether residents take at least these vCPUs, MB of memory and MB of disk."""
     taken = [each.taken for each in leaving]
     # Not by KINDS, which takes twice as long: it is asked of every set of residents.
     return bool(

@@ -80,7 +80,7 @@ class Budget:
     memory_mb: int | None = None
 
     def has(self, cost: Cost) -> bool:
-        """Return whether a plan may cost so much."""
+        """Return whether a plan may cost this much."""
         within = self.moves is None or cost.moves <= self.moves
         return within and (self.memory_mb is None or cost.memory_mb <= self.memory_mb)
 

@@ -13,7 +13,7 @@ from scheduler.operators.occupancy import reported, use
 
 @dataclass(frozen=True, slots=True)
 class HostKind:
-    """So many equal hosts: vCPUs, MB of memory, GB of disk, vCPUs that one is given out as."""
+    """A number of equal hosts: vCPUs, MB of memory, GB of disk, allocation ratio of vCPUs."""
 
     count: int
     vcpus: int
@@ -53,7 +53,7 @@ def keep_alive(hosts: HostTable) -> None:
 
 
 def keep_down(hosts: HostTable, liveness_limit: float) -> None:
-    """Make the hosts whose last heartbeat is older than so many seconds stay down.
+    """Make the hosts whose last heartbeat is older than liveness_limit seconds stay down.
 
     keep_alive() would let them take instances.
     """

@@ -16,7 +16,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import Simulator, fill
 from scheduler.operators.occupancy import reported, use
 
-# A fleet is looked at so many times; at first more often, since ranges are told in shares.
+# How many times a fleet is looked at; at first more often, since ranges are relative.
 STEPS = 60
 # What a rate that was never seen may be: half an instance in the time that was looked at.
 _UNSEEN = 0.5
@@ -62,7 +62,7 @@ class _Fleet:
         self._io_ops = hosts.num_io_ops.copy()
 
     def add(self, spec: RequestSpec, count: int, simulator: Simulator) -> None:
-        """Place so many instances, as far as there is room."""
+        """Place count instances, as far as there is room."""
         there = self._rows.setdefault(_size(spec), [])
         while count:
             rows = fill(self.hosts, spec, simulator, count).rows
@@ -72,7 +72,7 @@ class _Fleet:
             count = count - rows.total() if rows else 0
 
     def remove(self, spec: RequestSpec, count: int) -> None:
-        """Remove so many instances, wherever they are, as far as there are any."""
+        """Remove count instances, wherever they are, as far as there are any."""
         there = self._rows.get(_size(spec), [])
         taken = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb)
         for _ in range(min(count, len(there))):

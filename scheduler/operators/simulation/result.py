@@ -13,7 +13,7 @@ from scheduler.operators.fleet_usage import FleetUsage
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How the fleet was used at a time, in the seconds of the trace, after so many requests."""
+    """How the fleet was used at a time of the trace, in seconds, after a number of requests."""
 
     time: float
     requests: int

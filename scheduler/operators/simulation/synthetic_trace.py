@@ -14,7 +14,7 @@ from scheduler.operators.simulation.arrival import FOREVER, Arrival, make_arriva
 
 @dataclass(frozen=True, slots=True)
 class SyntheticTrace:
-    """So many arrivals of one instance each, at a mean rate per hour.
+    """A number of arrivals of one instance each, at a mean rate per hour.
 
     lifetime is the mean time in seconds that instances stay; both are drawn from an exponential
     distribution.
@@ -38,6 +38,6 @@ class SyntheticTrace:
 
 
 def flavor_of(size: Size) -> Flavor:
-    """Return a flavor that takes so much; what is less than a GB of disk is swap."""
+    """Return a flavor of this size; what is less than a GB of disk is swap."""
     vcpus, memory_mb, disk_mb = size
     return Flavor(vcpus, memory_mb, disk_mb // 1024, swap=disk_mb % 1024)
