@@ -59,7 +59,9 @@ class Group:
             self.places[member] = host
         for member, host in places.items():
             claims = {host: "confirmed"}
-            assert self.cloud.settles(lambda who=member, now=claims: self.cloud.claims(who) == now)
+            assert self.cloud.wait_until(
+                lambda who=member, now=claims: self.cloud.claims(who) == now
+            )
 
     def claimed(self) -> Counter[str]:
         """Return how many members each host has, or is to have."""
@@ -172,7 +174,7 @@ def test_first_members_that_are_booted_at_once_end_on_one_host(cloud: Moving) ->
         assert group.claimed() == Counter({host: 8})
         for member in group.members:
             cloud.end_lease(member)
-        assert cloud.settles(lambda ended=group: not ended.claimed())
+        assert cloud.wait_until(lambda ended=group: not ended.claimed())
 
 
 @pytest.mark.parametrize("members", [1, 2])

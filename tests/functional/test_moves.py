@@ -74,9 +74,9 @@ def test_a_live_migration_that_comes_back_is_a_move_like_any_other(
         assert cloud.claims(uuid) == {source: "confirmed", destination: "pending"}
         cloud.played.arrive(uuid, destination)
         confirmed = {source: "confirmed", destination: "confirmed"}
-        assert cloud.settles(lambda wanted=confirmed: cloud.claims(uuid) == wanted)
+        assert cloud.wait_until(lambda wanted=confirmed: cloud.claims(uuid) == wanted)
         cloud.played.leave(uuid, source)
-        assert cloud.settles(lambda left=source: cloud.taken(left) == FREE)
+        assert cloud.wait_until(lambda left=source: cloud.taken(left) == FREE)
         assert cloud.claims(uuid) == {destination: "confirmed"}
         assert cloud.taken(destination) == ONE
 
@@ -92,7 +92,7 @@ def test_an_evacuation_claims_beside_what_nobody_can_take_back_yet(
     boot = request("objects_no_alternates", uuid, ignore_hosts=cloud.but(source))
     assert cloud.ask(boot) == [source]
     dying.arrive(uuid, source)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {source: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {source: "confirmed"})
     dying.agent.kill()
     execute(
         cloud.database,
@@ -105,13 +105,13 @@ def test_an_evacuation_claims_beside_what_nobody_can_take_back_yet(
     assert cloud.ask(message, "second") == [destination]
     assert cloud.claims(uuid) == {source: "confirmed", destination: "pending"}
     cloud.played.arrive(uuid, destination)
-    assert cloud.settles(lambda: cloud.claims(uuid)[destination] == "confirmed")
+    assert cloud.wait_until(lambda: cloud.claims(uuid)[destination] == "confirmed")
     assert cloud.taken(destination) == ONE
     # The host comes back, and what had been there is cleaned up.
     assert cloud.taken(source) == ONE
     dying.leave(uuid, source)
     dying.start()
-    assert cloud.settles(lambda: cloud.taken(source) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(source) == FREE)
     assert cloud.claims(uuid) == {destination: "confirmed"}
 
 
@@ -122,7 +122,7 @@ def test_an_instance_that_is_unshelved_is_claimed_for_anew(cloud: Moving, uuid: 
     # Shelved: its guest is gone, and its row has released the host.
     manage(cloud.database, uuid, before, before, vm_state="shelved_offloaded")
     cloud.played.leave(uuid, before)
-    assert cloud.settles(lambda: cloud.taken(before) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(before) == FREE)
     assert cloud.claims(uuid) == {}
     message = request("unshelve", uuid, destination=after)
     assert cloud.ask(message) == [after]
@@ -130,7 +130,7 @@ def test_an_instance_that_is_unshelved_is_claimed_for_anew(cloud: Moving, uuid: 
     assert cloud.taken(after) == ONE_CLAIMED
     unmanage(cloud.database, uuid)
     manage(cloud.database, uuid, after, after, **SMALL._asdict())
-    assert cloud.settles(lambda: cloud.claims(uuid) == {after: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {after: "confirmed"})
     assert cloud.taken(after) == ONE
 
 
@@ -141,12 +141,12 @@ def test_an_instance_that_is_unshelved_where_it_was_is_claimed_for_as_well(
     cloud.boot(uuid, host)
     manage(cloud.database, uuid, host, host, vm_state="shelved_offloaded", **SMALL._asdict())
     cloud.played.leave(uuid, host)
-    assert cloud.settles(lambda: cloud.taken(host) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(host) == FREE)
     assert cloud.ask(request("unshelve", uuid, LARGE, destination=host)) == [host]
     cloud.audited(host)
     assert (cloud.claims(uuid), cloud.taken(host)) == ({host: "pending"}, GROWN_CLAIMED)
     cloud.played.arrive(uuid, host, LARGE)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {host: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {host: "confirmed"})
 
 
 def test_a_rebuild_claims_nothing(cloud: Moving, uuid: str) -> None:
@@ -210,10 +210,10 @@ def test_alternates_are_not_held_where_that_is_wanted(cloud: Moving, uuid: str) 
     assert cloud.claims(uuid) == {found[0]: "pending"}
     # Nothing is held on an alternate. The guest counts as soon as it is seen there.
     cloud.played.arrive(uuid, found[1])
-    assert cloud.settles(lambda: cloud.taken(found[1]) == ONE)
+    assert cloud.wait_until(lambda: cloud.taken(found[1]) == ONE)
     assert cloud.taken(found[0]) == ONE_CLAIMED
     cloud.end_lease(uuid)
-    assert cloud.settles(lambda: cloud.taken(found[0]) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(found[0]) == FREE)
     scheduler.stop(PATIENCE)
 
 
@@ -228,10 +228,10 @@ def test_a_build_that_failed_is_tried_on_an_alternate(cloud: Moving, uuid: str) 
     assert cloud.claims(uuid) == states
     assert [cloud.taken(each) for each in hosts] == [(*small, 1)] * 3
     cloud.played.arrive(uuid, alternates[0], small)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {alternates[0]: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {alternates[0]: "confirmed"})
     assert cloud.taken(alternates[0]) == (*small, 0)
     # Well before the lease ends.
-    assert cloud.settles(lambda: cloud.claims(uuid) == {alternates[0]: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {alternates[0]: "confirmed"})
     free = [cloud.taken(each) for each in hosts if each != alternates[0]]
     assert free == [FREE, FREE]
 
@@ -241,7 +241,7 @@ def test_a_cast_claims_as_a_call_does(cloud: Moving, uuid: str) -> None:
     message = request("objects_alternates", uuid, ignore_hosts=cloud.but(*hosts))
     cast = {name: each for name, each in message.items() if name not in ("_msg_id", "_reply_q")}
     assert cloud.send(cast, "first") is None
-    assert cloud.settles(lambda: bool(cloud.claims(uuid)))
+    assert cloud.wait_until(lambda: bool(cloud.claims(uuid)))
     ((host, state),) = cloud.claims(uuid).items()
     assert host in hosts
     assert state == "pending"

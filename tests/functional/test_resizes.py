@@ -51,13 +51,13 @@ def test_a_boot_counts_once_from_the_answer_until_the_instance_is_gone(
     assert cloud.ask(message, "second") == [host]
     assert cloud.taken(host) == ONE_CLAIMED
     seen.arrive(uuid, host)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {host: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {host: "confirmed"})
     assert cloud.taken(host) == ONE
     # A late repetition gets the answer, and nothing else.
     assert cloud.ask(message, "second") == [host]
     assert (cloud.claims(uuid), cloud.taken(host)) == ({host: "confirmed"}, ONE)
     seen.leave(uuid, host)
-    assert cloud.settles(lambda: cloud.taken(host) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(host) == FREE)
     assert cloud.claims(uuid) == {}
 
 
@@ -76,11 +76,11 @@ def test_a_resize_to_another_host_counts_on_both_until_the_source_is_left(
     assert cloud.taken(destination) == GROWN_CLAIMED
     seen.arrive(uuid, destination, LARGE)
     confirmed = {source: "confirmed", destination: "confirmed"}
-    assert cloud.settles(lambda: cloud.claims(uuid) == confirmed)
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == confirmed)
     assert cloud.taken(source) == ONE
     assert cloud.taken(destination) == GROWN
     seen.leave(uuid, source)
-    assert cloud.settles(lambda: cloud.taken(source) == FREE)
+    assert cloud.wait_until(lambda: cloud.taken(source) == FREE)
     assert cloud.claims(uuid) == {destination: "confirmed"}
     assert cloud.taken(destination) == GROWN
 
@@ -98,7 +98,7 @@ def test_a_resize_where_it_is_counts_both_sizes_until_the_guest_has_the_new_one(
     assert cloud.claims(uuid) == {host: "confirmed+pending"}
     assert cloud.taken(host) == both
     seen.arrive(uuid, host, LARGE)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {host: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {host: "confirmed"})
     assert cloud.taken(host) == GROWN
 
 
@@ -114,7 +114,7 @@ def test_a_resize_counts_both_sizes_also_before_schedulers_have_seen_the_instanc
     boot = request("objects_no_alternates", uuid, ignore_hosts=cloud.but(host))
     assert cloud.ask(boot) == [host]
     manage(cloud.database, uuid, host, host, **SMALL._asdict())
-    assert cloud.settles(lambda: cloud.claims(uuid) == {host: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {host: "confirmed"})
     message = request("cold_migrate", uuid, LARGE, ignore_hosts=cloud.but(host))
     assert cloud.ask(message, "late") == [host]
     cloud.audited(host)
@@ -135,7 +135,7 @@ def test_what_a_reverted_resize_has_claimed_ends_with_its_lease(
     cloud.audited(destination)
     assert "pending" in cloud.claims(uuid)[destination]
     cloud.end_lease(uuid)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {source: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {source: "confirmed"})
     assert cloud.taken(source) == ONE
     assert cloud.taken(other) == FREE
 
@@ -158,23 +158,23 @@ def test_a_resize_that_conductors_record_keeps_the_room_to_go_back(
     expected = [both_claimed, FREE] if where == "same" else [ONE, GROWN_CLAIMED]
     assert [cloud.taken(each) for each in hosts] == expected
     _move_row(cloud, uuid, destination, LARGE, "resized")
-    assert cloud.settles(lambda: cloud.claims(uuid).get(destination) == "confirmed")
+    assert cloud.wait_until(lambda: cloud.claims(uuid).get(destination) == "confirmed")
     expected = [both, FREE] if where == "same" else [ONE, GROWN]
-    assert cloud.settles(lambda: [cloud.taken(each) for each in hosts] == expected)
+    assert cloud.wait_until(lambda: [cloud.taken(each) for each in hosts] == expected)
     last, size = (destination, LARGE) if end == "confirmed" else (source, SMALL)
     _move_row(cloud, uuid, last, size, "active")
     change_migration(cloud.database, number, status=end)
     expected = [FREE, FREE]
     expected[hosts.index(last)] = GROWN if end == "confirmed" else ONE
-    assert cloud.settles(lambda: [cloud.taken(each) for each in hosts] == expected)
-    assert cloud.settles(lambda: {*cloud.claims(uuid)} <= {last})
+    assert cloud.wait_until(lambda: [cloud.taken(each) for each in hosts] == expected)
+    assert cloud.wait_until(lambda: {*cloud.claims(uuid)} <= {last})
 
 
 def _boot(cloud: Moving, seen: Seen, uuid: str, host: str) -> None:
     boot = request("objects_no_alternates", uuid, ignore_hosts=cloud.but(host))
     assert cloud.ask(boot) == [host]
     seen.arrive(uuid, host)
-    assert cloud.settles(lambda: cloud.claims(uuid) == {host: "confirmed"})
+    assert cloud.wait_until(lambda: cloud.claims(uuid) == {host: "confirmed"})
     assert cloud.taken(host) == ONE
 
 

@@ -55,8 +55,8 @@ def serving(database: Database, scenario: Words) -> Destinations:
         for name, value in options.items():
             conf.set_override(name, value, group=None if group == "DEFAULT" else group)
     cell = scenario.get("cell")
-    view = HostCache(database, cell_uuid=a_uuid(cell) if cell else None)
-    return Destinations(database, view, load_driver(conf))
+    cache = HostCache(database, cell_uuid=a_uuid(cell) if cell else None)
+    return Destinations(database, cache, load_driver(conf))
 
 
 def check(destinations: Destinations, step: Words) -> None:

@@ -120,12 +120,12 @@ def test_properties_are_replaced_or_all_but_the_zone_taken_away(database):
 def test_a_name_belongs_to_one_aggregate(database, name):
     create(database, "a")
     create(database, "b")
-    told = {
+    refusal = {
         "a": "there is an aggregate 'a' already; see 'aggregate list'",
         "A": "there is an aggregate 'a' already, which is not told from 'A'; see 'aggregate list'",
     }[name.strip()]
-    assert refused(database, InUse, lambda: create(database, name)) == told
-    assert refused(database, InUse, lambda: change(database, "b", name=name)) == told
+    assert refused(database, InUse, lambda: create(database, name)) == refusal
+    assert refused(database, InUse, lambda: change(database, "b", name=name)) == refusal
 
 
 def test_an_aggregate_may_be_spelled_otherwise(database):
@@ -139,19 +139,19 @@ def test_names_that_a_database_takes_for_one(database):
     if database.engine.dialect.name == "sqlite":
         assert create(database, "größ")["name"] == "größ"
     else:
-        told = (
+        refusal = (
             "there is an aggregate 'groß' already, which is not told from 'größ'; see 'aggregate"
             " list'"
         )
-        assert refused(database, InUse, lambda: create(database, "größ")) == told
-        assert refused(database, InUse, lambda: change(database, "other", name="größ")) == told
+        assert refused(database, InUse, lambda: create(database, "größ")) == refusal
+        assert refused(database, InUse, lambda: change(database, "other", name="größ")) == refusal
 
 
 def test_of_several_aggregates_none_is_meant(database):
     first = create(database, "a")
     second = create(database, str(first["id"]))
-    told = refused(database, Malformed, lambda: delete(database, str(first["id"])))
-    assert told.startswith(f"aggregate: '{first['id']}' is ambiguous: {second['name']} (id ")
+    refusal = refused(database, Malformed, lambda: delete(database, str(first["id"])))
+    assert refusal.startswith(f"aggregate: '{first['id']}' is ambiguous: {second['name']} (id ")
     assert delete(database, first["uuid"])[0]["name"] == "a"
     assert delete(database, second["name"])[0]["uuid"] == second["uuid"]
 
@@ -165,8 +165,8 @@ def test_aggregates_that_there_are_none_of(hosts, name):
         lambda: add(hosts, name, "h1"),
         lambda: remove(hosts, name, "h1"),
     ):
-        told = refused(hosts, NotFound, order)
-        assert told == f"there is no aggregate {name!r}; see 'aggregate list'"
+        refusal = refused(hosts, NotFound, order)
+        assert refusal == f"there is no aggregate {name!r}; see 'aggregate list'"
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_aggregates_that_there_are_none_of(hosts, name):
 )
 def test_properties_that_cannot_be(database, properties, problem):
     create(database, "a")
-    told = refused(database, Malformed, lambda: create(database, "b", **properties))
-    assert told.startswith(problem)
-    told = refused(database, Malformed, lambda: change(database, "a", properties=properties))
-    assert told.startswith(problem)
+    refusal = refused(database, Malformed, lambda: create(database, "b", **properties))
+    assert refusal.startswith(problem)
+    refusal = refused(database, Malformed, lambda: change(database, "a", properties=properties))
+    assert refusal.startswith(problem)
 
 
 def test_a_key_is_not_set_beside_one_of_other_letter_case(database):
     create(database, "a", ssd="1")
-    told = refused(database, Malformed, lambda: change(database, "a", properties={"SSD": "2"}))
-    assert told == "property: 'SSD' and 'ssd' differ by letter case only"
+    refusal = refused(database, Malformed, lambda: change(database, "a", properties={"SSD": "2"}))
+    assert refusal == "property: 'SSD' and 'ssd' differ by letter case only"
     shown = change(database, "a", properties={"SSD": "2"}, without=["ssd"])
     assert shown["properties"] == {"SSD": "2"}
 
@@ -212,29 +212,29 @@ def test_what_fits_is_kept_whole(database):
 
 def test_a_property_that_is_not_there_is_not_taken_away(database):
     create(database, "a", ssd="1")
-    told = refused(database, NotFound, lambda: change(database, "a", without=["SSD"]))
-    assert told == "aggregate a has no property 'SSD'; it has ssd"
+    refusal = refused(database, NotFound, lambda: change(database, "a", without=["SSD"]))
+    assert refusal == "aggregate a has no property 'SSD'; it has ssd"
 
 
 def test_hosts_need_a_compute_service(hosts):
     create(hosts, "a")
     hosts.write(lambda c: services.register(c, ["controller"], services.SCHEDULER, 1))
     for host in ("controller", "nowhere", "", "%", "h"):
-        told = refused(hosts, NotFound, lambda host=host: add(hosts, "a", host))
-        assert told.startswith(f"there is no compute service on a host {host!r}: start")
+        refusal = refused(hosts, NotFound, lambda host=host: add(hosts, "a", host))
+        assert refusal.startswith(f"there is no compute service on a host {host!r}: start")
     execute(hosts, "UPDATE services SET deleted = id WHERE host = 'h3'")
     refused(hosts, NotFound, lambda: add(hosts, "a", "h3"))
 
 
 def test_hosts_that_are_members_already_or_not(hosts):
     create(hosts, "a")
-    told = refused(hosts, NotFound, lambda: remove(hosts, "a", "h1"))
-    assert told == "host 'h1' is not in aggregate a, which has none"
+    refusal = refused(hosts, NotFound, lambda: remove(hosts, "a", "h1"))
+    assert refusal == "host 'h1' is not in aggregate a, which has none"
     add(hosts, "a", "h1")
-    told = refused(hosts, InUse, lambda: add(hosts, "a", "H1"))
-    assert told == "host h1 is in aggregate a already"
-    told = refused(hosts, NotFound, lambda: remove(hosts, "a", "h2"))
-    assert told == "host 'h2' is not in aggregate a, which has h1"
+    refusal = refused(hosts, InUse, lambda: add(hosts, "a", "H1"))
+    assert refusal == "host h1 is in aggregate a already"
+    refusal = refused(hosts, NotFound, lambda: remove(hosts, "a", "h2"))
+    assert refusal == "host 'h2' is not in aggregate a, which has h1"
 
 
 def test_a_member_whose_service_is_gone_can_leave(hosts):
@@ -248,8 +248,8 @@ def test_an_aggregate_with_hosts_is_not_deleted(hosts):
     create(hosts, "a")
     create(hosts, "b")
     add(hosts, "b", "h1")
-    told = refused(hosts, InUse, lambda: delete(hosts, "a", "b"))
-    assert told == (
+    refusal = refused(hosts, InUse, lambda: delete(hosts, "a", "b"))
+    assert refusal == (
         "aggregate b is not empty: remove its hosts first, h1, with 'aggregate remove host'"
     )
 
@@ -262,12 +262,14 @@ def test_a_host_is_in_one_zone_only(hosts):
     for name in ("a", "c", "plain"):
         add(hosts, name, "h1")
     ways = f"north by aggregate a (id {first['id']})"
-    told = refused(hosts, InUse, lambda: add(hosts, "b", "h1"))
-    assert told.startswith(f"host h1 would be in several availability zones, {ways} and south by")
-    assert f"south by aggregate b (id {second['id']})" in told
+    refusal = refused(hosts, InUse, lambda: add(hosts, "b", "h1"))
+    assert refusal.startswith(
+        f"host h1 would be in several availability zones, {ways} and south by"
+    )
+    assert f"south by aggregate b (id {second['id']})" in refusal
     for name in ("plain", "a"):
-        told = refused(hosts, InUse, lambda name=name: change(hosts, name, properties=SOUTH))
-        assert told.startswith("host h1 would be in several availability zones, ")
+        refusal = refused(hosts, InUse, lambda name=name: change(hosts, name, properties=SOUTH))
+        assert refusal.startswith("host h1 would be in several availability zones, ")
     # The order of steps is what counts.
     for name in ("a", "c"):
         remove(hosts, name, "h1")
@@ -301,7 +303,7 @@ def lived_in(hosts):
 
 
 def test_instances_keep_the_zone_of_their_host(lived_in):
-    told = {
+    orders = {
         "h1 (1, from north to south)": lambda zones: change(lived_in, "a", zones, properties=SOUTH),
         "h1 (1, from south to nova)": lambda zones: change(
             lived_in, "a", zones, without=["availability_zone"]
@@ -309,7 +311,7 @@ def test_instances_keep_the_zone_of_their_host(lived_in):
         "H2 (1, from nova to south)": lambda zones: add(lived_in, "b", "h2", zones),
         "H2 (1, from south to nova)": lambda zones: remove(lived_in, "b", "h2", zones),
     }
-    for what, order in told.items():
+    for what, order in orders.items():
         assert refused(lived_in, InUse, lambda order=order: order(STRICT)) == (
             "1 instance would be in another availability zone than before, on"
             f" {what}: move it away first, or allow the change of zone with"
@@ -335,12 +337,12 @@ def test_what_is_claimed_counts_as_an_instance(cloud):
     create(cloud, "a", **NORTH)
     node = cloud.read(lambda c: c.execute(sa.select(tables.compute_nodes)).first())
     claim(cloud, "u1", node)
-    told = refused(cloud, InUse, lambda: add(cloud, "a", "h1"))
-    assert "on h1 (1, from nova to north)" in told
+    refusal = refused(cloud, InUse, lambda: add(cloud, "a", "h1"))
+    assert "on h1 (1, from nova to north)" in refusal
     # It is not counted twice when it is there.
     see(cloud, an_instance("u1"))
-    told = refused(cloud, InUse, lambda: add(cloud, "a", "h1"))
-    assert "on h1 (1, from nova to north)" in told
+    refusal = refused(cloud, InUse, lambda: add(cloud, "a", "h1"))
+    assert "on h1 (1, from nova to north)" in refusal
 
 
 def test_of_many_hosts_some_are_named(database):
@@ -350,6 +352,6 @@ def test_of_many_hosts_some_are_named(database):
     for name in names:
         add(database, "a", name)
         see(database, an_instance("u-" + name), host=name)
-    told = refused(database, OperationRefused, lambda: change(database, "a", properties=NORTH))
-    assert told.startswith("5 instances would be")
-    assert "h2 (1, from nova to north) and 2 more: move" in told
+    refusal = refused(database, OperationRefused, lambda: change(database, "a", properties=NORTH))
+    assert refusal.startswith("5 instances would be")
+    assert "h2 (1, from nova to north) and 2 more: move" in refusal

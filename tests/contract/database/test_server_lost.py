@@ -29,17 +29,17 @@ def database(server):
     database.close()
 
 
-def hosts(view):
-    with view.current() as table:
+def hosts(cache):
+    with cache.current() as table:
         return [table.get(row, "host") for row in table.rows()]
 
 
 def test_a_restarted_server_is_found_again(server, database):
-    view = HostCache(database)
-    assert hosts(view) == ["h1"]
+    cache = HostCache(database)
+    assert hosts(cache) == ["h1"]
     server.restart()
     # The pool still holds a connection to the old process.
-    assert hosts(view) == ["h1"]
+    assert hosts(cache) == ["h1"]
     server.restart()
     save(database, a_node(vcpus=8))
 
@@ -61,30 +61,30 @@ def test_a_wrong_account_or_database_is_said_in_one_line(server):
 
 
 def test_without_a_server_callers_get_a_clear_error_and_later_an_answer(server, database):
-    view = HostCache(database, timeout=0.5)
-    assert hosts(view) == ["h1"]
+    cache = HostCache(database, timeout=0.5)
+    assert hosts(cache) == ["h1"]
     server.stop()
     try:
         with pytest.raises(DatabaseUnavailable):
-            hosts(view)
+            hosts(cache)
         with pytest.raises(DatabaseUnavailable, match=r"Can't connect|Lost connection"):
             database.write(lambda connection: connection.scalar(1))
         with pytest.raises(DatabaseUnavailable, match="Can't connect"):
             open_at(server.url("lost"))
     finally:
         server.start()
-    view = HostCache(database, timeout=30)
-    assert hosts(view) == ["h1"]
+    cache = HostCache(database, timeout=30)
+    assert hosts(cache) == ["h1"]
 
 
 def test_a_server_that_hangs_costs_a_caller_no_more_than_its_timeout(server, database):
-    view = HostCache(database, timeout=0.5)
-    assert hosts(view) == ["h1"]
+    cache = HostCache(database, timeout=0.5)
+    assert hosts(cache) == ["h1"]
     server.pause()
     try:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable, match=r"no answer within 0\.5 s"):
-            hosts(view)
+            hosts(cache)
         assert time.monotonic() - began < 5
     finally:
         server.resume()

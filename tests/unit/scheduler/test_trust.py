@@ -413,8 +413,8 @@ def test_a_trusted_host_is_chosen(cloud, server):
 
 
 def test_no_host_stays_trusted_when_the_service_is_taken_away(cloud, server):
-    view = HostCache(cloud)
-    destinations = Destinations(cloud, view, FilterScheduler(PLAN), attestation=asking(server))
+    cache = HostCache(cloud)
+    destinations = Destinations(cloud, cache, FilterScheduler(PLAN), attestation=asking(server))
     assert place(destinations) == "h1"
     destinations.attestation = None
     with pytest.raises(NoValidHost):
@@ -422,8 +422,8 @@ def test_no_host_stays_trusted_when_the_service_is_taken_away(cloud, server):
 
 
 def test_a_node_that_comes_back_is_as_trusted_as_it_was(cloud, server):
-    view = HostCache(cloud)
-    destinations = Destinations(cloud, view, FilterScheduler(PLAN), attestation=asking(server))
+    cache = HostCache(cloud)
+    destinations = Destinations(cloud, cache, FilterScheduler(PLAN), attestation=asking(server))
     assert place(destinations) == "h1"
     cloud.write(lambda connection: compute_nodes.delete(connection, "h1", ["n1"]))
     assert place(destinations, "u2", level="") == "h2"

@@ -305,21 +305,21 @@ def test_two_nodes_with_one_uuid_are_refused(conf: cfg.ConfigOpts, database: Dat
         assert generations(database) == {N1: 1}
 
 
-def test_whoever_listens_is_told_of_what_changed(
+def test_what_changed_is_published(
     conf: cfg.ConfigOpts, database: Database, several: FakeDriver
 ) -> None:
-    told: list[AuditResult] = []
-    tracker = ResourceTracker(conf, database, several, publish=told.append)
+    published: list[AuditResult] = []
+    tracker = ResourceTracker(conf, database, several, publish=published.append)
     tracker.audit(SERVICE)
-    assert {row.hypervisor_hostname for row in told.pop().nodes} == {N1, N2, N3}
+    assert {row.hypervisor_hostname for row in published.pop().nodes} == {N1, N2, N3}
     tracker.audit(SERVICE)
-    assert told == []
+    assert published == []
     several.add_guest(N1, a_guest(1))
     tracker.audit(SERVICE)
-    (stored,) = told
+    (stored,) = published
     assert [(row.hypervisor_hostname, row.generation) for row in stored.nodes] == [(N1, 2)]
     assert [row.uuid for row in stored.instances] == [a_guest(1).uuid]
     conf.set_override("nodes", 0, group="fake")
     tracker.audit(SERVICE)
-    assert {row.hypervisor_hostname for row in told[-1].nodes if row.deleted} == {N1, N2, N3}
-    assert [bool(row.deleted) for row in told[-1].instances] == [True]
+    assert {row.hypervisor_hostname for row in published[-1].nodes if row.deleted} == {N1, N2, N3}
+    assert [bool(row.deleted) for row in published[-1].instances] == [True]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""An audit settles the claims on its nodes: by what came, what left, and what did not come."""
+"""An audit reconciles the claims on its nodes: by what came, what left, and what did not come."""
 
 import logging
 import time
@@ -51,8 +51,8 @@ class Cloud:
     def __init__(self, conf: cfg.ConfigOpts, database: Database) -> None:
         self.database = database
         self.driver = FakeDriver(conf)
-        self.told: list[AuditResult] = []
-        self.tracker = ResourceTracker(conf, database, self.driver, publish=self.told.append)
+        self.published: list[AuditResult] = []
+        self.tracker = ResourceTracker(conf, database, self.driver, publish=self.published.append)
         self.audit()
 
     def audit(self) -> None:
@@ -162,9 +162,9 @@ def test_what_went_well_is_said_to_those_who_debug(
 def test_schedulers_are_told_which_claims_count_on(cloud: Cloud, database: Database) -> None:
     for uuid in U[1:4]:
         cloud.claim(uuid)
-    cloud.told.clear()
+    cloud.published.clear()
     cloud.come(G[1])
-    (stored,) = cloud.told
+    (stored,) = cloud.published
     assert {row.uuid for row in stored.claims} == {U[2], U[3]}
     (node,) = stored.nodes
     assert (node.claims, {row.compute_node_id for row in stored.claims}) == (2, {node.id})
@@ -186,7 +186,7 @@ def test_a_claim_that_ends_without_a_trace_in_the_figures_is_news_to_schedulers(
     after = nodes(database)[0]
     assert (claimed(database), after.generation) == ({}, before.generation + 1)
     assert (after.stats, after.memory_mb_used) == (before.stats, before.memory_mb_used)
-    assert [row.id for row in cloud.told[-1].nodes] == [after.id]
+    assert [row.id for row in cloud.published[-1].nodes] == [after.id]
 
 
 def test_a_claim_for_an_instance_that_is_there_waits_for_its_new_size(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What differs is written, and whoever is told of it hears of exactly that."""
+"""What differs is written, and exactly that is published."""
 
 import time
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def write(
     return database.write(lambda connection: transaction.store(connection, batch))
 
 
-def told(stored: AuditResult) -> tuple[dict[str, int], dict[str, bool]]:
+def published(stored: AuditResult) -> tuple[dict[str, int], dict[str, bool]]:
     """Return {node: generation} and {uuid: whether it is dead} of what is to be told."""
     return (
         {row.hypervisor_hostname: row.generation for row in stored.nodes},
@@ -66,7 +66,7 @@ def uuids(rows: Sequence[sa.Row[Any]]) -> set[str]:
 
 def test_new_nodes_are_written_with_their_guests(database: Database) -> None:
     stored = store_batch(database, found(ONE, G[1]), found(TWO))
-    assert told(stored) == ({"n1": 1, "n2": 1}, {G[1].uuid: False})
+    assert published(stored) == ({"n1": 1, "n2": 1}, {G[1].uuid: False})
     assert stored.generations == {ONE: 1, TWO: 1}
     assert uuids(database.read(instances.all_live)) == {G[1].uuid}
 
@@ -74,14 +74,14 @@ def test_new_nodes_are_written_with_their_guests(database: Database) -> None:
 def test_what_is_there_already_is_left_alone(database: Database) -> None:
     store_batch(database, found(ONE, G[1]), found(TWO))
     stored = store_batch(database, found(ONE, G[1]), found(TWO))
-    assert told(stored) == ({}, {})
+    assert published(stored) == ({}, {})
     assert stored.generations == {ONE: 1, TWO: 1}
 
 
 def test_only_the_row_that_differs_is_written(database: Database) -> None:
     store_batch(database, found(ONE), found(TWO))
     stored = store_batch(database, found(ONE), found(TWO, reserved=64))
-    assert told(stored) == ({"n2": 2}, {})
+    assert published(stored) == ({"n2": 2}, {})
     assert stored.generations == {ONE: 1, TWO: 2}
 
 
@@ -89,27 +89,27 @@ def test_a_change_of_a_guest_counts_as_one_of_its_node(database: Database) -> No
     store_batch(database, found(ONE, G[1]), found(TWO, G[2]))
     # Neither figures nor stats of the node depend on it.
     stored = store_batch(database, found(ONE, a_guest(1, name="renamed")), found(TWO, G[2]))
-    assert told(stored) == ({"n1": 2}, {G[1].uuid: False})
+    assert published(stored) == ({"n1": 2}, {G[1].uuid: False})
     assert stored.generations == {ONE: 2, TWO: 1}
 
 
 def test_guests_that_come_and_go_are_told_of(database: Database) -> None:
     store_batch(database, found(ONE, G[1], G[2]))
     stored = store_batch(database, found(ONE, G[2], G[3]))
-    assert told(stored) == ({"n1": 2}, {G[1].uuid: True, G[3].uuid: False})
+    assert published(stored) == ({"n1": 2}, {G[1].uuid: True, G[3].uuid: False})
 
 
 def test_rows_that_are_old_are_written_as_they_are(database: Database) -> None:
     store_batch(database, found(ONE, G[1]), found(TWO))
     stored = store_batch(database, found(ONE, G[1]), found(TWO, reserved=64), refresh_after=NONE)
-    assert told(stored) == ({"n1": 2, "n2": 2}, {})
+    assert published(stored) == ({"n1": 2, "n2": 2}, {})
     assert stored.generations == {ONE: 2, TWO: 2}
 
 
 def test_managed_rows_are_not_told_of(database: Database) -> None:
     manage(database, G[1].uuid, "h1", "n1")
     stored = store_batch(database, found(ONE, G[1], G[2]))
-    assert told(stored)[1] == {G[2].uuid: False}
+    assert published(stored)[1] == {G[2].uuid: False}
 
 
 def test_a_row_that_somebody_deleted_meanwhile_is_back(database: Database) -> None:
@@ -117,7 +117,7 @@ def test_a_row_that_somebody_deleted_meanwhile_is_back(database: Database) -> No
     known = marks(database)
     database.write(lambda each: compute_nodes.delete(each, "h1", ["n1"]))
     stored = write(database, [found(ONE)], known, NONE)
-    assert told(stored) == ({"n1": 3}, {})
+    assert published(stored) == ({"n1": 3}, {})
     assert len(database.read(compute_nodes.all_live)) == 1
 
 
@@ -128,7 +128,7 @@ def test_a_row_that_somebody_made_meanwhile_is_as_good_as_one_that_was_known(
     row = build_rows(found(ONE, G[1])).row
     database.write(lambda each: compute_nodes.save(each, [row]))
     stored = write(database, [found(ONE, G[1])], {})
-    assert told(stored) == ({"n1": 2}, {G[1].uuid: False})
+    assert published(stored) == ({"n1": 2}, {G[1].uuid: False})
     assert stored.generations == {ONE: 2}
     # Nothing was written of which the generation would be known for sure.
     assert write(database, [found(ONE, G[1])], {}).generations == {}
@@ -138,7 +138,7 @@ def test_a_node_is_deleted_with_what_was_seen_on_it(database: Database) -> None:
     store_batch(database, found(ONE, G[1]), found(TWO, G[2]))
     manage(database, G[3].uuid, "h1", "n1")
     stored = database.write(lambda each: transaction.delete(each, [ONE]))
-    assert told(stored) == ({"n1": 2}, {G[1].uuid: True})
+    assert published(stored) == ({"n1": 2}, {G[1].uuid: True})
     assert [row.hypervisor_hostname for row in database.read(compute_nodes.all_live)] == ["n2"]
     assert uuids(database.read(instances.all_live)) == {G[2].uuid, G[3].uuid}
 
@@ -147,4 +147,4 @@ def test_a_node_is_deleted_with_what_was_seen_on_it(database: Database) -> None:
 def test_what_is_not_there_cannot_be_deleted(database: Database, names: list[NodeName]) -> None:
     store_batch(database, found(ONE))
     database.write(lambda each: compute_nodes.delete(each, "h1", ["n1"]))
-    assert told(database.write(lambda each: transaction.delete(each, names))) == ({}, {})
+    assert published(database.write(lambda each: transaction.delete(each, names))) == ({}, {})

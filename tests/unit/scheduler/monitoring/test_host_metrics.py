@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.monitoring.host_metrics: states, sums and ages of the hosts in a view."""
+"""Tests of scheduler.monitoring.host_metrics: states, sums and ages of the hosts in a cache."""
 
 import math
 
@@ -33,13 +33,13 @@ def cloud(database):
 
 
 @pytest.fixture
-def view(cloud):
+def cache(cloud):
     return HostCache(cloud)
 
 
-def measured(view, database_time=lambda: None):
+def measured(cache, database_time=lambda: None):
     registry = CollectorRegistry()
-    registry.register(HostMetrics(view, a_conf(), database_time))
+    registry.register(HostMetrics(cache, a_conf(), database_time))
 
     def value(name, **labels):
         """Return a sample, of the default zone where there are zones and none is named."""
@@ -49,18 +49,18 @@ def measured(view, database_time=lambda: None):
     return value
 
 
-def read(view):
-    with view.current():
-        return view
+def read(cache):
+    with cache.current():
+        return cache
 
 
-def test_each_host_is_in_one_state(view):
-    value = measured(read(view))
+def test_each_host_is_in_one_state(cache):
+    value = measured(read(cache))
     assert {state: value("hosts", state=state) for state in STATES} == dict.fromkeys(STATES, 1)
 
 
-def test_resources_are_summed_by_state(view):
-    value = measured(read(view))
+def test_resources_are_summed_by_state(cache):
+    value = measured(read(cache))
 
     def amounts(name, state):
         return tuple(value(name, state=state, kind=kind) for kind in ("total", "used", "limit"))
@@ -71,13 +71,13 @@ def test_resources_are_summed_by_state(view):
     assert amounts("vcpus", "disabled") == amounts("vcpus", "unserved") == (16, 0, 64)
 
 
-def test_hosts_count_in_their_zones(view, cloud):
+def test_hosts_count_in_their_zones(cache, cloud):
     def zone(name, hosts, zones):
         cloud.write(lambda c: aggregates.create(c, name, hosts, {"availability_zone": zones}))
 
     zone("a", ["ready", "off"], "east")
     zone("b", ["late"], "south , east")
-    value = measured(read(view))
+    value = measured(read(cache))
 
     def hosts(zone):
         return {state for state in STATES if value("hosts", state=state, zone=zone) == 1}
@@ -89,30 +89,30 @@ def test_hosts_count_in_their_zones(view, cloud):
     assert value("vcpus", state="up", kind="used", zone="nova") == 0
 
 
-def test_a_host_without_a_ratio_promises_nothing(view, cloud):
+def test_a_host_without_a_ratio_allocates_nothing(cache, cloud):
     execute(cloud, "UPDATE compute_nodes SET cpu_allocation_ratio = NULL")
-    value = measured(read(view))
+    value = measured(read(cache))
     assert value("vcpus", state="up", kind="limit") == 0
 
 
-def test_what_hosts_have_gone_is_gone_from_the_sums(view, cloud):
-    read(view)
+def test_what_hosts_have_gone_is_gone_from_the_sums(cache, cloud):
+    read(cache)
     execute(cloud, "UPDATE compute_nodes SET deleted = id, generation = generation + 1")
-    view.refresh()
-    view.refresh()
-    value = measured(view)
+    cache.refresh()
+    cache.refresh()
+    value = measured(cache)
     assert sum(value("hosts", state=state) for state in STATES) == 0
     assert value("agents_audit_age_seconds", quantile="1") is None
 
 
-def test_ages_are_those_of_hosts_with_living_agents(view, cloud):
+def test_ages_are_those_of_hosts_with_living_agents(cache, cloud):
     execute(
         cloud,
         "UPDATE compute_nodes SET updated_at = '2001-01-01 00:00:00.000000'"
         " WHERE host IN ('late', 'forced', 'alone')",
     )
     now = cloud.now()
-    value = measured(read(view), lambda: now + 100)
+    value = measured(read(cache), lambda: now + 100)
     assert 100 <= value("agents_audit_age_seconds", quantile="0.5") < 160
     assert 100 <= value("agents_audit_age_seconds", quantile="1") < 160
     execute(
@@ -125,11 +125,11 @@ def test_ages_are_those_of_hosts_with_living_agents(view, cloud):
     assert value("agents_audit_age_seconds", quantile="0.5") < 60
 
 
-def test_without_the_time_of_the_database_there_are_no_ages(view):
-    assert measured(read(view))("agents_audit_age_seconds", quantile="1") is None
+def test_without_the_time_of_the_database_there_are_no_ages(cache):
+    assert measured(read(cache))("agents_audit_age_seconds", quantile="1") is None
 
 
-def test_a_view_that_was_never_read_is_infinitely_old_and_empty(view):
-    value = measured(view)
+def test_a_cache_that_was_never_read_is_infinitely_old_and_empty(cache):
+    value = measured(cache)
     assert value("view_age_seconds") == math.inf
     assert value("hosts", state="up") == 0

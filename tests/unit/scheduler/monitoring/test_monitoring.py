@@ -59,25 +59,25 @@ def page(conf):
 
 
 @pytest.fixture
-def view(database):
+def cache(database):
     save(database, a_node("h1"))
     serve(database, "h1")
     return HostCache(database)
 
 
-def test_without_an_address_there_is_the_report_alone(conf, database, view, server):
+def test_without_an_address_there_is_the_report_alone(conf, database, cache, server):
     watching = Monitoring(conf)
-    watching.start(database, view, server, DROPPED)
+    watching.start(database, cache, server, DROPPED)
     watching.stop()
     assert [type(each).__name__ for each in watching.observers] == ["Report"]
     assert [title for title, _ in TextGuruMeditation.persistent_sections] == ["Scheduler"]
 
 
-def test_it_is_well_once_it_is_subscribed_and_reads_the_view_by_itself(
-    conf, database, view, server, page
+def test_it_is_well_once_it_is_subscribed_and_reads_the_cache_by_itself(
+    conf, database, cache, server, page
 ):
     watching = Monitoring(conf)
-    watching.start(database, view, server, DROPPED)
+    watching.start(database, cache, server, DROPPED)
     try:
         code, report = page.health()
         assert code == 503
@@ -100,30 +100,30 @@ def test_it_is_well_once_it_is_subscribed_and_reads_the_view_by_itself(
     assert page.health() == (0, {})
 
 
-def test_an_old_view_is_read_again_and_a_young_one_is_not(conf, database, view, server):
-    ask = SchedulerChecks(conf, database, view, server).all["view"]
+def test_an_old_cache_is_read_again_and_a_young_one_is_not(conf, database, cache, server):
+    ask = SchedulerChecks(conf, database, cache, server).all["view"]
     ask()
-    read = view._read_at
+    read = cache._read_at
     ask()
-    assert view._read_at == read
-    view._read_at -= REFRESH_AFTER
+    assert cache._read_at == read
+    cache._read_at -= REFRESH_AFTER
     ask()
-    assert view.age < REFRESH_AFTER
+    assert cache.age < REFRESH_AFTER
 
 
-def test_a_view_that_cannot_be_read_is_not_well(conf, database, view, server, monkeypatch):
+def test_a_cache_that_cannot_be_read_is_not_well(conf, database, cache, server, monkeypatch):
     def failing(*_):
         raise DatabaseUnavailable("gone")
 
-    ask = SchedulerChecks(conf, database, view, server).all["view"]
+    ask = SchedulerChecks(conf, database, cache, server).all["view"]
     monkeypatch.setattr(Database, "read", failing)
     with pytest.raises(DatabaseUnavailable, match="gone"):
         ask()
 
 
-def test_the_page_of_the_documentation_has_all_measures(conf, database, view, server, page):
+def test_the_page_of_the_documentation_has_all_measures(conf, database, cache, server, page):
     watching = Monitoring(conf)
-    watching.start(database, view, server, DROPPED)
+    watching.start(database, cache, server, DROPPED)
     try:
         assert served(page.measures().families) == documented("scheduler")
     finally:
@@ -140,9 +140,9 @@ def a_trace(*uuids):
     return RequestTrace(RequestContext(), uuids, 0.0, PLACED, total=0.0025)
 
 
-def test_the_report_has_the_view_the_queue_and_the_last_requests(conf, database):
-    monitoring, view = Monitoring(conf), HostCache(database)
-    monitoring.start(database, view, Requests(), {})
+def test_the_report_has_the_cache_the_queue_and_the_last_requests(conf, database):
+    monitoring, cache = Monitoring(conf), HostCache(database)
+    monitoring.start(database, cache, Requests(), {})
     (report,) = monitoring.observers
     report.on_finished(a_trace("u1", "u2"))
     report.on_finished(a_trace())
@@ -155,9 +155,9 @@ def test_the_report_has_the_view_the_queue_and_the_last_requests(conf, database)
     assert "requests in flight = 2" in text
     assert "u1 placed in 2.5 ms" in text
     assert "(no uuid) placed in 2.5 ms" in text
-    with view.current():
+    with cache.current():
         pass
-    assert float(report.facts(view, Requests())["seconds since the host cache was read"]) < 60
+    assert float(report.facts(cache, Requests())["seconds since the host cache was read"]) < 60
 
 
 def test_only_the_last_requests_are_kept(database):

@@ -46,32 +46,32 @@ def test_a_legacy_payload_is_as_captured(phase: str, kind: str) -> None:
 
 def test_what_is_not_given_is_null() -> None:
     captured = notified.payload("versioned", "start", "simple")[DATA]
-    told = payload_of(project_id=None)
-    assert told.keys() == captured.keys()
+    payload = payload_of(project_id=None)
+    assert payload.keys() == captured.keys()
     given = {"instance_uuid", "user_id", "flavor", "num_instances"}
-    assert {name: told[name] for name in told.keys() - given} == dict.fromkeys(
-        told.keys() - given
+    assert {name: payload[name] for name in payload.keys() - given} == dict.fromkeys(
+        payload.keys() - given
     ) | {"scheduler_hints": {}, "security_groups": []}
-    assert told["flavor"][DATA].keys() == captured["flavor"][DATA].keys()
+    assert payload["flavor"][DATA].keys() == captured["flavor"][DATA].keys()
 
 
 @pytest.mark.parametrize("name", wire_samples.names("obj_request_spec_*"))
 def test_the_request_of_any_release_has_all_the_fields(name: str) -> None:
     full = notified.payload("versioned", "start", "full_spec")[DATA]
-    told = json.loads(json.dumps(encode_payload(REQUEST_SPEC.read(wire_samples.primitive(name)))))[
-        DATA
-    ]
-    assert told.keys() == full.keys()
+    payload = json.loads(
+        json.dumps(encode_payload(REQUEST_SPEC.read(wire_samples.primitive(name))))
+    )[DATA]
+    assert payload.keys() == full.keys()
     parts = {"flavor", "image", "instance_group", "numa_topology", "pci_requests", "retry"}
-    for part in parts & {name for name, each in told.items() if each}:
-        assert told[part].keys() == full[part].keys()
-        assert told[part][DATA].keys() == full[part][DATA].keys()
+    for part in parts & {name for name, each in payload.items() if each}:
+        assert payload[part].keys() == full[part].keys()
+        assert payload[part][DATA].keys() == full[part][DATA].keys()
 
 
 def test_of_lists_of_forced_hosts_the_first_is_told() -> None:
-    told = payload_of(force_hosts=["a", "b"], force_nodes=[], ignore_hosts=["c", "d"])
-    assert (told["force_hosts"], told["force_nodes"]) == ("a", None)
-    assert told["ignore_hosts"] == ["c", "d"]
+    payload = payload_of(force_hosts=["a", "b"], force_nodes=[], ignore_hosts=["c", "d"])
+    assert (payload["force_hosts"], payload["force_nodes"]) == ("a", None)
+    assert payload["ignore_hosts"] == ["c", "d"]
 
 
 def test_a_destination_leaves_out_what_it_does_not_name() -> None:
@@ -81,18 +81,18 @@ def test_a_destination_leaves_out_what_it_does_not_name() -> None:
 
 def test_a_group_tells_its_policy_under_both_names() -> None:
     group = InstanceGroup("g", "affinity", rules={"max_server_per_host": 2})
-    told = payload_of(instance_group=group)["instance_group"][DATA]
-    assert (told["policy"], told["policies"]) == ("affinity", ["affinity"])
-    assert told["rules"] == {"max_server_per_host": "2"}
+    payload = payload_of(instance_group=group)["instance_group"][DATA]
+    assert (payload["policy"], payload["policies"]) == ("affinity", ["affinity"])
+    assert payload["rules"] == {"max_server_per_host": "2"}
     none = payload_of(instance_group=InstanceGroup("g"))["instance_group"][DATA]
     assert (none["policy"], none["policies"]) == (None, None)
 
 
 def test_the_cells_of_a_guest_are_of_its_instance() -> None:
     cell = InstanceNUMACell(0, 512, {3, 1}, {2}, {1}, cpu_pinning={2: 7})
-    told = payload_of(numa_topology=InstanceNUMATopology([cell]))["numa_topology"][DATA]
-    assert told["instance_uuid"] == INSTANCE
-    (first,) = told["cells"]
+    payload = payload_of(numa_topology=InstanceNUMATopology([cell]))["numa_topology"][DATA]
+    assert payload["instance_uuid"] == INSTANCE
+    (first,) = payload["cells"]
     assert (first[DATA]["cpuset"], first[DATA]["pcpuset"]) == ([1, 3], [2])
     assert (first[DATA]["cpuset_reserved"], first[DATA]["cpu_pinning_raw"]) == ([1], {"2": 7})
     other = InstanceNUMATopology([cell], instance_uuid="other")
@@ -101,9 +101,9 @@ def test_the_cells_of_a_guest_are_of_its_instance() -> None:
 
 def test_devices_are_of_their_instance() -> None:
     asked = InstancePCIRequests(requests=[InstancePCIRequest(1, [{"vendor_id": None}])])
-    told = payload_of(pci_requests=asked)["pci_requests"][DATA]
-    assert told["instance_uuid"] == INSTANCE
-    assert told["requests"][0][DATA]["spec"] == [{"vendor_id": None}]
+    payload = payload_of(pci_requests=asked)["pci_requests"][DATA]
+    assert payload["instance_uuid"] == INSTANCE
+    assert payload["requests"][0][DATA]["spec"] == [{"vendor_id": None}]
 
 
 def test_hosts_that_were_tried_are_told_by_their_nodes() -> None:
@@ -119,9 +119,9 @@ def test_security_groups_are_told_by_uuid_or_name() -> None:
 def test_properties_are_those_of_the_payload() -> None:
     given = {"hw_boot_menu": True, "unheard_of": 1, "hw_ephemeral_encryption_secret_uuid": "s"}
     image = ImageMeta(properties=ImageMetaProps(given))
-    told = payload_of(image=image)["image"][DATA]["properties"]
-    assert told["nova_object.version"] == "1.20"
-    assert told[DATA] == {"hw_boot_menu": True}
+    payload = payload_of(image=image)["image"][DATA]["properties"]
+    assert payload["nova_object.version"] == "1.20"
+    assert payload[DATA] == {"hw_boot_menu": True}
 
 
 def test_an_error_tells_the_request_and_why() -> None:
