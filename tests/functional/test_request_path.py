@@ -14,7 +14,7 @@ from tests import guides
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
-MAX_ROOMS = 64
+MAX_ROOMS = 65
 
 
 @pytest.fixture(scope="module")
