@@ -45,7 +45,7 @@ from scheduler.wire.errors import NoValidHost
 
 LOG = log.getLogger(__name__)
 T = TypeVar("T")
-# After so many hosts that Placement refused one by one, it is asked where there is room at all.
+# Once Placement has refused this number of hosts, one by one, it is asked where there is room.
 MAX_REFUSED = 2
 # How often allocations are written that others change at the same time.
 ATTEMPTS = 5

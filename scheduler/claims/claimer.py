@@ -29,9 +29,9 @@ from scheduler.wire.errors import ServiceUnavailable
 T = TypeVar("T")
 # More choices than schedulers at work at a time would not help.
 MAX_CHOICES = 64
-# After so many claims in a row without a conflict there are half as many choices.
+# The number of claims in a row without a conflict after which the choices are halved.
 WINS_TO_NARROW = 16
-# For how many seconds a database has to be silent before it is said not to answer.
+# The seconds of silence after which a database is said not to answer.
 LEAST_SILENCE = 1.0
 
 

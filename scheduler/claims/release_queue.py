@@ -92,7 +92,7 @@ class ReleaseQueue:
         self._threads.run(self._work)
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """Wait until all are released, for so many seconds at most."""
+        """Wait until all are released, at most for this number of seconds."""
         with self._condition:
             self._is_stopping = True
             self._condition.notify_all()

@@ -22,7 +22,7 @@ from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
-# One in so many of the further instances that would fit may be an alternate that is held.
+# The share of the further instances that would fit, as 1 in N, that may be held alternates.
 SHARE = 20
 # The number of hosts on which instances are counted first, and how many times as many are next.
 _BLOCK, _MORE = 128, 8
@@ -131,7 +131,7 @@ def _count_fitting(
 
 
 def _copies_on(hosts: HostTable, rows: Rows, consumed: Consumption, most: float) -> Weights:
-    """Return for each of these hosts how many more such instances fit there, at most so many."""
+    """Return for each of these hosts how many more such instances fit there, bounded by most."""
     found = np.full(len(rows), most)
     for kind in KINDS:
         if kind.limit in hosts.limits.columns:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scheduler.hosts.columns import Mask, Weights
 
-# Up to so many of the best are found one by one, which is quicker than sorting all.
+# Up to this number of the best are found one by one, which is quicker than sorting all.
 _FEW = 8
 # The largest difference of totals that count as nearly equal, as a part of their range.
 NEARLY = 0.01

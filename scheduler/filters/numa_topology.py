@@ -8,8 +8,8 @@ from inventory.numa.fit import fits, refusal
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.hosts.numa_pci import limit_of, needs_of, room_of, where_cells_fit
 
-# With fewer candidates than one in so many hosts it costs less to look at these alone than to look
-# at all hosts, for later requests as well.
+# Where fewer than 1 in N hosts are candidates, it costs less to look at these alone than to look at
+# all hosts, for later requests as well.
 _FEW = 100
 
 

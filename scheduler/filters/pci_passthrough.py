@@ -51,7 +51,7 @@ class PciPassthroughFilter(BaseHostFilter):
 
 
 def _fewer(requests: Sequence[InstancePCIRequest], number: int) -> list[InstancePCIRequest]:
-    """Return requests for so many devices fewer, of the last ones first."""
+    """Return requests for a number of devices fewer, of the last ones first."""
     found = []
     for each in reversed(requests):
         less = min(number, each.count)

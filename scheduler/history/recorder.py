@@ -41,8 +41,8 @@ PRUNE_INTERVAL = 60.0
 # Seconds without a decision after which another snapshot log begins: this one may be deleted with
 # the last of its decisions, after decisions.UNUSED_AGE.
 IDLE_SECONDS = 100.0
-# A snapshot log ends when what follows its first snapshot is that large, in bytes, and so many
-# times as large as that one: all of it has to be read for its last decision.
+# A snapshot log ends when what follows its first snapshot is larger than this, in bytes, and than
+# this multiple of that one: all of it has to be read for its last decision.
 MAX_DELTA_BYTES = 1_000_000
 MAX_DELTA_RATIO = 4
 # Of a document, which has to fit into one statement.

@@ -177,7 +177,7 @@ class NumericColumns:
         return NumericColumns({name: self.column(name).copy() for name in DTYPES})
 
     def part(self, rows: Rows, changes: Mapping[str, int], times: Rows | int) -> "NumericColumns":
-        """Return the columns of some rows, to which the changes were added so many times."""
+        """Return the columns of some rows, with the changes added as often as times says."""
 
         def gathered(name: str) -> Column:
             column = self.column(name)[rows]

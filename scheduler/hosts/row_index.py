@@ -279,7 +279,7 @@ class GroupCounts:
                 column[row] = column[row] + 1 if is_new else max(column[row], 1)
 
     def part(self, rows: Rows, times: Rows | int) -> "GroupCounts":
-        """Return the counts of some rows with so many more members each."""
+        """Return the counts of some rows, with times further members each."""
         return GroupCounts(self.members[rows] + times, self.named[rows] + times)
 
 

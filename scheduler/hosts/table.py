@@ -216,7 +216,7 @@ class HostTable:
     ) -> "HostTable":
         """Return a read-only table of the columns of these rows.
 
-        The changes are added to the numbers of each row so many times.
+        The changes are added to the numbers of each row as often as times says.
         """
         other = HostTable.__new__(HostTable)
         other.__dict__.update(self.__dict__)
