@@ -45,11 +45,8 @@ class Stages:
         spent[2] += cpu
 
     @contextmanager
-    def stage(self, name: str, waits: bool = False) -> Iterator[None]:
-        """Count what is spent in here; what stages in here count, this one does not.
-
-        One that waits is not at work: its thread may be, for others.
-        """
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what is spent in here; what stages in here count, this one does not."""
         outer, inner = _inner.get(), [0.0, 0.0]
         token = _inner.set(inner)
         wall, cpu = time.perf_counter(), time.thread_time()
@@ -57,24 +54,22 @@ class Stages:
             yield
         finally:
             wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
-            self.add(name, wall - inner[0], 0.0 if waits else cpu - inner[1])
+            self.add(name, wall - inner[0], cpu - inner[1])
             if outer is not None:
                 outer[0] += wall
                 outer[1] += cpu
             _inner.reset(token)
 
-    def watch(self, owner: Any, function: str, name: str, waits: bool = False) -> None:
+    def watch(self, owner: Any, function: str, name: str) -> None:
         """Let a function of a module or a class be a stage."""
-        setattr(owner, function, self.watched(getattr(owner, function), name, waits))
+        setattr(owner, function, self.watched(getattr(owner, function), name))
 
-    def watched(
-        self, function: Callable[..., Any], name: str, waits: bool = False
-    ) -> Callable[..., Any]:
+    def watched(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         """Return a function that is a stage."""
 
         @wraps(function)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            with self.stage(name, waits):
+            with self.stage(name):
                 return function(*args, **kwargs)
 
         return counted
