@@ -53,16 +53,29 @@ class ResourceKind(NamedTuple):
 
 
 VCPUS = ResourceKind(
-    *("vcpus", ("vCPU", "vCPUs"), "vcpus_total", "cpu_allocation_ratio", "vcpus_used", "vcpu"),
+    name="vcpus",
+    words=("vCPU", "vCPUs"),
+    total="vcpus_total",
+    ratio="cpu_allocation_ratio",
+    column="vcpus_used",
+    limit="vcpu",
     counts_free=False,
 )
 MEMORY = ResourceKind(
-    *("memory_mb", ("MB of memory",) * 2, "total_usable_ram_mb", "ram_allocation_ratio"),
-    *("free_ram_mb", "memory_mb"),
+    name="memory_mb",
+    words=("MB of memory", "MB of memory"),
+    total="total_usable_ram_mb",
+    ratio="ram_allocation_ratio",
+    column="free_ram_mb",
+    limit="memory_mb",
 )
 DISK = ResourceKind(
-    *("disk_mb", ("MB of disk",) * 2, "total_usable_disk_gb", "disk_allocation_ratio"),
-    *("free_disk_mb", "disk_gb"),
+    name="disk_mb",
+    words=("MB of disk", "MB of disk"),
+    total="total_usable_disk_gb",
+    ratio="disk_allocation_ratio",
+    column="free_disk_mb",
+    limit="disk_gb",
     unit=1024,
 )
 KINDS = (VCPUS, MEMORY, DISK)
