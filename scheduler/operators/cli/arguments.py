@@ -45,17 +45,21 @@ positive = partial(whole_number, least=1)
 not_negative = partial(whole_number, least=0)
 
 
-def seconds(text: str) -> float:
-    """Return a timeout that oslo.messaging and databases accept."""
+def above_zero(text: str, most: float, what: str) -> float:
+    """Return a number above 0, at most most; raise ArgumentTypeError with what it has to be."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value <= MAX_TIMEOUT:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds above 0 and up to {MAX_TIMEOUT}"
-        )
+    if not 0 < value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
     return value
+
+
+# A timeout that oslo.messaging and databases accept.
+seconds = partial(
+    above_zero, most=MAX_TIMEOUT, what=f"a number of seconds above 0 and up to {MAX_TIMEOUT}"
+)
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -4,11 +4,13 @@
 
 import argparse
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from conf.flavor_mix import WeightedSize, weighted_size
 from scheduler.operators.cli.arguments import (
+    above_zero,
     add_flag,
     add_repeatable,
     age_or_time,
@@ -27,8 +29,9 @@ _KIND = re.compile(
 )
 MAX_HOSTS = 100_000
 MAX_ARRIVALS = 10_000_000
-# Hours.
-_MAX_HOURS = 1e6
+# Of hours, and of arrivals an hour.
+_MOST = 1e6
+_amount = partial(above_zero, most=_MOST, what=f"a number above 0 and up to {_MOST:,.0f}")
 DEFAULT_ARRIVALS, DEFAULT_RATE = 1000, 60.0
 
 
@@ -57,19 +60,6 @@ def usual_flavors(text: str) -> list[WeightedSize]:
         return [weighted_size(each) for each in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def above_zero(text: str) -> float:
-    """Return a number above 0 and not above all that makes sense, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= _MAX_HOURS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number above 0 and up to {_MAX_HOURS:,.0f}"
-        )
-    return value
 
 
 def add_simulation(parser: Any) -> None:
@@ -112,13 +102,13 @@ def add_simulation(parser: Any) -> None:
     )
     trace(
         "--rate",
-        type=above_zero,
+        type=_amount,
         metavar="N",
         help=f"Mean number of arrivals an hour (default: {DEFAULT_RATE:g}).",
     )
     trace(
         "--lifetime",
-        type=above_zero,
+        type=_amount,
         metavar="HOURS",
         help="Mean time for which instances stay (default: they all stay).",
     )
