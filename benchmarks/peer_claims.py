@@ -30,8 +30,8 @@ from conf import opts  # noqa: E402
 from inventory.claims.types import NodeChange  # noqa: E402
 from inventory.engine import Database  # noqa: E402
 from scheduler.api.tracking_endpoint import PushEndpoint  # noqa: E402
-from scheduler.destination_builder import build_destinations  # noqa: E402
 from scheduler.host_cache.cache import HostCache  # noqa: E402
+from scheduler.select_destinations.destination_builder import build_destinations  # noqa: E402
 from scheduler.wire import claim_messages  # noqa: E402
 from scheduler.wire.arguments import decode_select_arguments  # noqa: E402
 from scheduler.wire.context import RequestContext  # noqa: E402

@@ -42,11 +42,11 @@ def _run(backend: str) -> int:
     from inventory.nova.placement_errors import PlacementMisconfigured
     from scheduler import plugins, trust
     from scheduler.api.notifications import Notifications
-    from scheduler.destination_builder import load_allocator
     from scheduler.messaging.messaging_options import checked_transport
     from scheduler.messaging.transport import UnusableTransport
     from scheduler.operators.config_shadow.process import beside, check_shadow
     from scheduler.operators.status_pages.page_process import check_pages
+    from scheduler.select_destinations.destination_builder import load_allocator
     from scheduler.service import SchedulerService
 
     conf = cfg.CONF

@@ -68,6 +68,12 @@ class RequestTrace:
         self.conflicts += 1
         self.conflict_causes.append(cause)
 
+    def finish(self, decision: Decision) -> None:
+        """Record the outcome of a decision; raises NoValidHost where it is a shortage."""
+        if decision.shortage:
+            raise NoValidHost(decision.shortage.reason)
+        self.outcome = PLACED if decision.placements else NOTHING
+
     @contextmanager
     def stage(self, name: str, without: str = "") -> Iterator[None]:
         """Add the time of the block to a stage, without what it adds to another one."""

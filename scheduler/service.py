@@ -28,7 +28,13 @@ from scheduler.claim_adoption import ClaimAdoption
 from scheduler.claim_reconciler import ClaimReconciler
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.client.nova_conductor import NovaConductor
-from scheduler.destination_builder import (
+from scheduler.history.recorder import DecisionRecorder, Retention
+from scheduler.hosts.snapshots import SnapshotLog
+from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
+from scheduler.messaging.server import RpcServer
+from scheduler.messaging.transport import disconnect, rpc_transport
+from scheduler.monitoring import Monitoring
+from scheduler.select_destinations.destination_builder import (
     allocates,
     build_claimer,
     build_destinations,
@@ -38,13 +44,7 @@ from scheduler.destination_builder import (
     mix_settings,
     requested_mix,
 )
-from scheduler.history.recorder import DecisionRecorder, Retention
-from scheduler.hosts.snapshots import SnapshotLog
-from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
-from scheduler.messaging.server import RpcServer
-from scheduler.messaging.transport import disconnect, rpc_transport
-from scheduler.monitoring import Monitoring
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.wire import push_messages
 
 LOG = log.getLogger(__name__)

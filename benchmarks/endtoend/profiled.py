@@ -69,22 +69,23 @@ def _watch_requests(stages: Stages) -> None:
     import logging
 
     from inventory import engine
-    from scheduler import request_trace, select_destinations, select_state
+    from scheduler import request_trace
     from scheduler.api import scheduler_endpoint
     from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
     from scheduler.host_cache import cache
+    from scheduler.select_destinations import claimed_request, destinations
     from scheduler.wire import context
 
     stages.watch(scheduler_endpoint, "decode_select_arguments", "decode the arguments")
     stages.watch(scheduler_endpoint, "encode_destinations", "answer: encode")
     stages.watch(context.RequestContext, "for_logging", "decode the context")
-    stages.watch(select_destinations, "build_request", "decide: the request")
-    stages.watch(select_destinations, "build_claim_request", "claim: the request")
-    stages.watch(select_state, "with_answers", "answer: as kept with the claim")
-    stages.watch(select_destinations.Destinations, "_select_with_claims", "attempts")
+    stages.watch(destinations, "build_request", "decide: the request")
+    stages.watch(claimed_request, "build_claim_request", "claim: the request")
+    stages.watch(claimed_request, "with_answers", "answer: as kept with the claim")
+    stages.watch(claimed_request.ClaimedRequest, "select", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
-    stages.watch(select_destinations, "build_answer", "answer: selections")
+    stages.watch(claimed_request, "build_answer", "answer: selections")
     stages.watch(request_trace.RequestLog, "on_finished", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
     stages.watch(cache.HostCache, "refresh", "view: read changes")

@@ -12,13 +12,13 @@ from typing import Self
 from oslo_config import cfg
 
 from inventory.engine import Database
-from scheduler.destination_builder import build_destinations, requested_mix
 from scheduler.host_cache.requested_mix import RequestedMix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import Simulator
-from scheduler.request_builder import build_request
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destination_builder import build_destinations, requested_mix
+from scheduler.select_destinations.destinations import Destinations
+from scheduler.select_destinations.request_builder import build_request
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 

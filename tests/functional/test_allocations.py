@@ -30,7 +30,7 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.objects.request_spec import Destination
 from scheduler.objects.selection import Selection
 from scheduler.request_filters import REQUEST_FILTERS
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext

@@ -24,7 +24,7 @@ from inventory.operations import aggregate_operations, server_group_operations, 
 from inventory.operations.aggregate_operations import Change, ZoneRules
 from inventory.tables import allocations
 from scheduler.host_cache.refresh_queries import read_nodes
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.service import build_destinations
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext

@@ -18,7 +18,7 @@ from scheduler.decision.types import Decision, Refusal
 from scheduler.host_cache.cache import HostCache
 from scheduler.objects.selection import Selection
 from scheduler.plugins import load_driver
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.wire.arguments import (
     SelectArguments,
     decode_select_arguments,

@@ -34,7 +34,7 @@ from scheduler.objects.selection import Selection
 from scheduler.operators.cli.base import BaseCommand, Table, print_report
 from scheduler.operators.cli.format_decision import format_weight, reasons_table
 from scheduler.operators.cli.terminal import progress
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.service import SchedulerService
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext

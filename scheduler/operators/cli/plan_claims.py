@@ -10,11 +10,11 @@ from oslo_config import cfg
 
 from inventory.claims.types import PendingClaim
 from inventory.errors import OperationRefused
-from scheduler.destination_builder import build_destinations, load_allocator
 from scheduler.objects.request_spec import Destination
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import MovePlan, PlannedMove
+from scheduler.select_destinations.destination_builder import build_destinations, load_allocator
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost

@@ -20,7 +20,7 @@ from inventory.nova.placement_errors import PlacementError
 from scheduler.analysis.explain import Extent, Rehearsal
 from scheduler.operators.nova_shadow.comparison import Comparison, compare, unknown
 from scheduler.operators.nova_shadow.request_copies import Notified, RequestCopies, RequestCopy
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import SchedulerFailure

@@ -10,7 +10,7 @@ from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.request_trace import RequestTrace, notifying
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable

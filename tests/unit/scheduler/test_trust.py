@@ -17,7 +17,7 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.trusted import TrustedFilter
 from scheduler.host_cache.cache import HostCache
 from scheduler.plugins import PluginError
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.trust import Attestation, AttestationService, levels_for, seconds
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments

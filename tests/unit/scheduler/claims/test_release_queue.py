@@ -14,7 +14,7 @@ from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from tests.fixtures.daemons.process import wait_until
-from tests.unit.scheduler.test_select_destinations_claimed import (
+from tests.unit.scheduler.select_destinations.test_claimed_request import (
     U,
     a_scheduler,
     ask,

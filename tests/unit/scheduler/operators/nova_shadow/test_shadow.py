@@ -16,7 +16,7 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.operators.nova_shadow.comparison import Kind
 from scheduler.operators.nova_shadow.request_copies import Notified, RequestCopy, decode
 from scheduler.operators.nova_shadow.shadow import Shadow
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.weighers.ram import RAMWeigher
 from tests.fixtures.deployment import a_fleet
 from tests.unit.scheduler.wire import wire_samples

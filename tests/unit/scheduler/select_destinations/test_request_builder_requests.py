@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.decision.pipeline import Request
 from scheduler.objects.request_spec import RequestGroup
-from scheduler.request_builder import build_request, name_instances
+from scheduler.select_destinations.request_builder import build_request, name_instances
 from scheduler.wire.arguments import SelectArguments, decode_select_arguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.destination_builder."""
+"""Tests of scheduler.select_destinations.destination_builder."""
 
 import pytest
 from oslo_config import cfg
 
 from conf import opts
-from scheduler.destination_builder import configure_cache
 from scheduler.host_cache.cache import HostCache
+from scheduler.select_destinations.destination_builder import configure_cache
 
 
 @pytest.mark.parametrize(

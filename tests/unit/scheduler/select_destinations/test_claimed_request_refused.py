@@ -12,11 +12,12 @@ from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.compute import ComputeFilter
 from scheduler.host_cache.cache import HostCache
-from scheduler.select_destinations import MAX_RECHECKS, Destinations
+from scheduler.select_destinations.claimed_request import MAX_RECHECKS
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import execute
-from tests.unit.scheduler.test_select_destinations_claimed import (
+from tests.unit.scheduler.select_destinations.test_claimed_request import (
     FILTERS,
     NEVER,
     PLAN,

@@ -17,7 +17,7 @@ from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
 from tests.builders import a_group
 from tests.claimed import let_pass
 from tests.databases import a_node, an_instance, execute, save, serve
-from tests.unit.scheduler.test_select_destinations_claimed import (
+from tests.unit.scheduler.select_destinations.test_claimed_request import (
     FREE,
     U,
     a_scheduler,

@@ -30,7 +30,7 @@ from scheduler.filters.server_group_affinity import ServerGroupAffinityFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.host_cache.cache import HostCache
 from scheduler.objects.request_spec import SchedulerRetries, TriedHost
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import Deadline, RequestContext

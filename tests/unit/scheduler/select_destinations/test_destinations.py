@@ -18,8 +18,8 @@ from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinity
 from scheduler.host_cache.cache import HostCache
 from scheduler.objects.request_spec import CellMapping, Destination
 from scheduler.objects.selection import SchedulerLimits, Selection
-from scheduler.request_builder import NO_CELL
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
+from scheduler.select_destinations.request_builder import NO_CELL
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext

@@ -27,7 +27,7 @@ from scheduler.history import config_snapshot
 from scheduler.host_cache.cache import HEARTBEAT_INTERVAL, HostCache
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.request_trace import RequestObserver
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 
 
 def build_destinations(

@@ -22,7 +22,7 @@ from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.host_cache.cache import HostCache
-from scheduler.select_destinations import Destinations
+from scheduler.select_destinations.destinations import Destinations
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
