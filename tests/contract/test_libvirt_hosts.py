@@ -16,12 +16,11 @@ from compute_agent.virt.driver import Driver, DriverUnavailable, Guest
 from tests.contract.conftest import Load
 from tests.fixtures import agent
 from tests.fixtures.daemons import guests
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from tests.fixtures.daemons.libvirtd import Libvirtd
 
-LONG = 30.0
 DEFAULT_HOST = "test:///default"
 CUSTOM_HOST = f"test://{agent.SAMPLES / 'test-node.xml'}"
 # Signs of life that are missed soon.
@@ -173,10 +172,10 @@ def test_what_nova_notes_of_a_guest_is_heard(load: Load, libvirtd: "Libvirtd") -
         )
 
         def shows() -> bool:
-            assert driver.changes.wait(LONG) == {node}
+            assert driver.changes.wait(PATIENCE) == {node}
             return "shop-1" in seen(driver)
 
-        assert wait_until(shows, LONG)
+        assert wait_until(shows)
         guest = seen(driver)["shop-1"]
         assert (guest.project_id, guest.flavor_name, guest.vcpus) == ("shop", "m1.small", 2)
 
@@ -187,9 +186,9 @@ def test_a_killed_daemon_is_noticed_at_once_and_replaced(load: Load, libvirtd: "
     facts = driver.facts(node)
     before = seen(driver)
     with libvirtd.guest("real", agent.UUID.format(71), memory_mib=64):
-        assert wait_until(lambda: "real" in seen(driver), LONG)
+        assert wait_until(lambda: "real" in seen(driver))
         with down(libvirtd):
-            assert driver.changes.wait(LONG) == {node}
+            assert driver.changes.wait(PATIENCE) == {node}
             for _ in range(3):
                 with pytest.raises(DriverUnavailable, match="no connection to libvirt"):
                     driver.nodes()
@@ -198,7 +197,7 @@ def test_a_killed_daemon_is_noticed_at_once_and_replaced(load: Load, libvirtd: "
         assert driver.facts(node).cpu_info == facts.cpu_info
         assert seen(driver)["real"].vm_state == "active"
     # And what happens from now on is heard.
-    assert wait_until(lambda: bool(driver.changes.wait(LONG)) and seen(driver) == before, LONG)
+    assert wait_until(lambda: bool(driver.changes.wait(PATIENCE)) and seen(driver) == before)
 
 
 def test_a_guest_that_died_without_a_daemon_goes_without_an_event(
@@ -210,16 +209,16 @@ def test_a_guest_that_died_without_a_daemon_goes_without_an_event(
     xml = guests.XML.format(name="transient", uuid=uuid, vcpus=1, memory_mib=64)
     with guests.connected(libvirtd.uri) as link:
         link.createXML(xml)
-    assert wait_until(lambda: "transient" in seen(driver), LONG)
+    assert wait_until(lambda: "transient" in seen(driver))
     with down(libvirtd):
         os.kill(pid_of(uuid), signal.SIGKILL)
 
     def is_gone() -> bool:
         # Only as often as somebody who waits for changes would look.
-        assert driver.changes.wait(LONG) == {node}
+        assert driver.changes.wait(PATIENCE) == {node}
         return answers(driver) and "transient" not in seen(driver)
 
-    assert wait_until(is_gone, LONG)
+    assert wait_until(is_gone)
 
 
 def test_a_daemon_that_hangs_and_goes_on(load: Load, libvirtd: "Libvirtd") -> None:
@@ -234,7 +233,7 @@ def test_a_daemon_that_hangs_and_goes_on(load: Load, libvirtd: "Libvirtd") -> No
             with pytest.raises(DriverUnavailable):
                 question()
         assert time.monotonic() - started < 1
-    assert wait_until(lambda: answers(driver), LONG)
+    assert wait_until(lambda: answers(driver))
     assert seen(driver) == before
 
 
@@ -244,12 +243,12 @@ def test_a_daemon_that_hangs_is_noticed_though_nobody_asks(
     driver = libvirt_at(load, libvirtd.uri, **QUICK)
     (node,) = driver.nodes()
     # The second look after a new connection would hide it.
-    assert driver.changes.wait(LONG) == {node}
+    assert driver.changes.wait(PATIENCE) == {node}
     with frozen(libvirtd):
-        assert driver.changes.wait(LONG) == {node}
+        assert driver.changes.wait(PATIENCE) == {node}
         with pytest.raises(DriverUnavailable):
             driver.nodes()
-    assert wait_until(lambda: answers(driver), LONG)
+    assert wait_until(lambda: answers(driver))
 
 
 def test_a_driver_is_closed_while_its_daemon_hangs(load: Load, libvirtd: "Libvirtd") -> None:
@@ -272,7 +271,7 @@ def test_a_guest_that_hangs_holds_up_no_other(load: Load, libvirtd: "Libvirtd") 
         os.kill(pid, signal.SIGSTOP)
         try:
             with libvirtd.guest("other", other, memory_mib=64):
-                assert wait_until(lambda: {"stuck", "other"} <= seen(driver).keys(), LONG)
+                assert wait_until(lambda: {"stuck", "other"} <= seen(driver).keys())
             found = seen(driver)
             assert (found["stuck"].vm_state, "other" in found) == ("active", False)
         finally:

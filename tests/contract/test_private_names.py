@@ -22,9 +22,9 @@ from pymysql.connections import Connection
 from conf import private_apis
 from conf.private_apis import PrivateName
 from scheduler.messaging.server import RpcServer
+from tests.fixtures.daemons.process import PATIENCE
 
 ENTRIES = {name: each for name, each in vars(private_apis).items() if isinstance(each, PrivateName)}
-PATIENCE = 20.0
 
 
 class Endpoint:

@@ -22,11 +22,10 @@ from tests.contract.conftest import Load
 from tests.contract.hypervisors import TEST_XML, FakeHypervisor, Hypervisor, changeable, changing
 from tests.fixtures import agent
 from tests.fixtures.daemons import guests
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 STATES = {"active", "paused", "stopped", "suspended"}
 LARGEST = 2**31 - 1
-LONG = 30.0
 DEFAULT_HOST = "test:///default"
 CUSTOM_HOST = f"test://{agent.SAMPLES / 'test-node.xml'}"
 FAKES = {"fake": {"hosts": 1}, "three fakes": {"hosts": 3}, "fake nodes": {"hosts": 2, "nodes": 2}}
@@ -79,9 +78,9 @@ def states(hypervisor: Hypervisor) -> dict[int, str]:
 
 def hears(hypervisor: Hypervisor, condition: Callable[[], bool]) -> bool:
     """Tell whether a condition comes true for who looks when something is noted, and only then."""
-    deadline = time.monotonic() + LONG
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        noted = hypervisor.driver.changes.wait(LONG)
+        noted = hypervisor.driver.changes.wait(PATIENCE)
         if condition():
             assert noted == {hypervisor.node}
             return True
@@ -238,7 +237,7 @@ def test_what_happens_at_the_same_time_is_told_apart(hypervisor: Hypervisor) -> 
     hypervisor.define(ONE, vcpus=2, memory_mb=128)
     hypervisor.resume(OTHER)
     assert hears(hypervisor, lambda: states(hypervisor) == {ONE: "stopped", OTHER: "active"})
-    assert wait_until(lambda: ours(hypervisor)[ONE].vcpus == 2, LONG)
+    assert wait_until(lambda: ours(hypervisor)[ONE].vcpus == 2)
     sizes = {number: (each.vcpus, each.memory_mb) for number, each in ours(hypervisor).items()}
     assert sizes == {ONE: (2, 128), OTHER: (3, 96)}
 
@@ -274,7 +273,7 @@ def test_closed_it_ends_the_wait_for_changes(driver: Driver) -> None:
     threading.Thread(target=wait, daemon=True).start()
     assert not ended.wait(0.1)
     driver.close()
-    assert ended.wait(LONG)
+    assert ended.wait(PATIENCE)
     assert driver.changes.wait(None) == frozenset()
 
 

@@ -18,7 +18,7 @@ from tests.fixtures.browser import Browser, a_browser
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import START, Deployment
+from tests.fixtures.deployment import Deployment
 from tests.fixtures.nova_client import NovaClient
 from tests.fixtures.nova_cloud import CAPS, NovaCloud, open_cloud
 from tests.fixtures.placement import Placement
@@ -43,7 +43,7 @@ def warm_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("command")
     with Guard() as guard:
         path = directory / "berthmaster"
-        path.write_text(warm.start(guard, directory, START))
+        path.write_text(warm.start(guard, directory))
         path.chmod(0o755)
         yield path
 

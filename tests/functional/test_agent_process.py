@@ -18,7 +18,7 @@ from inventory.engine import Database
 from tests.backends import BACKENDS
 from tests.fixtures import agent
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import Guard, Process, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Guard, Process, wait_until
 
 if TYPE_CHECKING:
     from tests.fixtures.daemons.libvirtd import Libvirtd
@@ -27,7 +27,6 @@ PROGRAM = Path(sys.executable).with_name("berthmaster-agent")
 FAKE = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
 LIBVIRT = FAKE | {"compute_driver": "libvirt"}
 QUICKLY = {"call_timeout": 1, "poll_timeout": 1, "reconnect_interval": 1}
-PATIENCE = 60.0
 
 
 class Agent:
@@ -86,7 +85,7 @@ class Agent:
             came = bool(condition())
             return came or self.process.status is not None
 
-        wait_until(came_or_ended, PATIENCE)
+        wait_until(came_or_ended)
         return came
 
     def stop(self) -> float:

@@ -37,6 +37,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import a_node, save, serve
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.placement import Placement
 
 HOSTS = ("h1", "h2", "h3")
@@ -125,7 +126,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(placement: Placement, database: Database, tmp_path: Path) -> Iterator[Cloud]:
-    client = placement.client(tmp_path, timeout=10)
+    client = placement.client(tmp_path, timeout=PATIENCE)
     yield Cloud(database, client)
     client.close()
 

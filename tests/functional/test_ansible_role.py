@@ -21,7 +21,6 @@ pytestmark = pytest.mark.release
 
 CONTROLLERS, HYPERVISORS = ["controller1", "controller2"], ["hypervisor1"]
 PYTHON, CONFIGURATION = "/opt/berthmaster/bin/python", "/etc/berthmaster/berthmaster"
-PATIENCE = 60.0
 WANTED = ("--vcpus=1", "--memory-mb=64", "--disk-gb=0")
 # Speaks AMQP without TLS, and asks the database without TLS, with the password of an agent.
 PLAIN = r"""
@@ -210,7 +209,7 @@ def test_an_upgrade_by_turns_loses_no_request(cloud: InstalledCloud, tmp_path: P
     for name in (*CONTROLLERS, *HYPERVISORS):
         shown = cloud.machines.checked(name, "/opt/berthmaster/bin/berthmaster --version")
         assert shown.split()[-1] == "0.2.0"
-    assert wait_until(lambda: _states(cloud) == {"up"}, PATIENCE)
+    assert wait_until(lambda: _states(cloud) == {"up"})
 
 
 def _states(cloud: InstalledCloud) -> set[str]:

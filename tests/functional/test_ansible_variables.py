@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.machines.cloud import PLAYBOOKS
 
 pytestmark = pytest.mark.release
@@ -46,7 +47,7 @@ def refused(directory: Path, variables: dict[str, object], group: str = "control
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode != 0, done.stdout
     return " ".join((done.stdout + done.stderr).split())

@@ -28,7 +28,7 @@ from tests.backends import each_backend
 from tests.builders import a_request
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import Guard, Process, ProcessError, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Guard, Process, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import VirtualHost, shipped_settings
@@ -38,7 +38,6 @@ pytestmark = pytest.mark.matrix
 
 RABBIT = "oslo_messaging_rabbit"
 HOST = "compute1"
-PATIENCE = 60.0
 CALLERS = 4
 ENOUGH = 30
 _NUMBERS = count(1)
@@ -71,7 +70,7 @@ class Cloud:
         options = often | self.options(f"agent-{uuid4().hex}")
         agent = self.deployment.agent(backend, options, name=HOST)
         written = lambda: self.database.read(compute_nodes.all_live)  # noqa: E731
-        assert wait_until(written, PATIENCE), agent.log.read_text()[-2000:]
+        assert wait_until(written), agent.log.read_text()[-2000:]
         return agent
 
     def caller(self) -> SchedulerClient:
@@ -145,7 +144,7 @@ def _hear_more(schedulers: list[Process]) -> bool:
     more: Callable[[], bool] = lambda: all(  # noqa: E731
         _pushes(each) > before for each, before in zip(schedulers, known, strict=True)
     )
-    return wait_until(more, PATIENCE)
+    return wait_until(more)
 
 
 @each_backend
@@ -168,7 +167,7 @@ def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
 
     def more_answers() -> bool:
         wanted = len(answers) + ENOUGH
-        return wait_until(lambda: len(answers) >= wanted or failures, PATIENCE)
+        return wait_until(lambda: len(answers) >= wanted or failures)
 
     callers = [threading.Thread(target=ask) for _ in range(CALLERS)]
     for caller in callers:
@@ -208,7 +207,7 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     client.close()
 
     # Started again, it finds its queues. The one for answers is made for its first question.
-    assert scheduler.stop(20) == 0
+    assert scheduler.stop() == 0
     shipped.scheduler(backend, "scheduler-once")
     answers = {f"reply_{machine}:scheduler-once:3": "quorum"}
     assert shipped.host.queue_types() | answers == types | answers
@@ -216,14 +215,14 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
 
 def test_what_expires_in_the_shipped_queues_is_not_decided(shipped: Cloud) -> None:
     a_fleet(shipped.database, [HOST])
-    assert shipped.scheduler("threading").stop(20) == 0
+    assert shipped.scheduler("threading").stop() == 0
     client, given_up, patient = shipped.caller(), RequestContext("req-1"), RequestContext("req-2")
     with pytest.raises(ServiceUnavailable):
         client.select_destinations(given_up, a_request(), [str(uuid4())], timeout=1)
     client.cast_select_destinations(patient, a_request(), [str(uuid4())])
     scheduler = shipped.scheduler("threading")
     decided = r"req-2 .*\] Selected "
-    assert wait_until(lambda: re.search(decided, scheduler.log.read_text()), PATIENCE)
+    assert wait_until(lambda: re.search(decided, scheduler.log.read_text()))
     assert "req-1" not in scheduler.log.read_text()
     client.close()
 
@@ -251,9 +250,9 @@ def test_an_answer_that_has_no_queue_holds_up_one_place_only(unedited: Cloud, ba
         for _ in range(3):
             caller.replay(sample, _reply_q="reply_nowhere")
     selected = "Selected"
-    assert wait_until(lambda: scheduler.log.read_text().count(selected) == 4, PATIENCE)
+    assert wait_until(lambda: scheduler.log.read_text().count(selected) == 4)
     for _ in range(5):
-        client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=20)
+        client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=PATIENCE)
     assert "failed to send" not in scheduler.log.read_text()
     client.close()
 

@@ -17,6 +17,7 @@ from inventory.engine import Database
 from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
 from tests.devices import a_pool
 from tests.fixtures.command import Command
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.numa import a_topology
 
@@ -206,7 +207,7 @@ def test_help_says_what_a_command_does(warm_command: Path, words: str, told: str
         [warm_command, *words.split(), "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -225,7 +226,9 @@ def test_the_demonstration_is_believable_and_short() -> None:
 
     def run(*words: str) -> str:
         command = [program, *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -331,7 +334,7 @@ def test_a_command_gives_up_on_a_database_that_says_nothing(deployment: Deployme
             assert process.stderr.readline() == f"waiting for the database at {place} ...\n"
             told = time.monotonic()
             rest = process.stderr.read()
-            assert process.wait(60) == 1
+            assert process.wait(PATIENCE) == 1
     # 10 s after it began; the first word comes in the first of them.
     assert 8.5 < time.monotonic() - told < 20
     assert rest.startswith(f"the database is not available: no answer from {place} within 10 s; ")

@@ -21,12 +21,11 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import MaxRetriesExceeded, ServiceUnavailable
 from tests.backends import each_backend
 from tests.builders import a_request
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
 
-PATIENT = 60.0
-QUICK = RetryPolicy(attempt_timeout=3.0, deadline=PATIENT, first_pause=0.1, longest_pause=1.0)
+QUICK = RetryPolicy(attempt_timeout=3.0, deadline=PATIENCE, first_pause=0.1, longest_pause=1.0)
 HOSTS = ["compute1", "compute2", "compute3"]
 EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "user" / "build.py"
 # A filter that says when it is asked and never answers.
@@ -111,10 +110,10 @@ def test_a_scheduler_killed_before_its_answer_costs_a_repeat(
     uuids = [str(uuid4()) for _ in range(2)]
     with ThreadPoolExecutor(1) as pool:
         placing = pool.submit(conductor.place, RequestContext(), a_request(vcpus=1), uuids)
-        assert wait_until((deployment.directory / "asked").exists, PATIENT)
+        assert wait_until((deployment.directory / "asked").exists)
         killed.kill()
         deployment.scheduler(backend)
-        answer = placing.result(PATIENT)
+        answer = placing.result(PATIENCE)
     assert {chosen.service_host for (chosen,) in answer} <= {*HOSTS}
     assert len(answer) == 2
     assert pauses
@@ -245,7 +244,7 @@ def _python(
         [sys.executable, *arguments, f"--config-file={deployment.config}"],
         capture_output=True,
         text=True,
-        timeout=PATIENT,
+        timeout=PATIENCE,
         check=False,
         env={**os.environ, **environment},
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import availability
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.machines import wheels
 from tests.fixtures.machines.root import base_archive
 from tests.fixtures.releases import TREE
@@ -36,7 +37,7 @@ class Images:
             capture_output=True,
             text=True,
             check=False,
-            timeout=600,
+            timeout=2 * PATIENCE,
         )
 
     def checked(self, *arguments: str) -> str:

@@ -18,7 +18,7 @@ from tests.fixtures.daemons import guests
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.ports import FIRST, LAST, LOOPBACK, OWN, free_ports
-from tests.fixtures.daemons.process import Guard, ProcessError, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Guard, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 
 # About the tests' own daemons, which all other tests here rely on as well.
@@ -56,7 +56,7 @@ def send_and_receive(url: str, body: dict[str, int]) -> object:
     with kombu.Connection(url.replace("rabbit:", "pyamqp:")) as connection:
         queue = connection.SimpleQueue("test-daemons", queue_opts={"auto_delete": True})
         queue.put(body)
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=PATIENCE)
         message.ack()
         queue.close()
         return message.payload
@@ -157,13 +157,13 @@ def test_a_daemon_that_ends_early_is_reported_with_its_log(tmp_path: Path) -> No
     with Guard() as guard:
         broken = guard.start("broken", ["sh", "-c", "echo no such port; exit 3"], tmp_path)
         with pytest.raises(ProcessError, match=r"broken: ended with status 3(?s:.*)no such port"):
-            broken.wait_ready(lambda: False, timeout=10)
+            broken.wait_ready(lambda: False)
 
 
 def test_a_daemon_that_is_never_ready_is_reported_with_its_log(tmp_path: Path) -> None:
     with Guard() as guard:
         late = guard.start("late", ["sh", "-c", "echo thinking; exec sleep 600"], tmp_path)
-        wait_until(lambda: "thinking" in text(late.log), 10)
+        wait_until(lambda: "thinking" in text(late.log))
         with pytest.raises(ProcessError, match=r"late: not ready after 0.1 s(?s:.*)thinking"):
             late.wait_ready(lambda: False, timeout=0.1)
     assert not exists(late.pid)
@@ -173,13 +173,13 @@ def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     with Guard() as guard:
         absent = guard.start("absent", ["no-such-program"], tmp_path)
         with pytest.raises(ProcessError, match=r"status 127(?s:.*)cannot run no-such-program"):
-            absent.wait_ready(lambda: False, timeout=10)
+            absent.wait_ready(lambda: False)
 
 
 def test_a_process_deaf_to_sigterm_is_killed(tmp_path: Path) -> None:
     with Guard() as guard:
         deaf = guard.start("deaf", ["sh", "-c", "trap '' TERM; echo up; sleep 600"], tmp_path)
-        wait_until(lambda: "up" in text(deaf.log), 10)
+        wait_until(lambda: "up" in text(deaf.log))
         assert deaf.stop(timeout=0.1) == -signal.SIGKILL
 
 
@@ -193,12 +193,12 @@ def test_nothing_survives_a_killed_test_run(tmp_path: Path) -> None:
     with run:
         assert run.stdout is not None
         guard = int(run.stdout.readline())
-        assert wait_until(lambda: text(tmp_path / "orphan.pid"), 10)
+        assert wait_until(lambda: text(tmp_path / "orphan.pid"))
         orphan = int(text(tmp_path / "orphan.pid"))
         assert exists(guard)
         assert exists(orphan)
         run.kill()
-    assert wait_until(lambda: not exists(guard) and not exists(orphan), 10)
+    assert wait_until(lambda: not exists(guard) and not exists(orphan))
 
 
 def test_an_absent_daemon_skips_by_name_and_fails_in_ci() -> None:

@@ -17,7 +17,6 @@ from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Process, wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
 
-PATIENCE = 30.0
 # Long enough for a busy machine to take a message, which starts the clock of its deadline.
 GIVEN_UP = 2
 ONE_AT_A_TIME = {"scheduler": {"max_requests_in_flight": 1}}
@@ -66,7 +65,7 @@ def _of(process: Process, request: str) -> list[str]:
 
 
 def _decided(process: Process, request: str) -> bool:
-    return wait_until(lambda: any("Selected" in line for line in _of(process, request)), PATIENCE)
+    return wait_until(lambda: any("Selected" in line for line in _of(process, request)))
 
 
 @each_backend
@@ -75,7 +74,7 @@ def test_what_expires_in_the_queue_is_not_decided(
 ) -> None:
     a_fleet(database, ["compute1"])
     # Its queue stays, and has nobody who reads it.
-    assert deployment.scheduler(backend).stop(20) == 0
+    assert deployment.scheduler(backend).stop() == 0
     given_up, patient = caller.give_up(), caller.cast()
     scheduler = deployment.scheduler(backend)
     # It came later.

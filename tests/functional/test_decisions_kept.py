@@ -19,7 +19,6 @@ from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
 
-SOON = 30.0
 FILTERS = {
     "filter_scheduler": {"ram_weight_multiplier": "-1.5", "shuffle_best_same_weighed_hosts": True}
 }
@@ -53,7 +52,7 @@ def test_what_was_decided_until_the_end_can_be_decided_again(
     with pytest.raises(NoValidHost):
         ask(client, "five", memory_mb=10**6)
     # What has not been written yet is written now.
-    assert scheduler.stop(SOON) == 0
+    assert scheduler.stop() == 0
     rows = listed(database)
     assert {name: row.outcome for name, row in rows.items()} == {
         "one": "placed",
@@ -81,17 +80,17 @@ def test_keeping_is_switched_while_a_scheduler_runs(
     def switch(keep: bool, times: int) -> None:
         deployment.write_config("switched", {"decisions": {"keep": keep}})
         scheduler.send(signal.SIGHUP)
-        assert wait_until(lambda: scheduler.log.read_text().count("read again") == times, SOON)
+        assert wait_until(lambda: scheduler.log.read_text().count("read again") == times)
 
     ask(client, "before")
     switch(True, 1)
     ask(client, "then")
-    assert wait_until(lambda: [*listed(database)] == ["then"], SOON)
+    assert wait_until(lambda: [*listed(database)] == ["then"])
     switch(False, 2)
     ask(client, "after")
     switch(True, 3)
     ask(client, "at last")
-    assert scheduler.stop(SOON) == 0
+    assert scheduler.stop() == 0
     rows = listed(database)
     assert [*rows] == ["at last", "then"]
     # The picture of the hosts has no hole for what was not kept.

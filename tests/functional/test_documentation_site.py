@@ -12,13 +12,12 @@ import pytest
 
 from tests.fixtures import availability
 from tests.fixtures.browser import Browser
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.documented import ROOT, SOURCE
 
 # Building the pages takes half a minute.
 pytestmark = pytest.mark.release
 
-SOON = 30.0
 # One page of each kind: diagrams, tables, commands, charts, pictures, generated references.
 PAGES = [
     "index",
@@ -92,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=ROOT,
         check=True,
         capture_output=True,
-        timeout=300,
+        timeout=PATIENCE,
     )
     return directory
 
@@ -173,4 +172,4 @@ def test_commands_can_be_copied_and_output_cannot(browser: Browser, site: Path) 
 def test_the_search_finds_a_page(browser: Browser, site: Path) -> None:
     browser.open((site / "search.html").as_uri() + "?q=anti-affinity")
     shown = "return document.querySelectorAll('#search-results li').length"
-    assert wait_until(lambda: browser.run(shown) > 0, SOON)
+    assert wait_until(lambda: browser.run(shown) > 0)

@@ -18,7 +18,6 @@ from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
 
-SOON = 30.0
 OPTIONS = {
     "filter_scheduler": {
         f"{name}_weight_multiplier": 0.0 for name in ("ram", "cpu", "disk", "io_ops")
@@ -38,7 +37,7 @@ def ask(client: SchedulerClient, name: str) -> str:
 
 def mix_of(database: Database, name: str) -> FlavorMix:
     """Return the mix of a saved decision, after it was made again with the same result."""
-    assert wait_until(lambda: database.read(lambda c: decisions.find(c, f"req-{name}")), SOON)
+    assert wait_until(lambda: database.read(lambda c: decisions.find(c, f"req-{name}")))
     (row,) = database.read(lambda connection: decisions.find(connection, f"req-{name}"))
     saved = database.read(lambda connection: from_database(connection, row))
     with saved.deciding() as driver:
@@ -81,7 +80,7 @@ def test_room_is_kept_for_what_was_asked_for(
     changed = OPTIONS | {"flavor_mix": OPTIONS["flavor_mix"] | usual}
     deployment.write_config("learning", changed)
     scheduler.send(signal.SIGHUP)
-    assert wait_until(lambda: "read again" in scheduler.log.read_text(), SOON)
+    assert wait_until(lambda: "read again" in scheduler.log.read_text())
     fixed = make_mix({(1, 512, 0): 1.0, (2, 1024, 0): 3.0})
     numbers = iter(range(100))
 
@@ -90,5 +89,5 @@ def test_room_is_kept_for_what_was_asked_for(
         return ask(client, name) == "exact" and mix_of(database, name) == fixed
 
     # Of these as many are lost on either host, so the fuller one is chosen.
-    assert wait_until(is_used, SOON)
-    assert scheduler.stop(SOON) == 0
+    assert wait_until(is_used)
+    assert scheduler.stop() == 0

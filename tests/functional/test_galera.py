@@ -32,7 +32,7 @@ from scheduler.wire.errors import NoValidHost
 from tests.builders import a_group, a_request
 from tests.databases import a_conf, a_node, a_uuid, empty, open_at, save, serve
 from tests.fixtures.daemons.galera import Galera, Member
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 # Another database. tests/contract/database/test_write_sets.py holds its rule in the gate.
 pytestmark = pytest.mark.matrix
@@ -121,7 +121,7 @@ def meanwhile(
             done()
             following = pool.submit(then)
             wait_until(lambda: following.done() or late.keeps_waiting(), LATE)
-        return following.result(60)
+        return following.result(PATIENCE)
 
 
 def claimed(database: Database) -> dict[str, str]:
@@ -187,7 +187,7 @@ def test_a_claim_does_not_slip_past_an_order_that_it_could_not_see(
         asked = pool.submit(ask, there, availability_zone="z1")
         wait_until(lambda: asked.done() or late.keeps_waiting(), LATE)
         lateness.close()
-        assert asked.result(60) is None
+        assert asked.result(PATIENCE) is None
     assert claimed(here) == {}
 
 

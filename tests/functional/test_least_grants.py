@@ -20,13 +20,12 @@ from inventory.operations import aggregate_mirror, service_operations
 from tests import claimed, guides
 from tests.databases import a_uuid, an_instance, open_at
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import Guard, search_path, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Guard, search_path, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 from tests.fixtures.virtual_host import CONTROL
 
 NAME = "granted"
-PATIENCE = 60.0
 # Says what would be run, with which arguments and passwords, where no account is there yet.
 ECHO = r"""
 rabbitmqctl() {
@@ -108,7 +107,7 @@ def _import(rabbitmq: RabbitMQ, definitions: dict[str, Any]) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -170,7 +169,7 @@ def test_everybody_does_their_work_with_what_they_are_granted(
     agent = granted.agent("threading", _options(accounts, urls, "agent"), name="node")
     wait_for_log(agent, "Listening as compute")
     assert wait_until(
-        lambda: len(_rows(owned, "SELECT id FROM compute_nodes WHERE deleted = 0")) == 3, PATIENCE
+        lambda: len(_rows(owned, "SELECT id FROM compute_nodes WHERE deleted = 0")) == 3
     )
     scheduler = granted.scheduler("threading", _options(accounts, urls, "scheduler"))
 
@@ -187,21 +186,22 @@ def test_everybody_does_their_work_with_what_they_are_granted(
     )
     # The agent confirms the one and gives the other back, in the figures of the nodes as well.
     confirmed = "SELECT instance_uuid FROM allocations WHERE state = 'confirmed'"
-    assert wait_until(lambda: _rows(owned, confirmed) == [(seen,)], PATIENCE)
-    assert wait_until(lambda: len(_rows(owned, "SELECT id FROM allocations")) == 1, PATIENCE)
+    assert wait_until(lambda: _rows(owned, confirmed) == [(seen,)])
+    assert wait_until(lambda: len(_rows(owned, "SELECT id FROM allocations")) == 1)
     # A new request takes the place of an old claim, and without --keep it is given back.
     assert len(granted.cli_json("select", "--alternates")) == 1
 
-    power = granted.cli("host", "power", "node-0001", "reboot", "--agent=node", "--timeout=20")
+    command = ("host", "power", "node-0001", "reboot", "--agent=node", f"--timeout={PATIENCE}")
+    power = granted.cli(*command)
     assert "power actions are not allowed on this agent" in power.stderr
     assert granted.cli_json("host", "maintenance", "on", "node-0001")["status"] == "disabled"
-    scheduler.stop(timeout=25)
+    scheduler.stop()
     _execute(owned, "DELETE FROM allocations")
     # At its start it forgets the groups for which nothing is claimed.
     again = granted.scheduler("threading", _options(accounts, urls, "scheduler"))
     assert _rows(owned, "SELECT uuid FROM claimed_groups") == []
-    agent.stop(timeout=25)
-    assert wait_until(lambda: _rows(owned, "SELECT decision_id FROM decision_instances"), PATIENCE)
+    agent.stop()
+    assert wait_until(lambda: _rows(owned, "SELECT decision_id FROM decision_instances"))
     for process in (agent, scheduler, again):
         assert "denied" not in (log := process.log.read_text().lower()), log
         assert "refused - " not in log, log
@@ -247,7 +247,7 @@ def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]
     )
     scheduler = open_at(urls["scheduler"])
     # What no decision needs any more goes after the last decision.
-    assert wait_until(lambda: not scheduler.write(lambda c: decisions.prune(c, 60, 10)), PATIENCE)
+    assert wait_until(lambda: not scheduler.write(lambda c: decisions.prune(c, 60, 10)))
     scheduler.close()
     for table in ("decisions", "decision_inputs"):
         assert _rows(owned, f"SELECT film FROM {table} WHERE film = 'f'") == []

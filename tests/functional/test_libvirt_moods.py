@@ -25,7 +25,6 @@ from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.process import Process, wait_until
 from tests.fixtures.deployment import Deployment
 
-PATIENCE = 60.0
 # Until an agent that hears of it at once has said so; the other way takes it ten minutes.
 SOON = 15.0
 # Attempts are made every second at first, and those that fail after two and four.
@@ -74,7 +73,7 @@ class Host:
     def beats_on(self) -> bool:
         """Tell whether the heart goes on while all else waits."""
         before = self.service.report_count
-        return wait_until(lambda: self.service.report_count >= before + 2, PATIENCE)
+        return wait_until(lambda: self.service.report_count >= before + 2)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -95,7 +94,7 @@ def host(
     }
     process = deployment.agent(request.param, options, name="hypervisor")
     found = Host(libvirtd, process, database)
-    assert wait_until(lambda: found.has(0), PATIENCE), found.log
+    assert wait_until(lambda: found.has(0)), found.log
     yield found
     libvirtd.start()
 
@@ -210,10 +209,10 @@ def test_an_operator_s_word_outlasts_an_outage(host: Host, database: Database) -
     change = sa.update(services.table).where(where)
     database.write(lambda c: c.execute(change.values(disabled=True, disabled_reason="new disks")))
     host.libvirtd.kill()
-    assert wait_until(lambda: "Audit failed" in host.log, PATIENCE)
+    assert wait_until(lambda: "Audit failed" in host.log)
     assert host.reason == "new disks"
     host.libvirtd.start()
-    assert wait_until(lambda: "Audits recovered" in host.log, PATIENCE)
+    assert wait_until(lambda: "Audits recovered" in host.log)
     assert host.service.disabled
     assert host.reason == "new disks"
 

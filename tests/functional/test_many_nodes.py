@@ -24,8 +24,6 @@ FAKE = {"compute_driver": "fake", "debug": True}
 AUDIT = re.compile(r"Audited (\d+) nodes in [0-9.]+ s, (\d+) changed")
 LATE = "longer than update_resources_interval"
 IN_TIME_AGAIN = "less time than update_resources_interval again"
-# Each of these is waited for; a machine that is busy with other things may take long.
-PATIENCE = 300.0
 
 pytestmark = each_backend
 
@@ -35,7 +33,7 @@ def log(agent: Process) -> str:
 
 
 def comes(agent: Process, condition: Callable[[], Any]) -> None:
-    agent.wait_ready(condition, PATIENCE)
+    agent.wait_ready(condition)
 
 
 def audits(agent: Process) -> list[tuple[int, int]]:
@@ -76,7 +74,7 @@ def spoil(database: Database, host: str) -> None:
 
 def stop(agent: Process) -> None:
     agent.send(signal.SIGTERM)
-    assert agent.wait(PATIENCE) == 0
+    assert agent.wait() == 0
     assert "Traceback" not in log(agent)
 
 

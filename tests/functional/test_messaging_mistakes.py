@@ -16,7 +16,6 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.daemons.tls_rabbitmq import TlsRabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
-PATIENCE = 60.0
 FAKE = {"compute_driver": "fake"}
 RABBIT = "oslo_messaging_rabbit"
 URLS = [
@@ -33,7 +32,7 @@ DATABASE = "mysql+pymysql://nova:Top@secret99@127.0.0.1/nova"
 
 def _refused(process: Process, program: str) -> str:
     """Return the one line with which a daemon has ended."""
-    assert process.wait(PATIENCE) == 1
+    assert process.wait() == 1
     log = process.log.read_text()
     assert "Traceback" not in log
     assert "secret" not in log
@@ -128,7 +127,7 @@ def test_what_only_the_driver_notices_ends_a_scheduler_as_well(
 ) -> None:
     options = {RABBIT: {"rabbit_stream_fanout": "true", "rabbit_transient_quorum_queue": "false"}}
     process = _start(deployment, "berthmaster-scheduler", options, backend)
-    assert process.wait(PATIENCE) == 1
+    assert process.wait() == 1
     (line,) = [each for each in process.log.read_text().splitlines() if " ERROR " in each]
     assert (
         "Cannot start: options of [oslo_messaging_rabbit]: Configuration Error: rabbit_str" in line
@@ -175,7 +174,7 @@ def test_a_wrong_account_is_told_with_its_address_and_without_its_password(
     url = f"rabbit://stranger:secret@127.0.0.1:{rabbitmq.port}/"
     process = _start(deployment, program, {"DEFAULT": FAKE | {"transport_url": url}}, backend)
     told = f"refuses the account 'stranger' at 127.0.0.1:{rabbitmq.port}"
-    wait_for_log(process, told, PATIENCE)
+    wait_for_log(process, told)
     log = process.log.read_text()
     assert "Traceback" not in log
     assert "secret" not in log

@@ -20,7 +20,6 @@ from tests.fixtures.virtual_host import VirtualHost
 from tests.unit.scheduler.wire import wire_samples
 
 pytestmark = pytest.mark.matrix
-PATIENCE = 30.0
 NEWTON = "call_newton_select_destinations_4.3"
 NEWEST = "call_select_destinations_4.5_objects_no_alternates"
 NOTIFYING = {"oslo_messaging_notifications": {"driver": "messagingv2"}}
@@ -96,7 +95,7 @@ def test_the_exchange_is_that_of_nova_unless_said_otherwise(
     alone.scheduler("eventlet", NOTIFYING)
     agent = alone.agent("threading", AGENT)
     wait_for_log(agent, "Listening as compute")
-    assert wait_until(lambda: alone.cli("select").returncode == 0, PATIENCE)
+    assert wait_until(lambda: alone.cli("select").returncode == 0)
     assert {name for name in host.exchanges() if not name.endswith("_fanout")} == {"nova"}
 
 

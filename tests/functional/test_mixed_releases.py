@@ -19,7 +19,6 @@ from tests.fixtures.load import Load
 from tests.fixtures.releases import Release
 
 SCHEDULERS, AGENTS = ("controller1", "controller2"), ("hypervisor1", "hypervisor2")
-STOP = 25.0
 # Enough to notice a gap; more would only slow down the starts.
 CALLERS = 3
 ROOM = {"vcpus": 10**5, "memory_mb": 10**8, "local_gb": 10**6}
@@ -53,7 +52,7 @@ class MixedDeployment:
         """Stop the daemon of a host, if it has one, and start that of a release."""
         if host in self._daemons:
             old = self._daemons.pop(host)
-            assert old.stop(STOP) == 0, old.log.read_text()[-2000:]
+            assert old.stop() == 0, old.log.read_text()[-2000:]
         # Each start has a log of its own.
         name = f"{host}-{release.tree.name}-{next(self._numbers)}"
         state = self._deployment.directory / f"{host}-state"
@@ -105,7 +104,7 @@ def test_no_request_is_lost_on_the_way_to_the_next_release_and_back(
     hosts = (*SCHEDULERS, *AGENTS)
     for host in (*AGENTS, *SCHEDULERS):
         mixed.restart(host, old)
-    assert wait_until(lambda: len(database.read(_nodes)) == len(AGENTS), 20)
+    assert wait_until(lambda: len(database.read(_nodes)) == len(AGENTS))
     with Load(deployment.transport_url, CALLERS).running() as load:
         load.wait_for_more()
         assert f" {new.schema}." in mixed.run(new, "db", "sync")
@@ -118,7 +117,7 @@ def test_no_request_is_lost_on_the_way_to_the_next_release_and_back(
         assert f"is already at {new.schema}." in mixed.run(old, "db", "sync")
     assert not load.failures
     assert _claimed(database) == load.answered
-    assert wait_until(lambda: _counted(database) == len(load.answered), 20)
+    assert wait_until(lambda: _counted(database) == len(load.answered))
 
 
 def _nodes(connection: sa.Connection) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from tests.databases import execute
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.moving import PATIENCE, Moving, moving, request
+from tests.fixtures.moving import Moving, moving, request
 from tests.fixtures.played import LARGE, SMALL, VCPUS, Size
 from tests.records import manage, unmanage
 from tests.unit.scheduler.wire import wire_samples
@@ -214,7 +214,7 @@ def test_alternates_are_not_held_where_that_is_wanted(cloud: Moving, uuid: str) 
     assert cloud.taken(found[0]) == ONE_CLAIMED
     cloud.end_lease(uuid)
     assert cloud.wait_until(lambda: cloud.taken(found[0]) == FREE)
-    scheduler.stop(PATIENCE)
+    scheduler.stop()
 
 
 def test_a_build_that_failed_is_tried_on_an_alternate(cloud: Moving, uuid: str) -> None:

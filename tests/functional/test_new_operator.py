@@ -13,7 +13,6 @@ from tests.fixtures.command import Command
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment
 
-SOON = 30.0
 FAKE = {"DEFAULT": {"compute_driver": "fake"}, "fake": {"hosts": 3, "memory_mb": 65536}}
 WANTED = ("--vcpus=2", "--disk-gb=10", "--availability-zone=nova")
 MEMORY_MB = 60_000
@@ -42,7 +41,7 @@ class Walk:
             found[:] = self.command.json("decision", "list", "--outcome", outcome)
             return len(found) == count
 
-        assert wait_until(are_there, SOON), found
+        assert wait_until(are_there), found
         return found
 
 
@@ -52,7 +51,7 @@ def walk(deployment: Deployment) -> Walk:
     deployment.agent(options=FAKE, name="node")
     deployment.scheduler()
     walk = Walk(deployment)
-    assert wait_until(lambda: len(walk.command.json("host", "list")) == 3, SOON)
+    assert wait_until(lambda: len(walk.command.json("host", "list")) == 3)
     return walk
 
 

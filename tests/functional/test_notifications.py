@@ -19,7 +19,7 @@ from tests.backends import each_backend
 from tests.fixtures.amqp_caller import EXCHANGE
 from tests.fixtures.captured_fleet import Replaying, replaying, with_cell
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import Process, ProcessError, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Process, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, wait_for_log
 from tests.unit.scheduler.wire import notified, wire_samples
@@ -29,7 +29,6 @@ TOPICS = ("notifications", "versioned_notifications")
 EVENT = "scheduler.select_destinations."
 TOLD = [f"{EVENT}start", f"{EVENT}end"]
 BACKENDS = ("eventlet", "threading")
-PATIENCE = 20.0
 # Without a thread for notifications a request took from 15 seconds to for ever.
 AT_ONCE = 5.0
 # Where the full request has to go, and the hosts of its zone.
@@ -273,7 +272,7 @@ def test_a_broker_of_notifications_that_is_gone_holds_up_no_request(
                 assert "Traceback" not in log
             broker.kill()
             ask_both(cloud)
-            assert [each.stop(PATIENCE) for each in schedulers] == [0, 0]
+            assert [each.stop() for each in schedulers] == [0, 0]
         finally:
             for each in schedulers:
                 each.kill()
@@ -300,7 +299,7 @@ def test_a_topic_that_the_broker_refuses_holds_up_no_other_format(
             assert {each["publisher_id"] for each in heard} == {f"scheduler.{topic}"}
             wait_for_log(process, "Sending versioned notifications failed")
             assert "Sending notifications failed" not in process.log.read_text()
-            assert process.stop(PATIENCE) == 0
+            assert process.stop() == 0
         finally:
             process.kill()
             durable.delete()
@@ -329,7 +328,7 @@ def waiting(broker: RabbitMQ, count: int) -> dict[str, list[str]]:
                 found.append(content(message))
             return len(found) >= count
 
-        assert wait_until(heard_all, 60), found
+        assert wait_until(heard_all), found
     return {
         name: [each["event_type"] for each in found if each["publisher_id"].endswith(f".{name}")]
         for name in BACKENDS

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.served_nova import Backends
-from tests.fixtures.switched_nova import AGREE, PATIENCE, SwitchedNova, open_switched_nova
+from tests.fixtures.switched_nova import SwitchedNova, open_switched_nova
 from tests.fixtures.whole_nova import HOSTS
 
 # Seven programs of Nova begin for it.
@@ -42,11 +42,11 @@ def service_with(switched: SwitchedNova, host: str, set_: Any, unset: Any) -> It
     path = f"/os-services/{found[0]['id']}"
     nova.call("PUT", path, set_)
     try:
-        assert wait_until(lambda: switched.dead() == [host], AGREE), switched.dead()
+        assert wait_until(lambda: switched.dead() == [host]), switched.dead()
         yield
     finally:
         nova.call("PUT", path, unset)
-    assert wait_until(lambda: not switched.dead(), AGREE), switched.dead()
+    assert wait_until(lambda: not switched.dead()), switched.dead()
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -91,7 +91,7 @@ def test_the_ratio_of_placement_bounds_how_many_vcpus_fit(
     set_ratio(5.0)
     flavor = nova.flavor(512, vcpus=64)
     if name == "ours":
-        assert wait_until(lambda: switched.cloud.ratios() == {5.0}, PATIENCE)
+        assert wait_until(lambda: switched.cloud.ratios() == {5.0})
     with ThreadPoolExecutor(15) as pool:
         servers = list(pool.map(lambda _: nova.boot(flavor), range(15)))
     switched.wait(*servers)

@@ -14,7 +14,7 @@ from tests.fixtures import availability
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.served_nova import CELL, Backends
-from tests.fixtures.switched_nova import PATIENCE, SwitchedNova, open_switched_nova
+from tests.fixtures.switched_nova import SwitchedNova, open_switched_nova
 from tests.fixtures.virtual_host import VirtualHost
 from tests.fixtures.whole_nova import HOSTS, Cell
 
@@ -90,13 +90,13 @@ def test_a_cell_that_is_away_gets_nothing_and_loses_nothing(
     ours.assert_agreement()
     confirmed = ours.cloud.claims(CONFIRMED)
     far_mariadb.stop()
-    assert wait_until(lambda: sorted(ours.dead()) == [*FAR], PATIENCE), ours.dead()
+    assert wait_until(lambda: sorted(ours.dead()) == [*FAR]), ours.dead()
     meanwhile = ours.boot(10)
     assert ours.statuses(*meanwhile) == ["ACTIVE"] * 10
     assert {*ours.hosts(*meanwhile)} <= {*HOSTS}
     assert confirmed <= ours.cloud.claims(CONFIRMED)
     far_mariadb.start()
-    assert wait_until(lambda: ours.nova.is_up and not ours.dead(), PATIENCE)
+    assert wait_until(lambda: ours.nova.is_up and not ours.dead())
     ours.assert_agreement()
     assert confirmed <= ours.cloud.claims(CONFIRMED)
     assert ours.statuses(*before) == ["ACTIVE"] * 10
@@ -106,13 +106,13 @@ def test_a_cell_that_is_away_gets_nothing_and_loses_nothing(
 def test_a_cell_comes_back_while_servers_boot(ours: SwitchedNova, far_mariadb: MariaDB) -> None:
     """There is room for 17 on each host."""
     far_mariadb.stop()
-    assert wait_until(lambda: sorted(ours.dead()) == [*FAR], PATIENCE), ours.dead()
+    assert wait_until(lambda: sorted(ours.dead()) == [*FAR]), ours.dead()
     with ThreadPoolExecutor(1) as pool:
         booting = pool.submit(ours.boot, 60, 3824)
-        assert wait_until(ours.is_booting, PATIENCE)
+        assert wait_until(ours.is_booting)
         far_mariadb.start()
         servers = booting.result()
-    assert wait_until(lambda: ours.nova.is_up and not ours.dead(), PATIENCE)
+    assert wait_until(lambda: ours.nova.is_up and not ours.dead())
     found = Counter(ours.statuses(*servers))
     assert found["ACTIVE"] >= 17 * len(HOSTS), found
     assert max(Counter(ours.hosts(*servers)).values()) <= 17

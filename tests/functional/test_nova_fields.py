@@ -12,6 +12,7 @@ import pytest
 
 from tests import wire_page
 from tests.fixtures import availability
+from tests.fixtures.daemons.process import PATIENCE
 
 SCRIPT = Path(__file__).parents[1] / "peer" / "fields.py"
 CLASSES = {name: section for name, section in wire_page.read().items() if section.version}
@@ -25,7 +26,7 @@ def _of_nova() -> dict[str, Any]:
         [python, "-W", "ignore", SCRIPT, *CLASSES],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -14,9 +14,9 @@ from inventory.claims import existing
 from inventory.engine import Database
 from tests.fixtures.amqp_caller import EXCHANGE, AmqpCaller
 from tests.fixtures.canned_http import CannedServer, serving
-from tests.fixtures.daemons.process import Guard, Process
+from tests.fixtures.daemons.process import PATIENCE, Guard, Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.deployment import BIN, START, Deployment, a_fleet, wait_for_log
+from tests.fixtures.deployment import BIN, Deployment, a_fleet, wait_for_log
 from tests.unit.scheduler.wire import wire_samples
 
 CALL = "call_select_destinations_4.5_objects_alternates"
@@ -90,10 +90,10 @@ def test_requests_are_compared_and_left_to_nova_s_scheduler(
         shadow = start(guard, deployment, placement.url, *options)
         caller.send_body('{"of": "nobody"}')
         sent = [caller.send(request(uuid)) for uuid in uuids]
-        assert shadow.wait(START) == 1
+        assert shadow.wait() == 1
         found = json.loads(shadow.log.read_text().partition(LISTENING)[2])
         # It got a copy of each and answered none.
-        heard = [nova_scheduler.get(timeout=START) for _ in range(4)]
+        heard = [nova_scheduler.get(timeout=PATIENCE) for _ in range(4)]
         assert [each.ack() for each in heard] == [None] * 4
         assert not any(caller.received_yet(each) for each in sent)
     kinds = [each["kind"] for each in found["comparisons"]]

@@ -18,8 +18,6 @@ from tests.fixtures.whole_nova import HOSTS, write_config
 # Seven programs of Nova begin for it.
 pytestmark = pytest.mark.release
 
-# Seconds that Nova may take here: on a busy machine it boots one in three seconds.
-PATIENCE = 600.0
 REQUESTS = 100
 MIRROR = {"DEFAULT": {"host": "mirror", "compute_driver": "nova", "report_interval": 3}}
 NOTIFYING = {"oslo_messaging_notifications": {"driver": "messagingv2"}}
@@ -34,8 +32,8 @@ def cloud(backends: Backends) -> Iterator[ServedNova]:
     """A cloud with three computes and its own scheduler, and one agent of ours that reads it."""
     with open_served_nova(backends, MIRROR, is_served=False) as found:
         found.nova.start_scheduler(NOTIFYING)
-        assert wait_until(lambda: schedulers(found.deployment.transport_url), PATIENCE)
-        assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS), PATIENCE)
+        assert wait_until(lambda: schedulers(found.deployment.transport_url))
+        assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS))
         yield found
 
 
@@ -72,9 +70,9 @@ def test_every_disagreement_is_explained(cloud: ServedNova, config: Path) -> Non
         for _ in range(REQUESTS - SLOW):
             cloud.nova.boot(small)
         for _ in range(SLOW):
-            assert wait_until(lambda: settled(cloud), PATIENCE)
+            assert wait_until(lambda: settled(cloud))
             cloud.nova.boot(large)
-        status = shadow.wait(PATIENCE)
+        status = shadow.wait()
         found = json.loads(shadow.log.read_text().partition(LISTENING)[2])
     kinds = found["kinds"]
     assert found["requests"] == REQUESTS

@@ -14,7 +14,7 @@ import pytest
 from inventory import aggregates
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.served_nova import Backends
-from tests.fixtures.switched_nova import AGREE, PATIENCE, SwitchedNova, open_switched_nova
+from tests.fixtures.switched_nova import SwitchedNova, open_switched_nova
 from tests.fixtures.whole_nova import HOSTS
 
 # Seven programs of Nova begin for it.
@@ -53,7 +53,7 @@ def test_it_switches_under_load_and_back(switched: SwitchedNova) -> None:
     for name in ("ours", "novas"):
         with ThreadPoolExecutor(1) as pool:
             booting = pool.submit(switched.boot, 20, 512)
-            assert wait_until(switched.is_booting, PATIENCE)
+            assert wait_until(switched.is_booting)
             switched.serve_by(name)
             servers = booting.result()
         assert Counter(switched.statuses(*servers)) == {"ACTIVE": 20}
@@ -68,13 +68,13 @@ def test_two_schedulers_give_each_place_once(ours: SwitchedNova) -> None:
     found = ours.statuses(*ours.boot(60, 3824))
     assert Counter(found) == {"ACTIVE": 51, "ERROR": 9}
     ours.assert_agreement()
-    assert second.stop(PATIENCE) == 0
+    assert second.stop() == 0
 
 
 def test_placement_dies_while_servers_boot(ours: SwitchedNova) -> None:
     with ThreadPoolExecutor(1) as pool:
         booting = pool.submit(ours.boot, 20, 512)
-        assert wait_until(ours.is_booting, PATIENCE)
+        assert wait_until(ours.is_booting)
         ours.nova.placement_process.kill()
         ours.nova.start_placement()
         servers = booting.result()
@@ -108,7 +108,7 @@ def aggregate(ours: SwitchedNova, name: str, host: str, **metadata: str) -> Iter
             (each.name, each.hosts, each.metadata) == (name, [host], metadata) for each in found
         )
 
-    assert wait_until(known, AGREE), ours.cloud.database.read(aggregates.everything)
+    assert wait_until(known), ours.cloud.database.read(aggregates.everything)
     yield
     ours.delete_all()
     nova.call("POST", f"{path}/action", {"remove_host": {"host": host}})
@@ -172,7 +172,7 @@ def test_live_migration(ours: SwitchedNova, forced: bool) -> None:
     if forced:
         body["force"] = True
     ours.act(server, "os-migrateLive", body, "2.60")
-    assert wait_until(lambda: ours.hosts(server) != [source], PATIENCE)
+    assert wait_until(lambda: ours.hosts(server) != [source])
     ours.wait(server)
     ours.assert_agreement()
 
@@ -204,7 +204,7 @@ def test_evacuation(ours: SwitchedNova, forced: bool) -> None:
     nova.call("PUT", f"/os-services/{number}", {"forced_down": True})
     body = {"host": target, "force": True} if forced else {}
     ours.act(server, "evacuate", body, "2.60")
-    assert wait_until(lambda: ours.hosts(server) != [source], PATIENCE)
+    assert wait_until(lambda: ours.hosts(server) != [source])
     ours.wait(server)
     # When it is back it deletes what has left it, with the allocation; then Nova lets it up.
     nova.start_compute(str(source))
@@ -215,8 +215,8 @@ def test_evacuation(ours: SwitchedNova, forced: bool) -> None:
             return True
         return False
 
-    assert wait_until(is_forced_up, PATIENCE)
-    assert wait_until(lambda: nova.is_up and not ours.differences(), PATIENCE), ours.differences()
+    assert wait_until(is_forced_up)
+    assert wait_until(lambda: nova.is_up and not ours.differences()), ours.differences()
 
 
 def test_what_only_placement_knows_is_found_there(ours: SwitchedNova) -> None:
@@ -262,7 +262,7 @@ def test_only_hosts_that_are_not_disabled_get_servers(ours: SwitchedNova) -> Non
         for host, number in numbers.items():
             status = "disabled" if host in hosts else "enabled"
             nova.call("PUT", f"/os-services/{number}", {"status": status})
-        assert wait_until(lambda: sorted(ours.dead()) == sorted(hosts), AGREE), ours.dead()
+        assert wait_until(lambda: sorted(ours.dead()) == sorted(hosts)), ours.dead()
 
     first, *others = HOSTS
     disable_only(first)

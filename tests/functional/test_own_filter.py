@@ -15,6 +15,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from tests.backends import each_backend
 from tests.builders import a_request
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.deployment import Deployment, a_fleet
 
 EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "plugins" / "example"
@@ -25,7 +26,7 @@ def _installed_package(directory: Path) -> None:
     source = shutil.copytree(EXAMPLE, directory / "source")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--target", str(directory / "path"), str(source)]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=PATIENCE)
 
 
 def _single_file(directory: Path) -> None:

@@ -17,7 +17,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.backends import each_backend
 from tests.builders import a_request
-from tests.fixtures.daemons.process import ProcessError
+from tests.fixtures.daemons.process import PATIENCE, ProcessError
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
 PROGRAMS = ["berthmaster", "berthmaster-agent", "berthmaster-scheduler"]
@@ -27,7 +27,9 @@ PROGRAMS = ["berthmaster", "berthmaster-agent", "berthmaster-scheduler"]
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_every_program_explains_itself(program: str, flag: str) -> None:
     path = Path(sys.executable).parent / program
-    done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [path, flag], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0
     assert done.stdout.strip()
     assert "Warning" not in done.stderr
@@ -91,13 +93,13 @@ def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(20)
+        manager.settimeout(PATIENCE)
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
         scheduler = deployment.scheduler(backend, environment=environment)
         told = [manager.recv(4096).decode() for _ in range(2)]
         assert told[0].startswith("READY=1")
         assert told[1] == "WATCHDOG=1"
-        assert scheduler.stop(timeout=20) == 0
+        assert scheduler.stop() == 0
         while "STOPPING=1" not in told:
             told.append(manager.recv(4096).decode())
 
@@ -112,7 +114,7 @@ def test_sigint_stops_a_scheduler_as_sigterm_does(
     for pid in scheduler.workers():
         os.kill(pid, signal.SIGINT)
     scheduler.send(signal.SIGINT)
-    assert scheduler.wait(timeout=25) == 0
+    assert scheduler.wait() == 0
     assert "Traceback" not in scheduler.log.read_text()
 
 
@@ -121,7 +123,7 @@ def test_sigint_stops_an_agent_as_sigterm_does(deployment: Deployment, backend: 
     agent = deployment.agent(backend, {"DEFAULT": {"compute_driver": "fake"}})
     wait_for_log(agent, "Listening as compute")
     agent.send(signal.SIGINT)
-    assert agent.wait(timeout=25) == 0
+    assert agent.wait() == 0
 
 
 @each_backend

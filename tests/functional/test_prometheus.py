@@ -22,7 +22,7 @@ from tests.builders import INSTANCE, a_request
 from tests.fixtures import availability
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.ports import free_ports
-from tests.fixtures.daemons.process import Guard, search_path, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Guard, search_path, wait_until
 from tests.fixtures.daemons.prometheus import Prometheus
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
@@ -33,7 +33,6 @@ TREE = Path(__file__).parents[2]
 RULES = TREE / "etc" / "prometheus" / "berthmaster.rules.yml"
 DASHBOARD = TREE / "etc" / "grafana" / "berthmaster.json"
 RULE_TESTS = TREE / "tests" / "fixtures" / "prometheus" / "rules_test.yml"
-PATIENT = 60.0
 SECOND = {"report_interval": 1, "update_resources_interval": 1}
 # What a query reads: a metric of ours or of every process, with the conditions on its labels.
 SELECTOR = re.compile(r"\b((?:\w+:)?berthmaster_\w+(?::\w+)?|up|process_\w+)\b(\{[^}]*\})?")
@@ -59,7 +58,7 @@ def prometheus(
         agent = {"DEFAULT": {"compute_driver": "fake", **SECOND}, **theirs.options}
         deployment.agent(options=agent, name="compute")
         deployment.scheduler(options=ours.options)
-        assert all(wait_until(page.is_healthy, PATIENT) for page in (ours, theirs))
+        assert all(wait_until(page.is_healthy) for page in (ours, theirs))
         jobs = {"berthmaster-scheduler": ours.port, "berthmaster-agent": theirs.port}
         with Prometheus(directory / "prometheus", jobs, RULES) as server:
             _ask(rabbitmq.transport_url)
@@ -75,7 +74,7 @@ def _ask(url: str) -> None:
         for vcpus in (1, 10_000):
             try:
                 spec = a_request(vcpus=vcpus)
-                client.select_destinations(RequestContext(), spec, [INSTANCE], timeout=PATIENT)
+                client.select_destinations(RequestContext(), spec, [INSTANCE], timeout=PATIENCE)
             except NoValidHost:
                 assert vcpus > 1
     finally:
@@ -134,14 +133,14 @@ def test_each_query_of_the_dashboard_returns_series(prometheus: Prometheus) -> N
     def empty() -> list[str]:
         return [panel for panel, text in found.items() if not prometheus.query(text)]
 
-    assert wait_until(lambda: not empty(), PATIENT), empty()
+    assert wait_until(lambda: not empty()), empty()
 
 
 @pytest.mark.matrix
 def test_what_queries_name_exists(prometheus: Prometheus) -> None:
     texts = {**queries(), **{name: rule["expr"] for name, rule in rules().items()}}
     recorded = [name for name in rules() if ":" in name]
-    assert wait_until(lambda: all(map(prometheus.series, recorded)), PATIENT)
+    assert wait_until(lambda: all(map(prometheus.series, recorded)))
     for place, text in texts.items():
         selectors = ["".join(each) for each in SELECTOR.findall(text)]
         assert selectors, place
@@ -169,11 +168,11 @@ def test_rules_are_evaluated_and_nothing_fires_where_all_is_well(prometheus: Pro
         # Before the first look at the daemons those that need an answer are pending.
         return active <= expected and all(rule["health"] == "ok" for rule in rules.values())
 
-    assert wait_until(settled, PATIENT), prometheus.rules()
+    assert wait_until(settled), prometheus.rules()
 
 
 @pytest.mark.matrix
 def test_an_alert_of_a_metric_that_is_not_there_would_be_noticed(prometheus: Prometheus) -> None:
-    assert wait_until(partial(prometheus.series, "berthmaster_hosts"), PATIENT)
+    assert wait_until(partial(prometheus.series, "berthmaster_hosts"))
     assert prometheus.series("berthmaster_no_such_metric") == []
     assert prometheus.series('berthmaster_hosts{state="no such state"}') == []

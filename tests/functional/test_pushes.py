@@ -23,12 +23,11 @@ from scheduler.wire.errors import NoValidHost, ServiceUnavailable
 from tests.backends import each_backend
 from tests.builders import a_request
 from tests.databases import execute
-from tests.fixtures.daemons.process import Process, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Process, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet, wait_for_log
 
 HOST = "compute1"
-PATIENCE = 60.0
 # Of these 65536 MB the request below leaves room for 512 MB that are kept back, not for more.
 FULL, FREE, MEMORY_MB = 65000, 512, 32768
 AGENT = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
@@ -55,7 +54,7 @@ class Cloud:
 
     def start(self, backend: str, schedulers: int = 1) -> None:
         self.agent = self.deployment.agent(backend, self.options(FULL), name=HOST)
-        assert wait_until(lambda: self.rows, PATIENCE), self.log(self.agent)
+        assert wait_until(lambda: self.rows), self.log(self.agent)
         for _ in range(schedulers):
             self.schedulers.append(self.deployment.scheduler(backend, OPTIONS))
         # Requests go round; each scheduler needs one to look.
@@ -71,7 +70,7 @@ class Cloud:
         """Change what the agent keeps back; return the moment when it has written its row."""
         self.deployment.write_config(HOST, self.options(megabytes))
         self.agent.send(signal.SIGHUP)
-        assert wait_until(lambda: self.rows[0].memory_mb_used == megabytes, PATIENCE)
+        assert wait_until(lambda: self.rows[0].memory_mb_used == megabytes)
         return time.monotonic()
 
     @property
@@ -112,7 +111,7 @@ def test_what_an_agent_writes_counts_within_a_second(cloud: Cloud, backend: str)
     cloud.reserve(FULL)
     assert wait_until(lambda: not cloud.places(), 1.0)
     for process in (cloud.agent, *cloud.schedulers):
-        assert process.stop(20) == 0
+        assert process.stop() == 0
         assert "Traceback" not in cloud.log(process)
 
 
@@ -140,7 +139,7 @@ def test_a_broker_that_restarts_is_found_again(
         cloud.reserve(FREE + next(numbers))
         return wait_until(cloud.works, 1.0)
 
-    assert wait_until(heard, PATIENCE), cloud.log(cloud.agent)
+    assert wait_until(heard), cloud.log(cloud.agent)
     cloud.reserve(FULL)
     assert wait_until(lambda: not cloud.places(), 1.0)
     assert "Traceback" not in cloud.log(cloud.agent)
@@ -154,7 +153,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
     rabbitmq.stop()
     try:
         cloud.agent = cloud.deployment.agent(backend, cloud.options(FULL), name=HOST)
-        assert wait_until(lambda: cloud.rows, PATIENCE)
+        assert wait_until(lambda: cloud.rows)
         unable = "Pushing changes to schedulers failed"
         wait_for_log(cloud.agent, unable)
         for _ in range(3):
@@ -169,7 +168,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
     # Whatever is written next shows that it works again.
     execute(cloud.database, "UPDATE compute_nodes SET vcpus = 1, generation = generation + 1")
     wait_for_log(cloud.agent, "Pushing changes to schedulers recovered")
-    assert cloud.agent.stop(20) == 0
+    assert cloud.agent.stop() == 0
     assert "Traceback" not in cloud.log(cloud.agent)
 
 
@@ -193,7 +192,7 @@ def test_what_one_scheduler_claims_the_other_knows_within_a_second(
             str(uuid4()),
             [log().count("pushed what it claimed (nodes: 1)") for log in logs],
         )
-        ((chosen,),) = client.select_destinations(RequestContext(), spec, [uuid], timeout=30.0)
+        ((chosen,),) = client.select_destinations(RequestContext(), spec, [uuid], timeout=PATIENCE)
         claimed = time.monotonic()
         placed.append(chosen.service_host)
         for log, before in zip(logs, known, strict=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import guides
+from tests.fixtures.daemons.process import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
@@ -27,7 +28,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()

@@ -10,7 +10,7 @@ import pytest
 from tests.databases import execute
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
-from tests.fixtures.moving import PATIENCE, Moving, Seen, moving, request
+from tests.fixtures.moving import Moving, Seen, moving, request
 from tests.fixtures.played import LARGE, SMALL, Size
 from tests.records import change_migration, manage, migrate
 
@@ -120,7 +120,7 @@ def test_a_resize_counts_both_sizes_also_before_schedulers_have_seen_the_instanc
     cloud.audited(host)
     assert cloud.claims(uuid) == {host: "confirmed+pending"}
     assert cloud.taken(host) == (6, 10240, 60, 1)
-    scheduler.stop(PATIENCE)
+    scheduler.stop()
 
 
 @pytest.mark.parametrize("where", ["same", "other"])

@@ -22,6 +22,7 @@ from scheduler.claims.resource_request import (
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.arguments import decode_select_arguments
 from tests.fixtures import availability
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.nova_client import ROOT
 
 PORT = "2f2ee5a5-2f1e-4c6e-9e3f-0f2b8a7f9a10"
@@ -271,7 +272,7 @@ def _of_nova() -> dict[str, Any]:
         input=json.dumps([*(words for words, _ in CASES.values()), *DRAWN]),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         cwd=ROOT,
     )

@@ -31,7 +31,7 @@ def test_no_request_is_lost_when_schedulers_are_restarted_in_turn(
         load.wait_for_more()
         for old in running:
             deployment.scheduler(backend)
-            assert old.stop(timeout=25) == 0, old.log.read_text()[-2000:]
+            assert old.stop() == 0, old.log.read_text()[-2000:]
             load.wait_for_more()
     assert not load.failures
     assert len(load.answered) >= 3 * BEFORE_AND_AFTER
@@ -47,4 +47,4 @@ def test_several_workers_share_the_load_and_end_together(
         load.wait_for_more()
     assert not load.failures
     assert scheduler.log.read_text().count("serves select_destinations") == 2
-    assert scheduler.stop(timeout=25) == 0
+    assert scheduler.stop() == 0

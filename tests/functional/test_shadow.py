@@ -15,10 +15,9 @@ from scheduler.wire.errors import NoValidHost
 from tests.backends import BACKENDS
 from tests.builders import a_request
 from tests.databases import a_uuid
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.deployment import BIN, Deployment, a_fleet, wait_for_log
 
-SOON = 60.0
 # Instances that nobody builds count as being built, which would keep them apart.
 STACK = {"filter_scheduler": {"ram_weight_multiplier": -1.0, "io_ops_weight_multiplier": 0.0}}
 SMALL, LARGE = {"memory_mb": 2048}, {"memory_mb": 64_000}
@@ -40,9 +39,7 @@ def report(deployment: Deployment) -> dict[str, Any]:
 
 def wait_for(deployment: Deployment, **expected: Any) -> dict[str, Any]:
     """Return what the newest shadow has found, as soon as these facts are among it."""
-    assert wait_until(lambda: expected.items() <= report(deployment).items(), SOON), report(
-        deployment
-    )
+    assert wait_until(lambda: expected.items() <= report(deployment).items()), report(deployment)
     return report(deployment)
 
 
@@ -77,9 +74,9 @@ def test_what_other_weighers_would_have_done_is_reported(
     # What leaves the real fleet leaves the other one.
     gone = [a_uuid(f"small {each}") for each in range(4)]
     database.write(lambda connection: claims.release(connection, gone))
-    assert wait_until(lambda: report(deployment)["shadow"]["empty_hosts"] == 4, SOON)
+    assert wait_until(lambda: report(deployment)["shadow"]["empty_hosts"] == 4)
     # It ends with its scheduler.
-    assert scheduler.stop(SOON) == 0
+    assert scheduler.stop() == 0
     assert "Traceback" not in scheduler.log.read_text()
 
 
@@ -95,8 +92,8 @@ def test_of_two_schedulers_one_follows_and_the_other_takes_over(
     second = deployment.scheduler(options=options, name="second")
     ask(client, "one", **SMALL)
     wait_for(deployment, requests=1)
-    assert first.stop(SOON) == 0
-    wait_for_log(second, "The shadow follows", SOON)
+    assert first.stop() == 0
+    wait_for_log(second, "The shadow follows")
     ask(client, "two", **SMALL)
     wait_for(deployment, requests=1, scheduler="second")
     assert len(deployment.cli_json("shadow", "report")["shadows"]) == 2
@@ -117,6 +114,6 @@ def test_a_shadow_that_cannot_decide_stops_the_start(
         path.write_text(f"[DEFAULT]\nstate_path = {deployment.directory}\n{text}")
     config = deployment.write_config("refused", {"shadow": {"config": str(path)}})
     command = [str(BIN / "berthmaster-scheduler"), f"--config-file={config}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert cause in done.stderr

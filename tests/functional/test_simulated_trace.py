@@ -17,7 +17,6 @@ from tests.builders import a_group, a_request
 from tests.databases import a_uuid
 from tests.fixtures.deployment import Deployment, a_fleet
 
-SOON = 30.0
 # Instances that nobody builds count as being built until their claims expire.
 BUILD_TIME = "900"
 MIXED = {"flavor_mix": {"weight_multiplier": 1.0, "flavors": "1:2048, 4:8192:20=2"}}
@@ -50,7 +49,7 @@ def test_its_own_trace_is_decided_as_it_was(
     for number in range(60):
         ask(client, number, **changes.get(number, {}))
     # What has not been written yet is written now.
-    assert scheduler.stop(SOON) == 0
+    assert scheduler.stop() == 0
     rows = database.read(lambda connection: decisions.listed(connection, limit=1000))
     refused = sum(row.outcome == "refused" for row in rows)
     assert 1 < refused < 30

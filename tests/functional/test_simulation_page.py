@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.browser import Browser
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.deployment import BIN
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202etxet"
@@ -30,7 +31,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = directory / "page.html"
     command = [str(BIN / "berthmaster"), f"--config-file={configs[0]}", "simulate", *ARGUMENTS]
     command += [f"--html={found}", *(f"--config={path}" for path in configs)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
     return found
 
 

@@ -18,7 +18,6 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
 
 pytestmark = pytest.mark.matrix
-PATIENCE = 60.0
 CIPHER = sa.text("SHOW STATUS LIKE 'Ssl_cipher'")
 
 
@@ -85,5 +84,5 @@ def test_both_daemons_work_on_such_a_database(
         deployment = Deployment(tmp_path, guard, rabbitmq.transport_url, secured)
         deployment.scheduler("eventlet")
         deployment.agent("threading", {"DEFAULT": {"compute_driver": "fake"}})
-        assert wait_until(lambda: database.read(compute_nodes.all_live), PATIENCE)
+        assert wait_until(lambda: database.read(compute_nodes.all_live))
     database.close()

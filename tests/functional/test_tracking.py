@@ -58,7 +58,7 @@ class Teller:
         """Send a captured cast and return when the log says that it was taken in."""
         before = self.log().count(expected)
         self.send(name, **changes)
-        assert wait_until(lambda: self.log().count(expected) > before, 20), self.log()[-3000:]
+        assert wait_until(lambda: self.log().count(expected) > before), self.log()[-3000:]
 
     def log(self) -> str:
         return self.scheduler.log.read_text(errors="replace")
@@ -162,7 +162,7 @@ def tell_and_read(
         assert elsewhere(client, "compute1") != there
         teller.tell(f"cast_{release}{verb}", f"Received {verb} of compute1", **changes)
         # With claims a view may be a second old. Nothing else would find it within minutes.
-        assert wait_until(lambda was=there: elsewhere(client, "compute1") == was, 20)
+        assert wait_until(lambda was=there: elsewhere(client, "compute1") == was)
         there = not there
 
 

@@ -39,7 +39,7 @@ def test_what_hosts_tell_is_ignored_when_instances_are_no_longer_tracked(
         off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
         deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
         teller.scheduler.send(signal.SIGHUP)
-        assert wait_until(lambda: "Configuration read again" in teller.log(), 20)
+        assert wait_until(lambda: "Configuration read again" in teller.log())
         # What was told before is read about.
         assert elsewhere(client, "compute1")
         unnoticed(database, INSTANCE)
@@ -64,7 +64,7 @@ def test_aggregates_that_were_told_outlive_complete_readings_with_claims(
             return teller.log().count("Read all ")
 
         first = readings()
-        assert wait_until(lambda: readings() >= first + 2, 20)
+        assert wait_until(lambda: readings() >= first + 2)
         for _ in range(2):
             assert place(client, *HOSTS, availability_zone="az1") in ("compute1", "compute2")
             # Whatever else the tables get, it is another aggregate.
@@ -97,5 +97,5 @@ def test_the_claim_of_an_instance_that_its_host_has_deleted_is_released(
         assert claimed() == ["compute1"]
         assert not elsewhere(client, "compute1")
         teller.send("cast_delete_instance_info")
-        assert wait_until(lambda: not claimed(), 20)
-        assert wait_until(lambda: elsewhere(client, "compute1"), 20)
+        assert wait_until(lambda: not claimed())
+        assert wait_until(lambda: elsewhere(client, "compute1"))

@@ -19,12 +19,11 @@ from tests.builders import INSTANCE, a_request
 from tests.fixtures.daemons.daemon import Daemon
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.ports import LOOPBACK, free_ports
-from tests.fixtures.daemons.process import Process, ProcessError, wait_until
+from tests.fixtures.daemons.process import PATIENCE, Process, ProcessError, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, wait_for_log
 from tests.fixtures.status_page import StatusPage
 
-PATIENT = 60.0
 QUICK = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
 LISTENING = re.compile(r"Metrics and health at http://127\.0\.0\.1:(\d+)/metrics")
 WORKER = re.compile(r"(\d+) INFO conf\.daemon\.status_server ")
@@ -43,10 +42,10 @@ class Watched:
         return self.scheduler, self.agent
 
     def become_healthy(self) -> bool:
-        return all(wait_until(page.is_healthy, PATIENT) for page in self.pages)
+        return all(wait_until(page.is_healthy) for page in self.pages)
 
     def miss(self, part: str) -> bool:
-        return all(wait_until(partial(page.lacks, part), PATIENT) for page in self.pages)
+        return all(wait_until(partial(page.lacks, part)) for page in self.pages)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -65,7 +64,7 @@ def watched(deployment: Deployment, backend: str) -> Watched:
 
 def _ask(client: SchedulerClient, **changes: int) -> None:
     spec = a_request(**changes)
-    client.select_destinations(RequestContext(), spec, [INSTANCE], timeout=PATIENT)
+    client.select_destinations(RequestContext(), spec, [INSTANCE], timeout=PATIENCE)
 
 
 def test_requests_and_audits_are_measured(watched: Watched, client: SchedulerClient) -> None:
@@ -85,8 +84,8 @@ def test_requests_and_audits_are_measured(watched: Watched, client: SchedulerCli
     assert seen("decision_seconds_bucket", stage="total", le="60.0") == 2
     assert seen("hosts", zone="nova", state="up") == 1
     assert seen("vcpus", zone="nova", state="up", kind="total") > 0
-    assert 0 <= seen("agents_audit_age_seconds", quantile="1") < PATIENT
-    assert seen("view_age_seconds") < PATIENT
+    assert 0 <= seen("agents_audit_age_seconds", quantile="1") < PATIENCE
+    assert seen("view_age_seconds") < PATIENCE
     assert seen("requests_in_flight") == 0
     assert seen("claim_conflicts_total", cause="host") == 0
     assert seen("decisions_dropped_total") == seen("notifications_dropped_total") == 0
@@ -97,7 +96,7 @@ def test_requests_and_audits_are_measured(watched: Watched, client: SchedulerCli
     seen = watched.agent.measures()
     assert seen("audits_total") >= 1
     assert seen("audit_failures_total", cause="hypervisor") == 0
-    assert 0 <= seen("audit_age_seconds") < PATIENT
+    assert 0 <= seen("audit_age_seconds") < PATIENCE
     assert seen("hypervisor_connected") == seen("nodes") == 1
     assert seen("rows_written_total") >= 1
     assert 0 < seen("node_memory_bytes", kind="used") < seen("node_memory_bytes", kind="limit")
@@ -154,8 +153,8 @@ def test_each_worker_has_a_port_of_its_own_and_no_port_is_no_start(
     def pages() -> list[StatusPage]:
         return [StatusPage(int(port)) for port in LISTENING.findall(process.log.read_text())]
 
-    assert wait_until(lambda: len(pages()) == 2, PATIENT)
+    assert wait_until(lambda: len(pages()) == 2)
     assert page.port in {each.port for each in pages()}
-    assert all(wait_until(each.is_healthy, PATIENT) for each in pages())
+    assert all(wait_until(each.is_healthy) for each in pages())
     with pytest.raises(ProcessError, match=f"cannot listen: port {page.port} in use"):
         deployment.scheduler(backend, page.options)

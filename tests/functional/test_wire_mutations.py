@@ -71,7 +71,7 @@ def served(
         assert "skipping it.\n" not in lines
         assert "Failed to process message ... skipping it. (" in lines
         # Nothing that came has left anything behind that would not end.
-        assert found.scheduler.stop(30) == 0
+        assert found.scheduler.stop() == 0
 
 
 @given(hostile_bodies(_messages(SELECTS)))

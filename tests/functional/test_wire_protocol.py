@@ -36,7 +36,6 @@ TOLD = {
     "sync_instance_info": "Received sync_instance_info of compute1: {instance_uuids}",
 }
 PLAIN = "call_select_destinations_4.5_objects_no_alternates"
-PATIENCE = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +163,7 @@ def test_a_captured_cast_is_taken(served: Replaying, name: str) -> None:
     expected = TOLD[method].format(**{key: _length(each) for key, each in arguments.items()})
     before = len(_log(served))
     assert served.caller.replay(sample) is None
-    assert wait_until(lambda: expected in _log(served)[before:], PATIENCE), _log(served)[-3000:]
+    assert wait_until(lambda: expected in _log(served)[before:]), _log(served)[-3000:]
     assert "Traceback" not in _log(served)
     assert sample["message"]["_context_auth_token"] not in _log(served)
 

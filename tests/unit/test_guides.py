@@ -28,6 +28,7 @@ from scheduler.plugins import load_driver
 from tests import guides
 from tests.builders import a_request
 from tests.databases import a_conf
+from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.documented import ROOT
 from tests.hosts import a_host, a_table
 
@@ -215,6 +216,6 @@ def test_a_program_of_a_guide_loads_no_eventlet(program: str, tmp_path: Path) ->
     missing = tmp_path / "missing.conf"
     command = [sys.executable, ROOT / "doc/source" / program, *arguments, "--config-file", missing]
     # It ends when it reads its configuration, with all that it needs imported.
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "Failed to find some config files" in done.stderr
     assert "Eventlet" not in done.stderr

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.daemons.process import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "doc" / "source" / "man"
 SETTINGS = (ROOT / "doc" / "source" / "conf.py").read_text()
@@ -25,7 +27,9 @@ DAEMONS = [name for name in PROGRAMS if name != "berthmaster"]
 def of_help(program: str) -> set[str]:
     """Return the options that a program lists, without what is said of them."""
     command = [str(Path(sys.executable).parent / program), "--help"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    text = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=PATIENCE
+    ).stdout
     heads = [line.split("   ")[0] for line in map(str.strip, text.splitlines()) if line[:1] == "-"]
     return {option for head in heads for option in OPTION.findall(head)}
 

@@ -33,10 +33,9 @@ from tests.contract.database.test_claims_together import (
 )
 from tests.databases import a_uuid, open_at
 from tests.fixtures import agent
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 U1, U2 = a_uuid("one"), a_uuid("two")
-LONG = 60.0
 # In the words of Galera, of MariaDB's older releases, and of Percona's.
 CONFLICTS = (
     "Deadlock found when trying to get lock; try restarting transaction",
@@ -74,7 +73,7 @@ def beside(url, work):
 def wait_for_a_lock(database):
     """Wait until somebody waits for a lock."""
     query = sa.text("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
-    assert wait_until(lambda: int(database.read(lambda c: c.execute(query).one()[1])), 60)
+    assert wait_until(lambda: int(database.read(lambda c: c.execute(query).one()[1])))
 
 
 def all_rows(database):
@@ -156,7 +155,7 @@ def test_a_deadlock_with_a_stranger_costs_a_second_attempt(url, cloud):
                 connection.execute(sa.text("INSERT INTO revisions VALUES (:name, :revision)"), row)
             lock(connection, 2)
             holding.set()
-            assert turned.wait(60)
+            assert turned.wait(PATIENCE)
             lock(connection, 1)
 
         database.write(work)
@@ -169,7 +168,7 @@ def test_a_deadlock_with_a_stranger_costs_a_second_attempt(url, cloud):
             attempts.append(1)
             return claims.claim(connection, an_order("req-1", a_claim(U1, 1), a_claim(U2, 2)))
 
-        assert holding.wait(60)
+        assert holding.wait(PATIENCE)
         return database.write(work)
 
     before = deadlocks(cloud)
@@ -297,6 +296,6 @@ def test_a_node_that_a_stranger_has_locked_holds_up_only_who_wants_it(cloud):
         first = threads.run(lambda: claimer.claim(an_order("req-1", a_claim(U1, 1))))
         wait_for_a_lock(cloud)
         second = threads.run(lambda: claimer.claim(an_order("req-2", a_claim(U2, 2))))
-        assert second.result(LONG).nodes == {2}
+        assert second.result(PATIENCE).nodes == {2}
         assert not first.done()
-    assert first.result(LONG).nodes == {1}
+    assert first.result(PATIENCE).nodes == {1}

@@ -14,6 +14,7 @@ from inventory.tables import allocations as table
 from tests.contract.database import killed_claimer
 from tests.contract.database.test_claims_together import assert_sums_are_right
 from tests.databases import empty
+from tests.fixtures.daemons.process import PATIENCE
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def kill(url):
 
     def run(which):
         command = [sys.executable, "-m", killed_claimer.__name__, url, str(which)]
-        return subprocess.run(command, check=False, timeout=60).returncode
+        return subprocess.run(command, check=False, timeout=PATIENCE).returncode
 
     return run
 

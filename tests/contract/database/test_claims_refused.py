@@ -19,8 +19,7 @@ from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.rounds import Rounds
 from tests.databases import a_uuid
-
-LONG = 60.0
+from tests.fixtures.daemons.process import PATIENCE
 
 
 def a_request(name: str) -> ClaimRequest:
@@ -57,15 +56,15 @@ def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> 
     requests = [a_request(f"i{number}") for number in range(5)]
 
     def claim(request: ClaimRequest) -> ClaimResult:
-        go.wait(LONG)
+        go.wait(PATIENCE)
         return claimer.claim(request)
 
     futures = [threads.run(partial(claim, each)) for each in [*requests, refused()]]
     go.set()
     *others, alone = futures
-    assert [each.result(LONG).answers for each in others] == [[f"i{n}"] for n in range(5)]
+    assert [each.result(PATIENCE).answers for each in others] == [[f"i{n}"] for n in range(5)]
     assert claimed(cloud) == {each.request_id for each in requests}
-    error = alone.exception(LONG)
+    error = alone.exception(PATIENCE)
     assert isinstance(error, StatementRefused)
     # Neither the statement nor what others have in it.
     assert not any(each in str(error) for each in ("INSERT", "sqlalche", a_uuid("i1")))

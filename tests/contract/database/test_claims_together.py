@@ -15,6 +15,7 @@ from inventory.claims.types import CONFIRMED, Claim, ClaimLost, ClaimRequest, Gr
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from tests.databases import a_uuid, open_at
+from tests.fixtures.daemons.process import PATIENCE
 
 NODES = (1, 2, 3)
 VCPUS = 4
@@ -46,7 +47,7 @@ def together(url, *works):
 
     A ClaimLost is what a work may return as well.
     """
-    begin = Barrier(len(works), timeout=60)
+    begin = Barrier(len(works), timeout=PATIENCE)
     found = [None] * len(works)
 
     def run(number, work):

@@ -15,6 +15,7 @@ from inventory.database_errors import DatabaseUnavailable, TransactionLost
 from inventory.engine import Database, open_database
 from inventory.tables import compute_nodes as table
 from tests.databases import a_conf, a_node, open_at, save
+from tests.fixtures.daemons.process import PATIENCE
 
 WRITERS, TIMES = 4, 15
 
@@ -127,7 +128,7 @@ def test_a_deadlock_is_survived_by_beginning_again(url, database):
         return
     save(database, a_node("h1", vcpus=0), a_node("h2", vcpus=0))
     ids = {row.host: row.id for row in database.read(compute_nodes.all_live)}
-    barrier = Barrier(2, timeout=30)
+    barrier = Barrier(2, timeout=PATIENCE)
     attempts = []
 
     def count_up(connection, host):
@@ -170,7 +171,7 @@ def assert_writers_take_turns(url, database):
         set_vcpus(connection, vcpus(connection) + 1)
 
     def late():
-        assert inside.wait(30)
+        assert inside.wait(PATIENCE)
         own = open_at(url)
         own.write(second)
         own.close()

@@ -120,7 +120,7 @@ def test_claims_go_on_while_groups_are_pruned_again_and_again(cloud, claimer, mo
         with pytest.raises(ClaimLost):
             claimer.claim(an_order(f"other-{number}", a_claim(U2, 1), group=group))
         cloud.write(lambda c: claims.release(c, [U1]))
-    assert wait_until(lambda: rows(cloud) == [], 20)
+    assert wait_until(lambda: rows(cloud) == [])
     pruning.stop()
     assert sum(pruned) >= 30
 

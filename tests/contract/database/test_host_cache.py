@@ -15,11 +15,11 @@ from scheduler.host_cache.cache import HostCache
 from scheduler.host_cache.refresh_queries import read_nodes
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
+from tests.fixtures.daemons.process import PATIENCE
 from tests.unit.scheduler.host_cache.pushing import deliver, seen, sent
 
 NODES = (1, 2, 3)
 ROOM = {"memory_mb": 65536.0}
-LONG = 60.0
 
 
 @pytest.fixture
@@ -104,17 +104,17 @@ def test_a_claim_that_is_committed_late_is_found(cloud, view):
     def work(connection):
         claims.claim(connection, wanted)
         written.set()
-        assert committed.wait(LONG)
+        assert committed.wait(PATIENCE)
 
     claiming = Thread(target=lambda: cloud.write(work))
     claiming.start()
-    assert written.wait(LONG)
+    assert written.wait(PATIENCE)
     for _ in range(2):
         view.mark_stale([1])
         view.refresh()
     assert there(view)["h1"] == []
     committed.set()
-    claiming.join(LONG)
+    claiming.join(PATIENCE)
     view.refresh()
     assert there(view)["h1"] == ["u1"]
 
@@ -139,7 +139,7 @@ def test_a_node_and_its_claims_are_of_one_moment(cloud):
             }
     finally:
         stop.set()
-        claiming.join(LONG)
+        claiming.join(PATIENCE)
 
 
 def test_many_who_claim_and_read_at_once_leave_a_view_of_what_is_there(cloud, view, caplog):
@@ -160,7 +160,7 @@ def test_many_who_claim_and_read_at_once_leave_a_view_of_what_is_there(cloud, vi
         view._loaded_at = float("-inf")
         view.refresh()
     for each in threads:
-        each.join(LONG)
+        each.join(PATIENCE)
     assert failures == []
     assert view.reserved_nodes == frozenset()
     view.refresh()

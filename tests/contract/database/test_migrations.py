@@ -15,6 +15,7 @@ from oslo_db.exception import DBError
 from inventory import instances, migrations, services, tables
 from inventory.migrations import SchemaError
 from tests.databases import a_node, open_at, save
+from tests.fixtures.daemons.process import PATIENCE
 
 # Schemas as db sync left them when nine steps led to 0009.
 OF_NINE_STEPS = Path(__file__).parents[2] / "fixtures" / "schema_0009"
@@ -121,7 +122,7 @@ def test_a_database_of_the_nine_steps_stays_as_it_is(nine_steps, tmp_path):
     config.write_text(f"[database]\nconnection = {url}\n")
     program = Path(sys.executable).parent / "berthmaster"
     command = [program, "--config-file", config, "db", "sync"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(" is already at 0009.\n")
     migrations.check(nine_steps)
@@ -216,7 +217,7 @@ def test_three_processes_that_sync_at_once(new_database):
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    results = [(each.communicate(timeout=60), each.returncode) for each in running]
+    results = [(each.communicate(timeout=PATIENCE), each.returncode) for each in running]
     assert [status for _, status in results] == [0, 0, 0], results
     found = sorted(output.strip() for (output, _), _ in results)
     database = open_at(url)

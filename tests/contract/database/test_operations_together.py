@@ -20,6 +20,7 @@ from inventory.errors import InUse, NotFound, OperationRefused
 from inventory.operations import aggregate_operations, server_group_operations, service_operations
 from inventory.operations.aggregate_operations import Change, ZoneRules
 from tests.databases import a_uuid, an_instance, open_at, serve
+from tests.fixtures.daemons.process import PATIENCE
 
 ZONES = ZoneRules("nova")
 ROUNDS = range(8)
@@ -28,7 +29,7 @@ Work = Callable[[sa.Connection], Any]
 
 def together(url: str, *works: Work) -> list[Any]:
     """Do works at the same moment; return what they returned, or how they were refused."""
-    begin = Barrier(len(works), timeout=60)
+    begin = Barrier(len(works), timeout=PATIENCE)
 
     def run(work: Work) -> Any:
         with closing(open_at(url)) as database:

@@ -11,6 +11,7 @@ from inventory.database_errors import DatabaseUnavailable
 from scheduler.host_cache.cache import HostCache
 from tests.databases import a_node, open_at, save, serve
 from tests.fixtures.daemons.mariadb import PASSWORD
+from tests.fixtures.daemons.process import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_without_a_server_callers_get_a_clear_error_and_later_an_answer(server, 
             open_at(server.url("lost"))
     finally:
         server.start()
-    cache = HostCache(database, timeout=30)
+    cache = HostCache(database, timeout=PATIENCE)
     assert hosts(cache) == ["h1"]
 
 
@@ -88,4 +89,4 @@ def test_a_server_that_hangs_costs_a_caller_no_more_than_its_timeout(server, dat
         assert time.monotonic() - began < 5
     finally:
         server.resume()
-    assert hosts(HostCache(database, timeout=30)) == ["h1"]
+    assert hosts(HostCache(database, timeout=PATIENCE)) == ["h1"]

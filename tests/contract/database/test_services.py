@@ -200,12 +200,12 @@ def test_the_heartbeat_of_a_daemon(database):
     heart.start()
     try:
         assert [row.report_count >= 1 for row in rows(database)] == [True, True]
-        assert wait_until(lambda: all(row.report_count >= 3 for row in rows(database)), 10)
+        assert wait_until(lambda: all(row.report_count >= 3 for row in rows(database)))
         # A row that somebody deleted comes back.
         database.write(
             lambda c: c.execute(sa.update(table).where(table.c.host == "h1").values(deleted=1))
         )
-        assert wait_until(lambda: {row.host for row in rows(database)} == {"h1", "h2"}, 10)
+        assert wait_until(lambda: {row.host for row in rows(database)} == {"h1", "h2"})
     finally:
         heart.stop()
     counts = [row.report_count for row in rows(database)]
@@ -231,9 +231,9 @@ def test_a_heart_survives_a_database_that_is_away(database, caplog):
         heart.start()
         try:
             moody.failing = True
-            assert wait_until(lambda: "every 0.02 s: no route" in caplog.text, 10)
+            assert wait_until(lambda: "every 0.02 s: no route" in caplog.text)
             moody.failing = False
-            assert wait_until(lambda: "Heartbeat recovered" in caplog.text, 10)
+            assert wait_until(lambda: "Heartbeat recovered" in caplog.text)
         finally:
             heart.stop()
     assert caplog.text.count("Heartbeat failed") == 1

@@ -15,7 +15,7 @@ from inventory.engine import Database
 from inventory.migrations import SchemaError, sync_lock
 from tests.databases import open_at
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 OTHER = "controller2, process 7, 1a2b3c4d"
 
@@ -59,7 +59,7 @@ def test_a_long_sync_keeps_its_lease(fresh: Database, monkeypatch: pytest.Monkey
 
     with sync_lock.held(fresh):
         first = end()
-        assert wait_until(lambda: end() != first, 20)
+        assert wait_until(lambda: end() != first)
 
 
 def test_a_sync_waits_for_the_end_of_another_one(fresh: Database) -> None:
@@ -68,7 +68,7 @@ def test_a_sync_waits_for_the_end_of_another_one(fresh: Database) -> None:
     waiting = Thread(target=lambda: results.append(migrations.sync(fresh)))
     waiting.start()
     leases.release(fresh, sync_lock.NAME, OTHER)
-    waiting.join(60)
+    waiting.join(PATIENCE)
     assert results == [(None, migrations.HEAD)]
 
 

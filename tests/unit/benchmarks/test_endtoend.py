@@ -19,6 +19,7 @@ from benchmarks.endtoend.callers import Load
 from benchmarks.figures import ECHO, OURS, Figure, ratios
 from inventory.tables import compute_nodes
 from scheduler.wire.arguments import decode_select_arguments
+from tests.fixtures.daemons.process import PATIENCE
 
 SECONDS = st.lists(st.floats(0.0001, 10), min_size=2, max_size=60)
 
@@ -135,4 +136,4 @@ def test_the_table_of_stages_adds_up():
 def test_everything_that_is_profiled_is_where_it_is_looked_for():
     """In a process of its own, which it changes."""
     watch = "from benchmarks.endtoend import profiled; profiled.watch(profiled.STAGES)"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", watch], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", watch], check=True, timeout=PATIENCE)

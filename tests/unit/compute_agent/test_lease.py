@@ -14,10 +14,9 @@ from compute_agent.lease import Lease
 from inventory import leases
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 NAME = "nova mirror"
-PATIENCE = 20.0
 
 
 def test_one_has_it_and_the_other_takes_over(
@@ -109,10 +108,10 @@ def test_it_is_asked_for_again_after_an_outage(
     monkeypatch.setattr(lease, "INTERVAL", 0.01)
     one = Lease(database, NAME, "c1", 60)
     with running(one):
-        assert wait_until(lambda: "Cannot ask for lease nova mirror: " in caplog.text, PATIENCE)
+        assert wait_until(lambda: "Cannot ask for lease nova mirror: " in caplog.text)
         # Nobody knows whose it is.
         assert not one.held
         assert not one.is_anothers
         gone.clear()
-        assert wait_until(lambda: one.held, PATIENCE)
+        assert wait_until(lambda: one.held)
     assert caplog.text.count("Cannot ask") == 1

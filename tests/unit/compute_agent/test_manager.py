@@ -81,7 +81,7 @@ def service(database: Database) -> sa.Row[Any] | None:
 
 
 def comes(condition: Callable[[], Any]) -> bool:
-    return wait_until(condition, timeout=20)
+    return wait_until(condition)
 
 
 def disabled(database: Database) -> str | None:

@@ -18,7 +18,6 @@ from inventory.engine import Database
 from tests.fixtures.agent import nodes
 from tests.fixtures.daemons.process import wait_until
 
-PATIENCE = 20.0
 # Seconds in which an agent has done the work after another one's death.
 TAKEN_OVER = 5.0
 
@@ -56,11 +55,11 @@ def test_it_takes_over_within_seconds_whatever_its_intervals_are(
     conf.set_override("report_interval", 30)
     leases.hold(database, SharedDriver.lease, "dies soon", 60)
     with standing_by(conf, database, SharedDriver(conf)) as said:
-        assert wait_until(lambda: said == [None], PATIENCE)
+        assert wait_until(lambda: said == [None])
         assert not nodes(database)
         died = time.monotonic()
         leases.hold(database, SharedDriver.lease, "dies soon", lease.SECONDS)
-        assert wait_until(lambda: bool(nodes(database)), PATIENCE)
+        assert wait_until(lambda: bool(nodes(database)))
         assert lease.SECONDS - 0.1 < time.monotonic() - died < TAKEN_OVER
 
 
@@ -69,6 +68,6 @@ def test_it_says_why_it_could_not_take_over(conf: cfg.ConfigOpts, database: Data
     driver = SharedDriver(conf)
     driver.broken = "access denied"
     with standing_by(conf, database, driver) as said:
-        assert wait_until(lambda: [*map(str, said)] == ["access denied"], PATIENCE)
+        assert wait_until(lambda: [*map(str, said)] == ["access denied"])
         driver.broken = ""
-        assert wait_until(lambda: said[-1] is None, PATIENCE)
+        assert wait_until(lambda: said[-1] is None)

@@ -84,12 +84,12 @@ def test_nodes_are_as_their_rows_say(
     manager = Manager(conf, database, driver, tracker, lambda: None)
     manager.observer = measures.audited
     manager.start()
-    assert wait_until(lambda: value("audits_total") == 1, 20)
+    assert wait_until(lambda: value("audits_total") == 1)
     (name,) = driver.nodes()
     assert (value("nodes"), value("guests"), value("rows_written_total")) == (1, 0, 1)
     driver.add_guest(name.node, a_guest())
     manager.audit_now()
-    assert wait_until(lambda: value("guests") == 1, 20)
+    assert wait_until(lambda: value("guests") == 1)
     manager.stop()
     assert value("rows_written_total") == 3
     (row,) = results[-1].nodes
@@ -109,8 +109,8 @@ def test_a_node_that_is_gone_counts_no_more(
     manager = Manager(conf, database, driver, tracker, lambda: None)
     manager.observer = measures.audited
     manager.start()
-    assert wait_until(lambda: value("nodes") == 3, 20)
+    assert wait_until(lambda: value("nodes") == 3)
     conf.set_override("nodes", 2, group="fake")
     manager.audit_now()
-    assert wait_until(lambda: value("nodes") == 2, 20)
+    assert wait_until(lambda: value("nodes") == 2)
     manager.stop()

@@ -118,7 +118,7 @@ def test_a_page_shows_health_and_all_measures_that_are_documented(
         assert (code, report["hypervisor"]["problem"]) == (503, "no audit has ended yet")
         manager.start()
         try:
-            assert wait_until(page.is_healthy, 20)
+            assert wait_until(page.is_healthy)
             measured = page.measures()
             assert measured("nodes") == measured("hypervisor_connected") == 1
             assert measured("healthy", part="hypervisor") == 1

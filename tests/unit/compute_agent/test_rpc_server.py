@@ -19,9 +19,8 @@ from conf import service
 from scheduler.client.agent_client import AgentClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import ServiceUnavailable
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
-PATIENCE = 20.0
 Configured = Callable[[str], cfg.ConfigOpts]
 
 
@@ -95,7 +94,7 @@ def test_it_answers_in_one_process_without_a_broker(configured: Configured) -> N
     conf = configured("kombu+memory:///")
     agent = AgentRpcServer(conf, [Echo()])
     agent.start()
-    assert wait_until(agent.listening, PATIENCE)
+    assert wait_until(agent.listening)
     client = AgentClient(conf)
     try:
         assert client.call(RequestContext(), "alpha", "ping", 20, arg="hello") == "hello"
@@ -108,7 +107,7 @@ def test_the_name_is_not_that_of_nova_compute(configured: Configured) -> None:
     conf = configured("kombu+memory:///")
     agent = AgentRpcServer(conf, [Echo()])
     agent.start()
-    assert wait_until(agent.listening, PATIENCE)
+    assert wait_until(agent.listening)
     novas = oslo_messaging.Target(topic="compute", server="alpha", namespace="berthmaster")
     client = oslo_messaging.get_rpc_client(agent.transport, novas, timeout=0.5)
     try:
@@ -135,7 +134,7 @@ def test_without_a_broker_it_says_so_once_and_tries_again(
         conf = configured(f"rabbit://guest:secret@127.0.0.1:{doorman.port}/")
         agent = AgentRpcServer(conf, [Echo()], first_pause=0.01)
         agent.start()
-        assert wait_until(lambda: doorman.callers > 4, PATIENCE)
+        assert wait_until(lambda: doorman.callers > 4)
         assert not agent.listening()
         began = time.monotonic()
         agent.stop()
@@ -154,7 +153,7 @@ def test_a_url_that_means_nothing_is_named(
 ) -> None:
     agent = AgentRpcServer(configured("nonsense://"), [Echo()], first_pause=0.01)
     agent.start()
-    assert wait_until(lambda: "option [DEFAULT] transport_url in" in caplog.text, PATIENCE)
+    assert wait_until(lambda: "option [DEFAULT] transport_url in" in caplog.text)
     agent.stop()
     assert "'nonsense'" in caplog.text
     assert "; check" not in caplog.text
@@ -168,7 +167,7 @@ def test_a_password_that_breaks_the_url_is_not_told(
     conf.set_override("transport_url", url)
     agent = AgentRpcServer(conf, [Echo()])
     agent.start()
-    assert wait_until(lambda: "as %23" in caplog.text, PATIENCE)
+    assert wait_until(lambda: "as %23" in caplog.text)
     agent.stop()
     assert "secret" not in caplog.text
     with pytest.raises(oslo_messaging.exceptions.MessagingException, match="as %23"):

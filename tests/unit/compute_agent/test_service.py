@@ -15,6 +15,7 @@ from compute_agent.virt.fake import FakeDriver
 from conf.daemon.systemd import Notifier
 from inventory import services
 from inventory.engine import Database
+from tests.fixtures.daemons.process import PATIENCE
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def manager_socket(tmp_path: Path) -> Iterator[socket.socket]:
     """The socket on which systemd would listen."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(os.fspath(tmp_path / "notify"))
-        listener.settimeout(20)
+        listener.settimeout(PATIENCE)
         yield listener
 
 

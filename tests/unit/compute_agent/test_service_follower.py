@@ -59,7 +59,7 @@ def manager(conf: cfg.ConfigOpts, database: Database, driver: Driver) -> Iterato
     tracker = ResourceTracker(conf, database, driver)
     made = Manager(conf, database, driver, tracker, lambda: None)
     made.start()
-    assert wait_until(lambda: nodes(database) == {"a", "b"}, 20)
+    assert wait_until(lambda: nodes(database) == {"a", "b"})
     yield made
     made.stop()
 
@@ -73,7 +73,7 @@ def rows(database: Database) -> dict[str, sa.Row[Any]]:
 
 
 def comes(condition: Any) -> bool:
-    return wait_until(condition, 20)
+    return wait_until(condition)
 
 
 def is_up(conf: cfg.ConfigOpts, database: Database, host: str) -> bool:

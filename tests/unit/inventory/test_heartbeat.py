@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from inventory import services
 from inventory.heartbeat import CERTAIN, WINDOW, DuplicateDetector, Heartbeat
 from tests.fixtures import agent
-
-PATIENCE = 30.0
+from tests.fixtures.daemons.process import PATIENCE
 
 
 def after(strange: Sequence[int], own: int = 1) -> DuplicateDetector:

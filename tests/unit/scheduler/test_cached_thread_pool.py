@@ -8,9 +8,7 @@ from threading import Event
 import pytest
 
 from scheduler.cached_thread_pool import CachedThreadPool
-from tests.fixtures.daemons.process import wait_until
-
-PATIENCE = 30.0
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 
 def test_a_work_has_its_result_or_what_it_raised():
@@ -42,7 +40,7 @@ def test_nobody_waits_for_works_that_hang():
 def test_a_thread_that_nobody_needs_ends():
     threads = CachedThreadPool(idle_timeout=0.05)
     thread = threads.run(threading.current_thread).result(PATIENCE)
-    assert wait_until(lambda: not thread.is_alive(), PATIENCE)
+    assert wait_until(lambda: not thread.is_alive())
     assert threads.run(lambda: 42).result(PATIENCE) == 42
 
 

@@ -21,7 +21,6 @@ from tests.unit.scheduler.select_destinations.test_claimed_request import (
 )
 
 __all__ = ["cloud"]
-PATIENCE = 30.0
 QUICK = Pace(0.01, 0.01, 0.01, 600.0, 0.01)
 FAILED = InstanceState(True, None, "error", None)
 BUILDING = InstanceState(True, "h2", "building", None)
@@ -65,10 +64,10 @@ class Watch:
 
     def is_empty(self):
         """Wait until nothing is claimed any more."""
-        return wait_until(lambda: not claimed(self.cloud), PATIENCE)
+        return wait_until(lambda: not claimed(self.cloud))
 
     def has_asked(self, times):
-        return wait_until(lambda: self.nova.asked >= times, PATIENCE)
+        return wait_until(lambda: self.nova.asked >= times)
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_the_claims_of_an_instance_that_does_not_come_are_given_back(watching, c
         assert watch.is_empty()
         assert used(watch.cloud) == [0, 2048, 4096]
         said = f"Released claims of instance {U[0]} on h1: it "
-        assert wait_until(lambda: any(each.startswith(said) for each in caplog.messages), PATIENCE)
+        assert wait_until(lambda: any(each.startswith(said) for each in caplog.messages))
 
 
 @pytest.mark.parametrize("state", [None, BUILDING, THERE, InstanceState(True, None, "active", "x")])
@@ -141,7 +140,7 @@ def test_nobody_is_asked_again_for_long_where_nobody_ever_answers(watching, capl
     watch = watching(NOBODY)
     with caplog.at_level(logging.INFO, logger=claim_reconciler.__name__):
         watch.place(U[0], U[1])
-        assert wait_until(lambda: caplog.messages, PATIENCE)
+        assert wait_until(lambda: caplog.messages)
         watch.place(U[2], request_id="req-2")
     assert watch.nova.asked == 1
     (message,) = caplog.messages
@@ -174,7 +173,7 @@ def test_nobody_is_asked_about_what_has_no_claim(watching):
 def test_nobody_is_asked_after_the_lease(watching):
     watch = watching(FAILED, lease=1e-6)
     watch.place(U[0])
-    assert wait_until(lambda: not watch.reconciler.is_watching, PATIENCE)
+    assert wait_until(lambda: not watch.reconciler.is_watching)
     assert watch.nova.asked == 0
 
 

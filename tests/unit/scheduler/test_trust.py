@@ -27,6 +27,7 @@ from tests.builders import a_request
 from tests.databases import a_conf, a_node, save, serve
 from tests.fixtures.attestation import ADDRESS, AttestationServer
 from tests.fixtures.authority import an_authority
+from tests.fixtures.daemons.process import PATIENCE
 
 NODES = ["n1", "n2"]
 UNKNOWN = dict.fromkeys(NODES, "unknown")
@@ -55,7 +56,7 @@ def configured(**options):
     return conf
 
 
-def asking(one, timeout=10.0, valid_for=60.0, pause=60.0, **settings):
+def asking(one, timeout=PATIENCE, valid_for=60.0, pause=60.0, **settings):
     ordinary = {"server": ADDRESS, "port": one.port, "server_ca_file": str(one.authority.ca_file)}
     service = AttestationService(configured(**ordinary | settings), timeout)
     return Attestation(service, valid_for, pause)

@@ -13,10 +13,7 @@ from threading import Thread
 import pytest
 
 from compute_agent.virt.event_mailbox import EventMailbox
-from tests.fixtures.daemons.process import wait_until
-
-# Longer than any test takes; nothing waits for so long unless it is broken.
-LONG = 60.0
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ class Waiter(Thread):
         self.found = self._changes.wait(None, self._debounce)
 
     def comes_back(self) -> frozenset[str]:
-        self.join(LONG)
+        self.join(PATIENCE)
         assert self.found is not None
         return self.found
 
@@ -55,8 +52,8 @@ def test_what_was_noted_before_comes_at_once(changes: EventMailbox) -> None:
     changes.note("b")
     changes.note("a")
     began = time.monotonic()
-    assert changes.wait(LONG) == {"a", "b"}
-    assert time.monotonic() - began < LONG / 2
+    assert changes.wait(PATIENCE) == {"a", "b"}
+    assert time.monotonic() - began < PATIENCE / 2
     assert changes.wait(0.01) == frozenset()
 
 
@@ -85,14 +82,14 @@ def test_no_note_is_lost_between_many_threads_and_one_that_waits(changes: EventM
     for each in threads:
         each.start()
     found: set[str] = set()
-    assert wait_until(lambda: found.update(changes.wait(LONG)) or found == noted, LONG)
+    assert wait_until(lambda: found.update(changes.wait(PATIENCE)) or found == noted)
     for each in threads:
         each.join()
 
 
 def test_a_wake_ends_a_wait_with_nothing(changes: EventMailbox) -> None:
     changes.wake()
-    assert changes.wait(LONG) == frozenset()
+    assert changes.wait(PATIENCE) == frozenset()
     waiter = Waiter(changes)
     changes.wake()
     assert waiter.comes_back() == frozenset()
@@ -100,15 +97,15 @@ def test_a_wake_ends_a_wait_with_nothing(changes: EventMailbox) -> None:
 
 def test_closing_ends_the_wait_and_every_later_one(changes: EventMailbox) -> None:
     waiter = Waiter(changes)
-    assert wait_until(lambda: changes._ours is not None, LONG)
+    assert wait_until(lambda: changes._ours is not None)
     changes.close()
     assert waiter.comes_back() == frozenset()
     assert changes.closed
     changes.close()
-    assert changes.wait(None) == changes.wait(LONG) == frozenset()
+    assert changes.wait(None) == changes.wait(PATIENCE) == frozenset()
     # Nobody settles then, and what was noted is handed out all the same.
     changes.note("late")
-    assert changes.wait(None, debounce=LONG) == {"late"}
+    assert changes.wait(None, debounce=PATIENCE) == {"late"}
 
 
 def test_closed_before_anybody_waited(changes: EventMailbox) -> None:
@@ -137,7 +134,9 @@ assert time.monotonic() - began >= 0.19
 
 def test_a_forked_process_shares_nothing_with_its_parent() -> None:
     """As a worker that ended well and is followed by another one from the same parent."""
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
 
 

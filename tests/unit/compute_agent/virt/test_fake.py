@@ -17,6 +17,7 @@ from compute_agent.virt.driver import (
 from compute_agent.virt.fake import FakeDriver
 from tests.fixtures import agent
 from tests.fixtures.agent import a_guest
+from tests.fixtures.daemons.process import PATIENCE
 
 ALPHA = NodeName("alpha", "alpha")
 
@@ -124,10 +125,10 @@ def test_guests_that_come_and_go_are_noted_for_their_node(tmp_path: Path) -> Non
     driver = a_fake(tmp_path, nodes=2)
     name = driver.nodes()[1]
     driver.add_guest(name.node, a_guest(1))
-    assert driver.changes.wait(1) == {name}
+    assert driver.changes.wait(PATIENCE) == {name}
     assert every_guest(driver) == {driver.nodes()[0]: [], name: [a_guest(1)]}
     driver.remove_guest(name.node, a_guest(1).uuid)
-    assert driver.changes.wait(1) == {name}
+    assert driver.changes.wait(PATIENCE) == {name}
 
 
 def test_cells_share_the_cpus_and_the_memory(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from conf.daemon import process
+from tests.fixtures.daemons.process import PATIENCE
 
 
 def test_a_refusal_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +66,7 @@ def test_numpy_starts_the_threads_that_the_environment_asks_for_and_else_none(
         "print(len(os.listdir('/proc/self/task')) - before)\n"
     )
     line = [sys.executable, "-c", program, "--version"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.split()[-1] == str(started)
 
 

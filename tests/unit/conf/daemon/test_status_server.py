@@ -17,7 +17,7 @@ from conf.daemon.health import Health
 from conf.daemon.status_server import StatusServer
 from conf.loading import ConfigError
 from tests.fixtures.daemons.ports import LOOPBACK, free_ports
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.status_page import StatusPage
 
 
@@ -114,17 +114,17 @@ def test_too_many_clients_are_sent_away_and_others_are_served_after(page):
     idle = [
         socket.create_connection((LOOPBACK, page.port)) for _ in range(status_server.MAX_CLIENTS)
     ]
-    assert wait_until(lambda: page.health()[0] == 0, 10)
+    assert wait_until(lambda: page.health()[0] == 0)
     for each in idle:
         each.close()
-    assert wait_until(page.is_healthy, 10)
+    assert wait_until(page.is_healthy)
 
 
 @pytest.mark.parametrize(("silence", "longest"), [(0.05, 60.0), (60.0, 0.05)])
 def test_a_client_that_takes_too_long_is_cut_off(page, monkeypatch, silence, longest):
     monkeypatch.setattr(status_server._Handler, "timeout", silence)
     monkeypatch.setattr(status_server, "CONNECTION_TIMEOUT", longest)
-    with socket.create_connection((LOOPBACK, page.port), timeout=20) as slow:
+    with socket.create_connection((LOOPBACK, page.port), timeout=PATIENCE) as slow:
         slow.sendall(b"GET /heal")
         assert slow.recv(1) == b""
 
@@ -168,7 +168,7 @@ def test_ipv6_is_served(monkeypatch):
     server = StatusServer(conf_of(f"[::1]:{port}"), registry(), health(Moody()))
     server.start()
     try:
-        with socket.create_connection(("::1", port), timeout=20) as client:
+        with socket.create_connection(("::1", port), timeout=PATIENCE) as client:
             client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             assert client.recv(15) == b"HTTP/1.0 200 OK"
     finally:
@@ -219,7 +219,7 @@ def test_a_part_that_hangs_is_named_and_asked_only_once():
     since = asked.findings()["hanging"].since
     assert found["hanging"].since == since
     free.set()
-    assert wait_until(lambda: asked.findings()["hanging"].healthy, 10)
+    assert wait_until(lambda: asked.findings()["hanging"].healthy)
 
 
 def test_many_who_ask_at_a_time_share_an_answer():

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from conf.daemon.systemd import Notifier
+from tests.fixtures.daemons.process import PATIENCE
 
 
 class Systemd:
@@ -15,7 +16,7 @@ class Systemd:
     def __init__(self, address):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(address)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE)
 
     def received(self):
         return self.socket.recv(4096).decode()

@@ -25,6 +25,7 @@ from inventory.nova.placement_errors import (
 )
 from tests.fixtures.canned_http import CannedServer, serving
 from tests.fixtures.daemons.ports import LOOPBACK, free_ports
+from tests.fixtures.daemons.process import PATIENCE
 
 PASSWORD = "correct-horse"
 TOKEN = "very-secret-token"
@@ -167,7 +168,7 @@ def test_threads_share_a_client_and_its_connections(
     together = Barrier(number)
 
     def ask(_: int) -> int:
-        together.wait(10)
+        together.wait(PATIENCE)
         return len([client.providers() for _ in range(10)])
 
     with ThreadPoolExecutor(number) as pool:

@@ -20,10 +20,10 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.legacy_requests import encode_legacy
 from scheduler.wire.notification_payloads import encode_error_payload, encode_payload
 from tests.builders import a_request
+from tests.fixtures.daemons.process import PATIENCE
 from tests.unit.scheduler.wire import wire_samples
 
 GROUP = "oslo_messaging_notifications"
-SOON = 20.0
 LEGACY, VERSIONED = "scheduler.alpha", "nova-scheduler:alpha"
 SPEC = a_request()
 START = "scheduler.select_destinations.start"
@@ -55,7 +55,7 @@ class Consumer:
     def error(self, context: Any, publisher: str, event: str, payload: Any, _meta: Any) -> None:
         self._hear("error", context, publisher, event, payload)
 
-    def next(self, timeout: float = SOON) -> tuple[Any, ...]:
+    def next(self, timeout: float = PATIENCE) -> tuple[Any, ...]:
         """Return priority, publisher, event and payload."""
         return self._heard.get(timeout=timeout)
 

@@ -15,9 +15,8 @@ from oslo_messaging.transport import NotificationTransport
 
 from scheduler.api.notifications import NotificationQueue, stop_all
 from scheduler.messaging.transport import RECONNECTIONS
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
-SOON = 20.0
 ALWAYS = float("inf")
 MAX_WAITING = NotificationQueue.max_waiting
 TARGET = oslo_messaging.Target(topic="notifications.info")
@@ -53,7 +52,7 @@ class Broker:
         # The real one adds to it as well.
         assert "_unique_id" not in message
         message["_unique_id"] = "c1"
-        assert self.answers.wait(60)
+        assert self.answers.wait(PATIENCE)
         if self.failing:
             self.failing -= 1
             raise self.failure
@@ -100,7 +99,7 @@ def test_what_is_put_is_sent_in_order_by_another_thread(
     put(queue, 1)
     queue.start()
     put(queue, 2, 3)
-    assert wait_until(lambda: len(broker.taken) == 3, SOON)
+    assert wait_until(lambda: len(broker.taken) == 3)
     assert broker.taken == [1, 2, 3]
     assert broker.threads.isdisjoint({get_ident()})
 
@@ -112,12 +111,12 @@ def test_a_broker_that_hangs_holds_up_nobody(
     queue.start()
     began = time.monotonic()
     put(queue, *range(MAX_WAITING + 3))
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - began < PATIENCE
     assert caplog.messages == [
         f"Sending notifications drops items: {MAX_WAITING} others are waiting"
     ]
     broker.answers.set()
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages[1] == "Sending notifications recovered; 3 items were dropped"
     assert queue.dropped == 3
     assert broker.taken == [*range(MAX_WAITING)]
@@ -129,11 +128,11 @@ def test_what_fails_is_tried_until_it_does_not(
     broker.failing = 3
     queue.start()
     put(queue, 1, 2)
-    assert wait_until(lambda: len(broker.taken) == 2, SOON)
+    assert wait_until(lambda: len(broker.taken) == 2)
     assert broker.taken == [1, 2]
     # Not for ever by oslo.messaging: the end of the process could not be told to wait no longer.
     assert set(broker.retries) == {RECONNECTIONS}
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages == [
         "Sending notifications failed, trying again: the broker is gone",
         "Sending notifications recovered",
@@ -142,7 +141,7 @@ def test_what_fails_is_tried_until_it_does_not(
     # Said again when it happens again.
     broker.failing, broker.failure = 1, OSError()
     put(queue, 3)
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages[0] == "Sending notifications failed, trying again: OSError()"
 
 
@@ -154,7 +153,7 @@ def test_the_operator_says_how_often_to_retry(
     put(queue, 1, retry=0)
     put(queue, 2, retry=2)
     put(queue, 3, retry=None)
-    assert wait_until(lambda: len(caplog.messages) == 3, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 3)
     assert broker.taken == [3]
     assert broker.retries == [0, 2, RECONNECTIONS]
     assert caplog.messages[1:] == [
@@ -169,7 +168,7 @@ def test_what_can_never_be_sent_keeps_nothing_else_waiting(
     broker.failing, broker.failure = 1, TypeError("not JSON serializable")
     queue.start()
     put(queue, 1, 2)
-    assert wait_until(lambda: broker.taken == [2], SOON)
+    assert wait_until(lambda: broker.taken == [2])
 
 
 def test_pauses_grow_up_to_a_bound(
@@ -179,7 +178,7 @@ def test_pauses_grow_up_to_a_bound(
     broker.failing = ALWAYS
     queue.start()
     put(queue, 1)
-    assert wait_until(lambda: len(broker.retries) > 5, SOON)
+    assert wait_until(lambda: len(broker.retries) > 5)
 
 
 def test_stop_sends_the_rest(queue: NotificationQueue, broker: Broker) -> None:
@@ -195,13 +194,13 @@ def test_stop_does_not_wait_for_a_broker_that_is_gone(
 ) -> None:
     broker.failing = ALWAYS
     queue = NotificationQueue(NotificationTransport(broker))
-    queue.first_pause = SOON
+    queue.first_pause = PATIENCE
     queue.start()
     put(queue, 1, 2)
-    assert wait_until(lambda: broker.retries, SOON)
+    assert wait_until(lambda: broker.retries)
     began = time.monotonic()
     stop(queue)
-    assert time.monotonic() - began < SOON / 2
+    assert time.monotonic() - began < PATIENCE / 2
     assert caplog.messages[-1] == "Sending notifications stopped with 2 items not sent"
     assert broker.closed
 
@@ -212,7 +211,7 @@ def test_stop_tries_once_more(broker: Broker) -> None:
     queue.first_pause = 60
     queue.start()
     put(queue, 1, 2)
-    assert wait_until(lambda: not broker.failing, SOON)
+    assert wait_until(lambda: not broker.failing)
     stop(queue)
     assert broker.taken == [1, 2]
 
@@ -224,7 +223,7 @@ def test_stop_waits_only_so_long_for_a_broker_that_hangs(
     broker.answers.clear()
     queue.start()
     put(queue, 1)
-    assert wait_until(lambda: broker.retries, SOON)
+    assert wait_until(lambda: broker.retries)
     stop(queue)
     # What is in use is not closed.
     assert not broker.closed
@@ -248,7 +247,7 @@ def test_stop_waits_for_all_at_the_same_time_and_closes_the_transport_once(
     for each in queues:
         each.start()
         put(each, 1)
-    assert wait_until(lambda: len(broker.retries) == 2, SOON)
+    assert wait_until(lambda: len(broker.retries) == 2)
     stop_all(queues, transport)
     assert broker.closures == 0
     assert caplog.messages == [
@@ -256,6 +255,6 @@ def test_stop_waits_for_all_at_the_same_time_and_closes_the_transport_once(
         "Sending versioned notifications stopped with 1 item not sent",
     ]
     broker.answers.set()
-    assert wait_until(lambda: broker.taken == [1, 1], SOON)
+    assert wait_until(lambda: broker.taken == [1, 1])
     stop_all(queues, transport)
     assert broker.closures == 1

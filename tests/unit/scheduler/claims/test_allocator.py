@@ -26,6 +26,7 @@ from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.selection import Selection
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
+from tests.fixtures.daemons.process import PATIENCE
 
 MEMORY_MB = 2048
 ASKED = {"MEMORY_MB": MEMORY_MB, "VCPU": 2}
@@ -81,7 +82,7 @@ class ScriptedPlacement:
     def post_allocations(self, documents):
         self.posted.append(documents)
         if self.hangs:
-            self.hangs.wait(20)
+            self.hangs.wait(PATIENCE)
         self._fail()
         for uuid, each in documents.items():
             new = {node: given["resources"] for node, given in each["allocations"].items()}

@@ -12,8 +12,7 @@ from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import claimer
 from scheduler.claims.claimer import TimedReads
 from scheduler.claims.rounds import TooLate
-
-PATIENCE = 30.0
+from tests.fixtures.daemons.process import PATIENCE
 
 
 class Answering:

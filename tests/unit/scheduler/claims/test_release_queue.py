@@ -13,7 +13,7 @@ from scheduler.claims import release_queue
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.scheduler.select_destinations.test_claimed_request import (
     U,
     a_scheduler,
@@ -23,7 +23,6 @@ from tests.unit.scheduler.select_destinations.test_claimed_request import (
 )
 
 __all__ = ["cloud"]
-PATIENCE = 30.0
 
 
 class Refusing(Claimer):
@@ -180,12 +179,12 @@ def test_one_scheduler_releases_and_another_what_it_leaves(cloud, monkeypatch):
     ask(scheduler, U[0])
     one.add("h1", U[0])
     two.add("h1", U[0])
-    assert wait_until(lambda: claimed(cloud) == {}, PATIENCE)
+    assert wait_until(lambda: claimed(cloud) == {})
     # The first one has missed this cast.
     ask(scheduler, U[1], request_id="req-2")
     (host,) = claimed(cloud).values()
     two.add(host, U[1])
-    assert wait_until(lambda: claimed(cloud) == {}, PATIENCE)
+    assert wait_until(lambda: claimed(cloud) == {})
     one.stop(PATIENCE)
     two.stop(PATIENCE)
     assert claimers[0].batches == [1]

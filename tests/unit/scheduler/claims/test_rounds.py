@@ -20,8 +20,8 @@ from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.rounds import Rounds, TooLate
 from tests.databases import a_node, a_uuid, save
+from tests.fixtures.daemons.process import PATIENCE
 
-LONG = 30.0
 _numbers = count()
 
 
@@ -241,7 +241,7 @@ class Slow:
 
     def write(self, work):
         self.under_way.release()
-        assert self.may_write.wait(LONG)
+        assert self.may_write.wait(PATIENCE)
         return self._write(work)
 
     def no_more(self):
@@ -255,12 +255,12 @@ def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
     slow = Slow(cloud, monkeypatch)
     together.submit(a_request())
     end = CachedThreadPool().run(together.begin)
-    assert slow.under_way.acquire(timeout=LONG)
+    assert slow.under_way.acquire(timeout=PATIENCE)
     waiting = together.submit(a_request(), a_request())
     together.rounds.begin_next()
     assert together.works == []
     slow.may_write.set()
-    assert end.result(LONG) is None
+    assert end.result(PATIENCE) is None
     assert [each.exception(0) for each in waiting] == [None, None]
     assert (len(claimed(cloud)), len(together.published)) == (3, 2)
 
@@ -270,15 +270,15 @@ def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeyp
     slow = Slow(cloud, monkeypatch)
     (hanging,) = together.submit(a_request("req-1"))
     end = CachedThreadPool().run(together.begin)
-    assert slow.under_way.acquire(timeout=LONG)
+    assert slow.under_way.acquire(timeout=PATIENCE)
     slow.no_more()
     (other,) = together.submit(a_request("req-2"))
     together.begin()
     assert other.result(0).answers == ["req-2"]
     assert not hanging.done()
     slow.may_write.set()
-    assert hanging.result(LONG).answers == ["req-1"]
-    assert end.result(LONG) is None
+    assert hanging.result(PATIENCE).answers == ["req-1"]
+    assert end.result(PATIENCE) is None
     assert len(together.published) == 2
     # Whoever hung runs no further round.
     (after,) = together.submit(a_request("req-3"))
@@ -290,12 +290,12 @@ def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(clou
     slow = Slow(cloud, monkeypatch)
     claimer, pool = Claimer(cloud, ClaimSettings()), CachedThreadPool()
     hanging = pool.run(lambda: claimer.claim(a_request("req-1")))
-    assert slow.under_way.acquire(timeout=LONG)
+    assert slow.under_way.acquire(timeout=PATIENCE)
     slow.no_more()
     # At once there is a round under way, which has not hung for long.
     assert claimer.claim(a_request("req-2")).answers == ["req-2"]
     slow.may_write.set()
-    assert hanging.result(LONG).answers == ["req-1"]
+    assert hanging.result(PATIENCE).answers == ["req-1"]
 
 
 def test_everybody_is_answered_once_whoever_comes_when(cloud):
@@ -304,7 +304,7 @@ def test_everybody_is_answered_once_whoever_comes_when(cloud):
     requests = [a_request(node=1 + number % 2) for number in range(30)]
     requests += requests[:4]
     futures = [pool.run(lambda each=each: claimer.claim(each)) for each in requests]
-    found = [each.exception(LONG) or each.result(0) for each in futures]
+    found = [each.exception(PATIENCE) or each.result(0) for each in futures]
     lost = [each for each in found if isinstance(each, ClaimLost)]
     made = [each for each in found if not isinstance(each, ClaimLost) and not each.repeated]
     assert len(made) == 4 + 15

@@ -26,7 +26,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import Forbidden, NoValidHost, ServiceUnavailable
 from scheduler.wire.replies import encode_destinations
 from tests.builders import INSTANCE, a_request
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 Connect = Callable[[str], SchedulerClient]
 IN_MEMORY = "kombu+memory:///"
@@ -179,7 +179,7 @@ def test_a_cap_is_kept_and_the_answer_is_the_same(
     scheduler = Scheduler([[Selection("h1", "n1"), Selection("h2", "n2")]])
     serve(scheduler)
     ((chosen, *alternates),) = client.select_destinations(
-        RequestContext("req-1"), a_request(), [INSTANCE], True, timeout=20
+        RequestContext("req-1"), a_request(), [INSTANCE], True, timeout=PATIENCE
     )
     assert (chosen.service_host, chosen.nodename) == ("h1", "n1")
     assert len(alternates) == ("return_alternates" in arguments)
@@ -194,7 +194,7 @@ def test_a_cast_keeps_the_cap(
     scheduler = Scheduler([[Selection("h1", "n1")]])
     serve(scheduler)
     connect(IN_MEMORY).cast_select_destinations(RequestContext("req-1"), a_request(), [INSTANCE])
-    assert wait_until(lambda: scheduler.asked, 20)
+    assert wait_until(lambda: scheduler.asked)
     assert scheduler.asked[0][1].keys() == {"spec_obj", "instance_uuids"}
 
 

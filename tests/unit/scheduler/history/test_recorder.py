@@ -22,10 +22,9 @@ from scheduler.messaging import background_publisher
 from scheduler.request_trace import GIVEN_UP, REPEATED, RequestTrace
 from scheduler.wire.context import RequestContext
 from tests.databases import a_uuid
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.scheduler.history.traces import Scheduler
 
-SOON = 20.0
 WEEK = Retention(max_age=604_800, max_number=10_000)
 
 
@@ -42,7 +41,7 @@ class Moody:
         self.answers.set()
 
     def write(self, work: Callable[[sa.Connection], Any]) -> Any:
-        assert self.answers.wait(60)
+        assert self.answers.wait(PATIENCE)
         if not self.failures:
             return self._database.write(work)
         if self.is_deaf:
@@ -157,7 +156,7 @@ def test_the_database_may_be_away_for_a_while(database, moody, recording, schedu
     moody.is_deaf = True
     for each in range(5):
         recording.on_finished(scheduler.decide(f"u{each}"))
-    assert wait_until(lambda: len(listed(database)) == 5 and not moody.failures, SOON)
+    assert wait_until(lambda: len(listed(database)) == 5 and not moody.failures)
     recording.stop()
     # Nothing twice, and the same warning is not logged three times.
     assert len(listed(database)) == 5
@@ -172,8 +171,8 @@ def test_what_cannot_be_written_is_lost_and_what_follows_is_not(
 ):
     moody.failures = [ValueError("too large for the server")]
     recording.on_finished(scheduler.decide("u1"))
-    assert wait_until(lambda: moody.failed == 1, SOON)
-    assert wait_until(lambda: len(warnings(caplog)) == 2, SOON)
+    assert wait_until(lambda: moody.failed == 1)
+    assert wait_until(lambda: len(warnings(caplog)) == 2)
     assert warnings(caplog) == [
         "Writing decisions failed, trying again: too large for the server",
         "Writing decisions drops items: they cannot be sent",
@@ -206,7 +205,7 @@ def test_a_snapshot_log_that_has_become_too_long_ends(database, recording, sched
     monkeypatch.setattr(recorder, "MAX_DELTA_RATIO", 0)
     for each in range(6):
         recording.on_finished(scheduler.decide(f"u{each}"))
-        assert wait_until(lambda number=each: len(listed(database)) == number + 1, SOON)
+        assert wait_until(lambda number=each: len(listed(database)) == number + 1)
     rows = listed(database)
     assert len({row.film for row in rows}) > 1
     for row in rows:
@@ -219,16 +218,16 @@ def test_what_is_old_is_deleted_now_and_then(
 ):
     for each in range(5):
         recording.on_finished(scheduler.decide(f"u{each}"))
-    assert wait_until(lambda: len(listed(database)) == 5, SOON)
+    assert wait_until(lambda: len(listed(database)) == 5)
     monkeypatch.setattr(recorder, "PRUNE_INTERVAL", 0.01)
     # Another one, since this one looks at the clock when it is made.
     other = DecisionRecorder(moody, "s2", Retention(max_age=604_800, max_number=2))
     moody.failures = [ValueError("not now")]
     other.start()
-    assert wait_until(lambda: [row.frame for row in listed(database)] == [4, 3], SOON)
+    assert wait_until(lambda: [row.frame for row in listed(database)] == [4, 3])
     assert warnings(caplog) == ["Deleting old decisions failed, trying again later: not now"]
     other.retention = Retention(max_age=604_800, max_number=1)
-    assert wait_until(lambda: [row.frame for row in listed(database)] == [4], SOON)
+    assert wait_until(lambda: [row.frame for row in listed(database)] == [4])
     other.stop()
 
 
@@ -244,7 +243,7 @@ def test_what_else_is_not_needed_is_deleted_with_old_decisions(moody, caplog, mo
     moody.failures = [ValueError("nor these")]
     found = DecisionRecorder(moody, "s1", WEEK, prune_more=prune)
     found.start()
-    assert pruned.wait(SOON)
+    assert pruned.wait(PATIENCE)
     found.stop()
     assert warnings(caplog) == [
         "Deleting old decisions failed, trying again later: nor these",
@@ -259,7 +258,7 @@ def test_an_idle_snapshot_log_ends(database, scheduler, monkeypatch):
     idle = DecisionRecorder(database, "s1", WEEK)
     assert idle.snapshot_log.take(scheduler.hosts).log_id == 1
     idle.start()
-    assert wait_until(lambda: idle.snapshot_log.take(scheduler.hosts).log_id > 1, SOON)
+    assert wait_until(lambda: idle.snapshot_log.take(scheduler.hosts).log_id > 1)
     idle.stop()
 
 
@@ -310,7 +309,7 @@ def test_beyond_a_full_queue_decisions_are_dropped_and_counted(database, caplog)
         idle.on_finished(scheduler.decide(f"u{each}"))
     caplog.set_level(logging.INFO, background_publisher.__name__)
     idle.start()
-    assert wait_until(lambda: len(caplog.messages) == 2, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages == [
         "Writing decisions drops items: the database does not take them in time",
         "Writing decisions recovered; 3 items were dropped",

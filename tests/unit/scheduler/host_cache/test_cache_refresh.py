@@ -17,6 +17,7 @@ from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.host_state import HostState
 from tests.databases import a_node, an_instance, execute, save, serve
+from tests.fixtures.daemons.process import PATIENCE
 
 LONG_AGO = "'2001-01-01 00:00:00.000000'"
 
@@ -251,7 +252,7 @@ class Hanging(Database):
         self.go.set()
 
     def read(self, work):
-        assert self.go.wait(30)
+        assert self.go.wait(PATIENCE)
         return super().read(work)
 
 
@@ -265,7 +266,7 @@ def test_a_database_that_hangs_costs_a_caller_no_more_than_the_timeout(cloud):
         names(cache)
     assert time.monotonic() - began < 5
     hanging.go.set()
-    assert names(HostCache(hanging, timeout=30)) == ["h1", "h2"]
+    assert names(HostCache(hanging, timeout=PATIENCE)) == ["h1", "h2"]
 
 
 def test_a_database_that_is_gone_is_an_error_at_once(cloud, tmp_path):
@@ -301,7 +302,7 @@ def test_many_callers_share_refreshes_and_none_gets_one_that_began_before_he_ask
     cache, barrier, asked_and_served = HostCache(database), Barrier(callers), []
 
     def ask():
-        barrier.wait(30)
+        barrier.wait(PATIENCE)
         for _ in range(times):
             asked = database.tick()
             assert names(cache) == ["h1", "h2"]

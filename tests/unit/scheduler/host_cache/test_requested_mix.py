@@ -12,6 +12,7 @@ from inventory.queries import requested_sizes
 from scheduler.host_cache import requested_mix
 from scheduler.host_cache.requested_mix import MixSettings, RequestedMix
 from scheduler.hosts.flavor_mix import PRESENT_COUNT, make_mix
+from tests.fixtures.daemons.process import PATIENCE
 
 SMALL, LARGE = (1, 2048, 0), (8, 8192, 1024)
 LEARNED = MixSettings((), 3600)
@@ -84,11 +85,11 @@ def test_a_thread_finds_the_mix_and_other_settings_at_once(counts):
     counts.requested = {SMALL: 1.0}
     mix = RequestedMix(counts, LEARNED, used.put)
     mix.start()
-    assert used.get(timeout=10) == make_mix({SMALL: 1})
+    assert used.get(timeout=PATIENCE) == make_mix({SMALL: 1})
     mix.configure(FIXED)
-    assert used.get(timeout=10) == make_mix({SMALL: 1, LARGE: 1})
+    assert used.get(timeout=PATIENCE) == make_mix({SMALL: 1, LARGE: 1})
     mix.configure(LEARNED)
-    assert used.get(timeout=10) == make_mix({SMALL: 1})
+    assert used.get(timeout=PATIENCE) == make_mix({SMALL: 1})
     mix.stop()
     assert not mix._thread.is_alive()
 
@@ -103,7 +104,7 @@ def test_an_outage_is_logged_once_and_the_mix_kept(counts, monkeypatch, caplog):
     mix.start()
     assert used.empty()
     counts.failure = None
-    assert used.get(timeout=10) == make_mix({SMALL: 1})
+    assert used.get(timeout=PATIENCE) == make_mix({SMALL: 1})
     mix.stop()
     texts = [record.getMessage() for record in caplog.records if "flavor mix" in record.message]
     assert len([text for text in texts if "failed" in text]) == 1

@@ -10,9 +10,7 @@ from threading import Event
 import pytest
 
 from scheduler.messaging.background_publisher import BackgroundPublisher
-from tests.fixtures.daemons.process import wait_until
-
-SOON = 20.0
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 
 class Letters(BackgroundPublisher[str]):
@@ -39,7 +37,7 @@ class Letters(BackgroundPublisher[str]):
 
     def send(self, batch: list[str]) -> None:
         self.attempts += 1
-        assert self.answers.wait(60)
+        assert self.answers.wait(PATIENCE)
         if self.failing:
             self.failing -= 1
             raise ValueError("it\nrains")
@@ -61,14 +59,14 @@ def letters(caplog: pytest.LogCaptureFixture) -> Iterator[Letters]:
     found = Letters()
     yield found
     found.answers.set()
-    found.stop(SOON)
+    found.stop(PATIENCE)
 
 
 def test_batches_hold_the_newest_items_in_order(letters: Letters) -> None:
     for word in ("a1", "b1", "c1", "a2", "d1"):
         assert letters.put(word)
     letters.start()
-    assert wait_until(lambda: len(letters.sent) == 2, SOON)
+    assert wait_until(lambda: len(letters.sent) == 2)
     assert letters.sent == [["a2", "b1", "c1"], ["d1"]]
 
 
@@ -88,10 +86,10 @@ def test_what_is_replaced_while_it_is_sent_is_sent_again(letters: Letters) -> No
     letters.answers.clear()
     letters.start()
     letters.put("a1")
-    assert wait_until(lambda: letters.attempts == 1, SOON)
+    assert wait_until(lambda: letters.attempts == 1)
     letters.put("a2")
     letters.answers.set()
-    assert wait_until(lambda: letters.sent == [["a1"], ["a2"]], SOON)
+    assert wait_until(lambda: letters.sent == [["a1"], ["a2"]])
 
 
 def test_a_failure_and_its_end_are_logged_once(
@@ -101,7 +99,7 @@ def test_a_failure_and_its_end_are_logged_once(
     letters.put("a")
     letters.put("x")
     letters.start()
-    assert wait_until(lambda: len(caplog.messages) == 3, SOON)
+    assert wait_until(lambda: len(caplog.messages) == 3)
     assert letters.sent == [["a"]]
     assert caplog.messages == [
         "Sending letters failed, trying again: it rains",
@@ -116,9 +114,9 @@ def test_a_batch_is_waited_for_but_not_for_long(letters: Letters) -> None:
     letters.start()
     for word in "abc":
         letters.put(word)
-    assert wait_until(lambda: letters.sent == [["a", "b", "c"]], SOON)
+    assert wait_until(lambda: letters.sent == [["a", "b", "c"]])
     letters.put("d")
-    assert letters.stop(SOON)
+    assert letters.stop(PATIENCE)
     assert letters.sent[1:] == [["d"]]
 
 
@@ -126,10 +124,10 @@ def test_housekeeping_is_done_without_items_and_does_not_spin(letters: Letters) 
     letters.failing = 1
     letters.put("x")
     letters.start()
-    assert wait_until(lambda: letters.looked_round == 3, SOON)
+    assert wait_until(lambda: letters.looked_round == 3)
     # The item was given up: there is nothing to try until the next one.
     assert letters.attempts == 1
-    assert letters.stop(SOON)
+    assert letters.stop(PATIENCE)
     assert letters.looked_round <= 4
 
 
@@ -140,10 +138,10 @@ def test_a_stop_ends_at_the_first_failure_and_says_what_is_left(
     letters.failing = 2
     letters.put("a")
     letters.start()
-    assert wait_until(lambda: letters.attempts == 1, SOON)
+    assert wait_until(lambda: letters.attempts == 1)
     began = time.monotonic()
-    assert letters.stop(SOON)
-    assert time.monotonic() - began < SOON
+    assert letters.stop(PATIENCE)
+    assert time.monotonic() - began < PATIENCE
     assert letters.attempts == 2
     assert caplog.messages[-1] == "Sending letters stopped with 1 item not sent"
 

@@ -14,9 +14,7 @@ from oslo_config import cfg
 
 from scheduler.messaging.dispatcher import CheckedDispatcher
 from scheduler.messaging.server import RpcServer
-from tests.fixtures.daemons.process import wait_until
-
-PATIENCE = 10.0
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 
 class Endpoint:
@@ -137,7 +135,7 @@ def test_heartbeats_end_with_the_call(dispatcher, changes):
         assert changes
     # That of all calls ends with the last one.
     assert len({*threading.enumerate()} - before) <= 1
-    assert wait_until(lambda: {*threading.enumerate()} <= before, PATIENCE)
+    assert wait_until(lambda: {*threading.enumerate()} <= before)
     assert message.told == []
 
 
@@ -177,7 +175,7 @@ def test_a_call_that_cannot_be_answered_is_dropped_with_one_line(transport, capl
             body = {"oslo.version": "2.0", "oslo.message": json.dumps(envelope | extra)}
             producer.publish(body, exchange=cfg.CONF.control_exchange, routing_key="topic")
     # The cast is handled, the call before it is not.
-    assert wait_until(lambda: endpoint.asked == 1, PATIENCE)
+    assert wait_until(lambda: endpoint.asked == 1)
     server.drain()
     (line,) = [each for each in caplog.messages if "Dropped" in each]
     assert line.startswith("Dropped a call: its _reply_q ")

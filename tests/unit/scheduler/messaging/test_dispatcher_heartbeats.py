@@ -12,8 +12,6 @@ from scheduler.messaging import dispatcher
 from scheduler.messaging.dispatcher import CallHeartbeats
 from tests.fixtures.daemons.process import wait_until
 
-PATIENCE = 10.0
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
@@ -30,12 +28,12 @@ def a_message(timeout, heartbeat=None):
 def test_a_caller_gets_heartbeats_until_the_end():
     message = a_message(0)
     with CallHeartbeats().during(message):
-        assert wait_until(lambda: len(message.sent) >= 3, PATIENCE)
+        assert wait_until(lambda: len(message.sent) >= 3)
         assert message.client_timeout is None
     sent = len(message.sent)
     other = a_message(0)
     with CallHeartbeats().during(other):
-        assert wait_until(lambda: len(other.sent) >= 3, PATIENCE)
+        assert wait_until(lambda: len(other.sent) >= 3)
     assert len(message.sent) == sent
 
 
@@ -43,7 +41,7 @@ def test_heartbeats_come_after_half_of_the_timeout():
     slower, message = a_message(3600), a_message(0)
     heartbeats = CallHeartbeats()
     with heartbeats.during(slower), heartbeats.during(message):
-        assert wait_until(lambda: len(message.sent) >= 3, PATIENCE)
+        assert wait_until(lambda: len(message.sent) >= 3)
     assert slower.sent == []
 
 
@@ -58,7 +56,7 @@ def test_a_failing_heartbeat_ends_and_delays_no_others(caplog):
     gone, slow, message = a_message(0, fails), a_message(0, stuck.wait), a_message(0)
     heartbeats = CallHeartbeats()
     with heartbeats.during(gone), heartbeats.during(slow), heartbeats.during(message):
-        assert wait_until(lambda: len(message.sent) >= 5, PATIENCE)
+        assert wait_until(lambda: len(message.sent) >= 5)
         stuck.set()
     assert tried == [1]
     assert caplog.messages == ["Stopped call-monitor heartbeats for a caller: no queue"]
@@ -74,7 +72,7 @@ def test_a_hanging_heartbeat_is_not_followed_by_others():
     slow, message = a_message(0, hangs), a_message(0)
     heartbeats = CallHeartbeats()
     with heartbeats.during(slow), heartbeats.during(message):
-        assert wait_until(lambda: len(message.sent) >= 5, PATIENCE)
+        assert wait_until(lambda: len(message.sent) >= 5)
         stuck.set()
     # The second one may just have begun.
     assert 1 <= len(tried) <= 2
@@ -95,7 +93,7 @@ def test_heartbeats_go_on_after_a_failure_to_start_threads(monkeypatch):
         pass
     message = a_message(0)
     with heartbeats.during(message), heartbeats.during(a_message(0)):
-        assert wait_until(lambda: len(message.sent) >= 3, PATIENCE)
+        assert wait_until(lambda: len(message.sent) >= 3)
     assert not fails
 
 

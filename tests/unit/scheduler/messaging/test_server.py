@@ -17,9 +17,8 @@ from scheduler.messaging import server as under_test
 from scheduler.messaging.server import PREFETCH, RpcServer
 from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import Deadline
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
-PATIENCE = 20.0
 RABBIT = "oslo_messaging_rabbit"
 
 
@@ -69,10 +68,10 @@ class Bus:
     def keep_busy(self) -> None:
         """Let the server do something that lasts until endpoint.may_answer is set."""
         self.cast("busy", wait=True)
-        assert wait_until(lambda: self.endpoint.asked == ["busy"], PATIENCE)
+        assert wait_until(lambda: self.endpoint.asked == ["busy"])
 
     def asked(self, *names: str) -> bool:
-        return wait_until(lambda: self.endpoint.asked == list(names), PATIENCE)
+        return wait_until(lambda: self.endpoint.asked == list(names))
 
 
 @pytest.fixture
@@ -90,8 +89,8 @@ def bus() -> Iterator[Bus]:
 
 
 def test_a_call_is_answered_and_its_deadline_is_known(bus: Bus) -> None:
-    assert bus.call("one", timeout=12) == "one"
-    assert [each.seconds for each in bus.endpoint.deadlines] == [12.0]
+    assert bus.call("one", timeout=PATIENCE) == "one"
+    assert [each.seconds for each in bus.endpoint.deadlines] == [PATIENCE]
 
 
 @pytest.mark.parametrize(("longest", "seconds"), [(math.inf, "0.3"), (0.1, "0.1")])
@@ -117,7 +116,7 @@ def test_a_call_is_dropped_when_its_caller_has_missed_a_heartbeat(
     caplog.set_level(logging.INFO, under_test.__name__)
     bus.keep_busy()
     with pytest.raises(oslo_messaging.MessagingTimeout):
-        bus.call("given up", timeout=60, call_monitor_timeout=1)
+        bus.call("given up", timeout=PATIENCE, call_monitor_timeout=1)
     bus.cast("patient")
     bus.endpoint.may_answer.set()
     assert bus.asked("busy", "patient")
@@ -203,7 +202,7 @@ def test_what_is_being_handled_is_counted(bus: Bus) -> None:
     bus.keep_busy()
     assert bus.server.in_flight == 1
     bus.endpoint.may_answer.set()
-    assert wait_until(lambda: bus.server.in_flight == 0, PATIENCE)
+    assert wait_until(lambda: bus.server.in_flight == 0)
 
 
 def test_a_server_is_connected_from_its_start_on(bus: Bus) -> None:

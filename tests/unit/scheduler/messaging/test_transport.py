@@ -19,6 +19,7 @@ from scheduler.messaging.transport import (
     notification_transport,
     rpc_transport,
 )
+from tests.fixtures.daemons.process import PATIENCE
 
 MAKE = {"DEFAULT": rpc_transport, "oslo_messaging_notifications": notification_transport}
 GROUPS = pytest.mark.parametrize("group", MAKE)
@@ -119,7 +120,7 @@ class Leaving:
         self.may_end, self.ended = Event(), Event()
 
     def cleanup(self) -> None:
-        assert self.may_end.wait(30)
+        assert self.may_end.wait(PATIENCE)
         self.ended.set()
 
 
@@ -129,7 +130,7 @@ def test_a_broker_that_is_gone_holds_up_no_stop(monkeypatch: pytest.MonkeyPatch)
     disconnect(leaving)
     assert not leaving.ended.is_set()
     leaving.may_end.set()
-    assert leaving.ended.wait(30)
+    assert leaving.ended.wait(PATIENCE)
 
 
 def test_a_broker_that_answers_is_left_in_order() -> None:

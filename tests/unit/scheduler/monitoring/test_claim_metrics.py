@@ -14,6 +14,7 @@ from scheduler.monitoring import claim_metrics
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from tests.claimed import claim, let_pass
 from tests.databases import a_node, execute, save
+from tests.fixtures.daemons.process import PATIENCE
 
 
 class Counted:
@@ -107,5 +108,5 @@ def test_a_database_that_hangs_is_asked_once_and_does_not_hold_up_for_long(count
     assert look() == look() == (None, None, None)
     assert counted.reads == 1
     counted.answers.set()
-    look.metrics.timeout = 20.0
+    look.metrics.timeout = PATIENCE
     assert look() == (0, 0, 0)

@@ -29,11 +29,10 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_group, a_request
 from tests.databases import a_node, a_uuid, execute, save, serve
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 PLAN = Plan((RamFilter(), ServerGroupAntiAffinityFilter()), [RAMWeigher()])
 GB = 1024
-LONG = 60.0
 DRAWN = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -73,7 +72,7 @@ class HeldDatabase(Database):
         self.go.set()
 
     def write(self, work):
-        assert self.go.wait(LONG)
+        assert self.go.wait(PATIENCE)
         return super().write(work)
 
 
@@ -139,11 +138,9 @@ def at_the_same_time(
         asked: threads.run(partial(is_served, schedulers[asked.number % len(schedulers)], asked))
         for asked in all_asked
     }
-    assert wait_until(
-        lambda: sum(each.claimer.asked for each in schedulers) >= len(all_asked), LONG
-    )
+    assert wait_until(lambda: sum(each.claimer.asked for each in schedulers) >= len(all_asked))
     database.go.set()
-    return {asked: answer.result(LONG) for asked, answer in answers.items()}
+    return {asked: answer.result(PATIENCE) for asked, answer in answers.items()}
 
 
 def one_by_one(

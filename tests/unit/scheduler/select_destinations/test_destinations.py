@@ -26,6 +26,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, save, serve
+from tests.fixtures.daemons.process import PATIENCE
 from tests.plugins import Moody
 
 RESOURCES = (RamFilter(), CoreFilter(), DiskFilter(), ServerGroupAntiAffinityFilter())
@@ -261,7 +262,7 @@ def test_others_are_answered_while_reasons_are_looked_for(cloud):
         if not answered:
             thread = Thread(target=lambda: answered.append(ask(destinations, "u2")))
             thread.start()
-            thread.join(20)
+            thread.join(PATIENCE)
 
     decision, explained = destinations.rehearse(
         asked, RequestContext(request_id="req-1"), Extent(pause=pause)

@@ -16,11 +16,10 @@ from compute_agent.virt.libvirt import connection
 from compute_agent.virt.libvirt.connection import Connection, SerialWorker
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.session import Timeouts, ask
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error
 
 SHORT = 0.1
-LONG = 20.0
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def daemon() -> Iterator[Daemon]:
     made.thaw()
 
 
-def connect(daemon: Daemon, answer: float = LONG, slow_answer: float = LONG) -> Connection:
+def connect(daemon: Daemon, answer: float = PATIENCE, slow_answer: float = PATIENCE) -> Connection:
     events = Events(daemon.library, lambda: None)
     return Connection(daemon.library, "test:///x", Timeouts(answer, slow_answer, 5, 2), events)
 
@@ -81,7 +80,7 @@ def test_the_loop_runs_before_the_first_connection_and_once(daemon: Daemon) -> N
 
     library.openReadOnly = opens  # type: ignore[attr-defined]
     events = Events(library, lambda: None)
-    link = Connection(library, "test:///x", Timeouts(LONG, LONG), events)
+    link = Connection(library, "test:///x", Timeouts(PATIENCE, PATIENCE), events)
     assert [hostname(link) for _ in range(3)] == ["vm"] * 3
     assert (loops, daemon.loops) == ([1], 1)
 
@@ -99,7 +98,7 @@ def test_a_daemon_that_gives_no_signs_of_life_serves_as_well(daemon: Daemon) -> 
 
 def test_no_signs_of_life_are_asked_for_if_so_configured(daemon: Daemon) -> None:
     events = Events(daemon.library, lambda: None)
-    hostname(Connection(daemon.library, "test:///x", Timeouts(LONG, LONG, 0, 2), events))
+    hostname(Connection(daemon.library, "test:///x", Timeouts(PATIENCE, PATIENCE, 0, 2), events))
     assert daemon.links[0].keepalive is None
 
 
@@ -200,12 +199,12 @@ def test_while_a_call_hangs_the_next_ones_fail_at_once(daemon: Daemon) -> None:
 
 
 def test_a_dear_question_may_take_longer(daemon: Daemon) -> None:
-    link = connect(daemon, SHORT, LONG)
+    link = connect(daemon, SHORT, PATIENCE)
     hostname(link)
     daemon.freeze()
     threading.Timer(5 * SHORT, daemon.thaw).start()
     assert link.call(lambda each: each.getHostname(), slow=True) == "vm"
-    link = connect(daemon, LONG, SHORT)
+    link = connect(daemon, PATIENCE, SHORT)
     hostname(link)
     daemon.freeze()
     with pytest.raises(DriverHung, match=r"for 0\.1 s"):
@@ -219,7 +218,7 @@ def test_a_daemon_that_hung_goes_on_with_its_connection(daemon: Daemon) -> None:
     with pytest.raises(DriverHung):
         hostname(link)
     daemon.thaw()
-    assert wait_until(lambda: answers(link), LONG)
+    assert wait_until(lambda: answers(link))
     assert [each.closed for each in daemon.links] == [False]
 
 
@@ -231,12 +230,12 @@ def test_a_call_that_never_returns_is_given_up(daemon: Daemon) -> None:
     with pytest.raises(DriverHung):
         link.call(lambda _: never.wait())
     # The connection of that call may be at fault.
-    assert wait_until(lambda: answers(link), LONG)
+    assert wait_until(lambda: answers(link))
     assert time.monotonic() - started >= connection.GIVE_UP_AFTER * SHORT
     assert len(daemon.links) == 2
-    assert wait_until(lambda: len(native_threads() - before) == 1, LONG)
+    assert wait_until(lambda: len(native_threads() - before) == 1)
     never.set()
-    assert wait_until(lambda: daemon.links[0].closed, LONG)
+    assert wait_until(lambda: daemon.links[0].closed)
     assert not daemon.links[1].closed
     assert hostname(link) == "vm"
 
@@ -255,7 +254,7 @@ def test_each_call_that_is_given_up_makes_the_next_one_wait_longer(
         now += 0.02 * hopeless
         assert worker.give_up()
     never.set()
-    assert wait_until(lambda: native_threads() <= before, LONG)
+    assert wait_until(lambda: native_threads() <= before)
     # With what was given up over and done with, all is as it was.
     again = threading.Event()
     with pytest.raises(DriverHung):
@@ -281,9 +280,9 @@ def test_close_frees_who_waits(daemon: Daemon) -> None:
     before = native_threads()
     thread = threading.Thread(target=ask)
     thread.start()
-    assert wait_until(lambda: native_threads() - before, LONG)
+    assert wait_until(lambda: native_threads() - before)
     link.close()
-    thread.join(LONG)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert [str(error) for error in errors] == [
         "libvirt at test:///x is closed: the agent is stopping"
@@ -296,7 +295,7 @@ def test_close_closes_the_connection(daemon: Daemon) -> None:
     link = connect(daemon)
     hostname(link)
     link.close()
-    assert wait_until(lambda: daemon.links[0].closed, LONG)
+    assert wait_until(lambda: daemon.links[0].closed)
 
 
 def test_close_does_not_wait_for_a_daemon_that_hangs(daemon: Daemon) -> None:
@@ -313,7 +312,7 @@ def test_close_does_not_wait_for_a_daemon_that_hangs(daemon: Daemon) -> None:
 
 
 def test_a_worker_returns_and_raises_what_its_work_does() -> None:
-    worker = SerialWorker("the test", LONG)
+    worker = SerialWorker("the test", PATIENCE)
     assert worker.run(lambda: 42) == 42
     with pytest.raises(ZeroDivisionError):
         worker.run(lambda: 1 // 0)
@@ -324,7 +323,7 @@ def test_a_worker_keeps_nothing_of_what_it_returned() -> None:
     class Found:
         pass
 
-    worker = SerialWorker("the test", LONG)
+    worker = SerialWorker("the test", PATIENCE)
     found = weakref.ref(worker.run(Found))
     assert found() is None
 
@@ -348,14 +347,14 @@ def test_a_worker_forgets_calls_that_it_abandoned_and_that_have_ended() -> None:
         worker.abandon()
         (left,) = worker._abandoned
         never.set()
-        assert wait_until(lambda left=left: left.finished, LONG)  # type: ignore[misc]
+        assert wait_until(lambda left=left: left.finished)  # type: ignore[misc]
 
 
 def test_without_a_thread_a_call_fails_and_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_work: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    worker = SerialWorker("the test", LONG)
+    worker = SerialWorker("the test", PATIENCE)
     with monkeypatch.context() as patched:
         patched.setattr(connection, "_start", refuse)
         with pytest.raises(DriverUnavailable, match="new thread"):
@@ -364,7 +363,7 @@ def test_without_a_thread_a_call_fails_and_does_not_hang(monkeypatch: pytest.Mon
 
 
 def test_close_in_the_last_moment_before_a_call_starts_nothing() -> None:
-    worker, started = SerialWorker("the test", LONG), threading.Event()
+    worker, started = SerialWorker("the test", PATIENCE), threading.Event()
 
     refuse = worker._refuse
 

@@ -14,18 +14,17 @@ from compute_agent.virt.libvirt.disks import REMEMBERED, DiskSizes
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.session import Timeouts
 from tests.fixtures import agent
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.library import Daemon, Domain, a_host
 
-LONG = 20.0
 GIB = 2**30
 
 
 def asking(
-    daemon: Daemon, timeout: float = LONG, clock: Callable[[], float] = lambda: 0.0
+    daemon: Daemon, timeout: float = PATIENCE, clock: Callable[[], float] = lambda: 0.0
 ) -> DiskSizes:
     library = daemon.library
-    patience = Timeouts(LONG, LONG)
+    patience = Timeouts(PATIENCE, PATIENCE)
     connection = Connection(library, "qemu:///system", patience, Events(library, lambda: None))
     return DiskSizes(library, connection, timeout, clock)
 
@@ -68,7 +67,7 @@ def test_a_guest_that_is_stuck_holds_up_nobody() -> None:
     daemon, answers = a_host(), Event()
 
     def stuck() -> int:
-        answers.wait(LONG)
+        answers.wait(PATIENCE)
         return 2 * GIB
 
     daemon.host(a_guest(1, a=GIB), a_guest(2, b=stuck), a_guest(3, c=GIB))
@@ -76,7 +75,7 @@ def test_a_guest_that_is_stuck_holds_up_nobody() -> None:
     for _ in range(2):
         assert sizes.of(whose, whose) == {"a": GIB}
     answers.set()
-    assert wait_until(lambda: len(sizes.of(whose, whose)) == 3, LONG)
+    assert wait_until(lambda: len(sizes.of(whose, whose)) == 3)
 
 
 def test_a_libvirt_that_is_gone_is_an_error() -> None:

@@ -27,13 +27,12 @@ from compute_agent.virt.libvirt.driver import LibvirtDriver
 from compute_agent.virt.libvirt.events import LIFECYCLE
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.domain import a_domain
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Domain, Error, a_host
 
 REMOTE = "qemu+tls://elsewhere/system"
 NODE = NodeName("alpha", "vm")
-LONG = 20.0
 PINNED = "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune>"
 DISK = """
 <disk type='file' device='disk'><driver type='raw'/><source file='{}'/></disk>"""
@@ -211,7 +210,7 @@ def test_a_change_is_noted(make: Make) -> None:
     host.nodes()
     assert host.changes.wait(0.001) == frozenset()
     daemon.tell("guests", LIFECYCLE, Domain(1))
-    assert host.changes.wait(LONG) == {NODE}
+    assert host.changes.wait(PATIENCE) == {NODE}
 
 
 def test_a_connection_that_is_lost_is_noted(make: Make) -> None:
@@ -219,7 +218,7 @@ def test_a_connection_that_is_lost_is_noted(make: Make) -> None:
     host = make(daemon)
     host.nodes()
     daemon.die()
-    assert host.changes.wait(LONG) == {NODE}
+    assert host.changes.wait(PATIENCE) == {NODE}
 
 
 def test_after_a_new_connection_there_is_a_second_look(
@@ -230,9 +229,9 @@ def test_after_a_new_connection_there_is_a_second_look(
     host = make(daemon)
     for _ in range(2):
         host.nodes()
-        assert host.changes.wait(LONG) == {NODE}
+        assert host.changes.wait(PATIENCE) == {NODE}
         daemon.die()
-        assert host.changes.wait(LONG) == {NODE}
+        assert host.changes.wait(PATIENCE) == {NODE}
         daemon.running = True
 
 
@@ -272,8 +271,8 @@ def test_close_ends_all_questions(make: Make) -> None:
         with pytest.raises(DriverUnavailable, match="is closed"):
             question()
     started = time.monotonic()
-    host.changes.wait(LONG)
-    assert time.monotonic() - started < LONG / 2
+    host.changes.wait(PATIENCE)
+    assert time.monotonic() - started < PATIENCE / 2
 
 
 def test_nothing_is_left_after_its_end(make: Make) -> None:
@@ -284,7 +283,6 @@ def test_nothing_is_left_after_its_end(make: Make) -> None:
     host.close()
     # The loop goes on: there is one for all drivers of a process.
     assert wait_until(
-        lambda: {each.name for each in set(threading.enumerate()) - before} <= {"libvirt events"},
-        LONG / 10,
+        lambda: {each.name for each in set(threading.enumerate()) - before} <= {"libvirt events"}
     )
     assert daemon.links[0].closed

@@ -13,10 +13,9 @@ import pytest
 
 from compute_agent.virt.libvirt import events
 from compute_agent.virt.libvirt.events import LIFECYCLE, Events, drain
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.library import Daemon, Domain, Error
 
-LONG = 20.0
 DEVICE = SimpleNamespace(name=lambda: "pci_0000_00_03_0")
 PINNING, METADATA, NEW_MEMORY = 17, 23, 26
 
@@ -129,7 +128,7 @@ def test_a_new_connection_is_looked_at_a_second_time(
 ) -> None:
     monkeypatch.setattr(events, "SECOND_AUDIT", 0.01)
     attached(daemon, woken)
-    assert wait_until(lambda: woken.times == 1, LONG)
+    assert wait_until(lambda: woken.times == 1)
 
 
 def test_after_the_end_there_is_no_second_audit(daemon: Daemon, woken: Woken) -> None:
@@ -138,7 +137,7 @@ def test_after_the_end_there_is_no_second_audit(daemon: Daemon, woken: Woken) ->
     heard, _, _ = attached(daemon, woken)
     assert [thread.name for thread in set(threading.enumerate()) - before] == ["second audit"]
     heard.close()
-    assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
+    assert wait_until(lambda: set(threading.enumerate()) <= before)
     assert woken.times == 0
 
 
@@ -163,7 +162,7 @@ def test_a_loop_that_fails_goes_on(daemon: Daemon, monkeypatch: pytest.MonkeyPat
     library = daemon.library
     library.virEventRunDefaultImpl = fails  # type: ignore[attr-defined]
     Events(library, lambda: None).start()
-    assert third.wait(LONG)
+    assert third.wait(PATIENCE)
 
 
 FORK = """
@@ -192,4 +191,6 @@ os._exit(0)
 
 def test_a_process_that_was_forked_off_gets_a_loop_of_its_own() -> None:
     root = Path(__file__).parents[5]
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=60, cwd=root)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=PATIENCE, cwd=root
+    )

@@ -16,7 +16,7 @@ from compute_agent.virt.libvirt.host_cells import HostCells
 from compute_agent.virt.libvirt.session import Timeouts
 from inventory.objects.numa import NUMACell, NUMATopology
 from tests.fixtures import agent
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.domain import a_domain
 from tests.unit.compute_agent.virt.libvirt.library import (
     NO_DOMAIN,
@@ -28,7 +28,6 @@ from tests.unit.compute_agent.virt.libvirt.library import (
 )
 
 SHORT = 0.2
-LONG = 20.0
 GONE = Error(NO_DOMAIN, "Domain not found")
 STUCK = Error(OPERATION_TIMEOUT, "Timed out during operation:\ncannot acquire state change lock")
 ODD = Error(1, "internal error: no such thing")
@@ -40,14 +39,14 @@ DISK = """
 class Host:
     """A host with guests, and what looks at them."""
 
-    def __init__(self, *domains: Domain, timeout: float = LONG) -> None:
+    def __init__(self, *domains: Domain, timeout: float = PATIENCE) -> None:
         self.now = 0.0
         self.daemon = Daemon(getHostname="vm")
         self.daemon.host(*domains)
         library = self.daemon.library
         self.woken: list[int] = []
         events = Events(library, lambda: self.woken.append(1))
-        patience = Timeouts(LONG, LONG)
+        patience = Timeouts(PATIENCE, PATIENCE)
         self.connection = Connection(library, "test:///x", patience, events)
         lane = SerialWorker("a guest", timeout)
         self.guests = Guests(library, self.connection, events, lane, lambda: self.now)
@@ -334,7 +333,7 @@ def test_a_guest_that_hangs_holds_up_no_other(never: threading.Event) -> None:
         assert host.names() == [1, 2, 3]
     assert reads(one, two, three) == [2, 2, 2]
     never.set()
-    assert wait_until(lambda: host.look() and two.reads == 3, LONG)
+    assert wait_until(lambda: host.look() and two.reads == 3)
 
 
 def test_a_guest_that_hangs_and_never_was_described_is_left_out_aloud(
@@ -361,7 +360,7 @@ def test_a_guest_that_hung_in_its_turn_is_read_again_once_it_can_be(
     assert "it counts as last read" in caplog.text
     one.xml = str(good).replace(">4<", ">2<")
     never.set()
-    assert wait_until(lambda: host.look()[0].vcpus == 2, LONG)
+    assert wait_until(lambda: host.look()[0].vcpus == 2)
 
 
 def test_who_has_been_left_reads_nothing_more(never: threading.Event) -> None:
@@ -403,7 +402,7 @@ def test_what_a_guest_said_too_late_does_not_count(never: threading.Event) -> No
     host.look()
     one.xml = new
     never.set()
-    assert wait_until(lambda: host.look() and one.reads == 3, LONG)
+    assert wait_until(lambda: host.look() and one.reads == 3)
     assert host.look() == [before]
 
 

@@ -13,14 +13,15 @@ from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.host import Hypervisor
 from compute_agent.virt.libvirt.session import Timeouts
 from tests.fixtures.agent import sample
+from tests.fixtures.daemons.process import PATIENCE
 from tests.unit.compute_agent.virt.libvirt.library import Daemon, a_host
 
-SHORT, LONG = 0.2, 20.0
+SHORT = 0.2
 
 
-def read(daemon: Daemon, answer: float = LONG) -> Hypervisor:
+def read(daemon: Daemon, answer: float = PATIENCE) -> Hypervisor:
     events = Events(daemon.library, lambda: None)
-    connection = Connection(daemon.library, "test:///x", Timeouts(answer, LONG), events)
+    connection = Connection(daemon.library, "test:///x", Timeouts(answer, PATIENCE), events)
     found = host.read_hypervisor(connection, daemon.library)
     assert found.opening is connection.opening
     return found

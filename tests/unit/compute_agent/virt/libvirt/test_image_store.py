@@ -23,10 +23,9 @@ from compute_agent.virt.libvirt.domain_xml import Disk
 from compute_agent.virt.libvirt.driver import LibvirtDriver
 from compute_agent.virt.libvirt.image_store import REMEMBERED, CephPool, ImageStore, VolumeGroup
 from tests.fixtures import agent
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.unit.compute_agent.virt.libvirt.library import a_host
 
-LONG = 20.0
 GIB = 2**30
 LVM = {"images_type": "lvm", "images_volume_group": "guests"}
 RBD = {"images_type": "rbd", "images_rbd_pool": "vms", "rbd_user": "nova"}
@@ -120,7 +119,7 @@ def test_a_volume_group_needs_a_name(tmp_path: Path) -> None:
 
 def test_a_store_is_not_asked_at_each_event(tmp_path: Path, install: Install) -> None:
     moments = iter([0, REMEMBERED - 1, REMEMBERED, REMEMBERED + 1])
-    group = VolumeGroup("guests", LONG, lambda: next(moments))
+    group = VolumeGroup("guests", PATIENCE, lambda: next(moments))
     install("vgs", f"echo '{100 * GIB}|{30 * GIB}'")
     group.look([], nothing)
     install("vgs", f"echo '{100 * GIB}|{20 * GIB}'")
@@ -171,7 +170,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path, install: Install) -> None
 
 def test_close_ends_a_look(tmp_path: Path, install: Install) -> None:
     install("ceph", "exec sleep 1000")
-    pool = CephPool("vms", None, "", LONG)
+    pool = CephPool("vms", None, "", PATIENCE)
     ends: list[Exception] = []
 
     def look() -> None:
@@ -182,11 +181,11 @@ def test_close_ends_a_look(tmp_path: Path, install: Install) -> None:
 
     thread = Thread(target=look)
     thread.start()
-    assert wait_until((tmp_path / "asked").exists, LONG)
+    assert wait_until((tmp_path / "asked").exists)
     began = time.monotonic()
     pool.close()
-    thread.join(LONG)
-    assert time.monotonic() - began < LONG / 2
+    thread.join(PATIENCE)
+    assert time.monotonic() - began < PATIENCE / 2
     assert "is closed: the agent is stopping" in str(ends[0])
     with pytest.raises(DriverUnavailable, match=r"pool vms.* is closed"):
         pool.look([], nothing)

@@ -17,11 +17,10 @@ from compute_agent.virt.libvirt import storage as module
 from compute_agent.virt.libvirt.domain_xml import Disk
 from compute_agent.virt.libvirt.session import Timeouts
 from compute_agent.virt.libvirt.storage import Storage
-from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 GIB = 2**30
-LONG = 20
-PATIENCE = Timeouts(answer=LONG, slow_answer=LONG)
+TIMEOUTS = Timeouts(answer=PATIENCE, slow_answer=PATIENCE)
 SHORT = Timeouts(answer=0.1, slow_answer=2)
 
 
@@ -32,7 +31,7 @@ def sparse(path: Path, size: int) -> Disk:
 
 
 def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) -> None:
-    size, free = Storage(tmp_path / "not" / "yet", PATIENCE).look([], nothing)
+    size, free = Storage(tmp_path / "not" / "yet", TIMEOUTS).look([], nothing)
     found = os.statvfs(tmp_path)
     assert size == found.f_frsize * found.f_blocks // GIB > 0
     assert 0 <= free <= size
@@ -40,7 +39,7 @@ def test_disk_is_that_of_the_file_system_where_guests_will_be(tmp_path: Path) ->
 
 
 def test_what_thin_disks_may_still_take_is_not_left(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, PATIENCE)
+    storage = Storage(tmp_path, TIMEOUTS)
     size, free = storage.look([], nothing)
     thin = sparse(tmp_path / "thin", (free + 10) * GIB)
     assert storage.look([thin], nothing)[0] == size
@@ -76,12 +75,12 @@ class Stuck:
 
     def __call__(self, path: str) -> os.stat_result:
         if path.startswith(self._below) and not self.moved:
-            self.answers.wait(LONG)
+            self.answers.wait(PATIENCE)
         return os.stat(path)
 
 
 def test_disks_on_another_file_system_are_charged_to_that(tmp_path: Path, elsewhere: Path) -> None:
-    storage = Storage(tmp_path, PATIENCE)
+    storage = Storage(tmp_path, TIMEOUTS)
     _, free = storage.look([], nothing)
     volume = sparse(elsewhere / "volume", 131072 * GIB)
     assert free - 2 <= storage.look([volume], nothing)[1] <= free + 2
@@ -92,7 +91,7 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
     tmp_path: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stuck = Stuck(elsewhere)
-    storage = Storage(tmp_path, Timeouts(answer=0.1, slow_answer=LONG), stuck)
+    storage = Storage(tmp_path, Timeouts(answer=0.1, slow_answer=PATIENCE), stuck)
     _, free = storage.look([], nothing)
     thin, volume = sparse(tmp_path / "thin", 10 * GIB), Disk(f"{elsewhere}/volume", "raw")
     for _ in range(2):
@@ -105,7 +104,7 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
     stuck.answers.set()
     # It answers that there is no such file.
     assert wait_until(
-        lambda: bool(storage.look([volume, thin], nothing)) and len(caplog.records) == 2, LONG
+        lambda: bool(storage.look([volume, thin], nothing)) and len(caplog.records) == 2
     )
     assert caplog.records[1].getMessage().endswith("volume: No such file or directory")
 
@@ -143,7 +142,7 @@ def test_what_is_mounted_anew_is_looked_at_although_the_old_one_hangs(
 def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = Storage(tmp_path, PATIENCE)
+    storage = Storage(tmp_path, TIMEOUTS)
     gone = [Disk(str(tmp_path / name), "raw") for name in "ab"]
     odd = Disk(str(tmp_path), "raw")
 
@@ -167,7 +166,7 @@ def test_sizes_that_may_not_be_read_are_asked_for(
 ) -> None:
     # Root may read all files, whatever their mode.
     monkeypatch.setattr(disks, "_virtual_size", forbidden)
-    storage = Storage(tmp_path, PATIENCE)
+    storage = Storage(tmp_path, TIMEOUTS)
     image = Disk(sparse(tmp_path / "image", GIB).path, "qcow2")
     other = Disk(sparse(tmp_path / "other", GIB).path, "qcow2")
     asked: list[set[str]] = []
@@ -193,11 +192,11 @@ def test_a_file_system_that_fails_is_an_error_of_the_driver(
 
     monkeypatch.setattr(os, "statvfs", fails)
     with pytest.raises(DriverUnavailable, match=f"file system of {tmp_path}: .*Stale file handle"):
-        Storage(tmp_path, PATIENCE).look([], nothing)
+        Storage(tmp_path, TIMEOUTS).look([], nothing)
 
 
 def test_after_the_end_it_is_not_looked_at(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, PATIENCE)
+    storage = Storage(tmp_path, TIMEOUTS)
     storage.close()
     with pytest.raises(DriverUnavailable, match=r"^the file system of .* is closed"):
         storage.look([], nothing)
@@ -205,7 +204,7 @@ def test_after_the_end_it_is_not_looked_at(tmp_path: Path) -> None:
 
 def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
     stuck = Stuck(tmp_path)
-    storage = Storage(tmp_path, PATIENCE, stuck)
+    storage = Storage(tmp_path, TIMEOUTS, stuck)
     ends: list[Exception] = []
 
     def look() -> None:
@@ -217,7 +216,7 @@ def test_the_end_is_that_of_all_file_systems(tmp_path: Path) -> None:
     thread = Thread(target=look)
     thread.start()
     storage.close()
-    thread.join(LONG / 2)
+    thread.join(PATIENCE / 2)
     stuck.answers.set()
     assert "the agent is stopping" in str(ends[0])
 

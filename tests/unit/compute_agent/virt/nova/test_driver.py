@@ -21,7 +21,6 @@ from tests.status_tables import documented, served
 
 H1, H2, H3 = (NodeName(each, each) for each in ("h1", "h2", "h3"))
 OTHER_CELL = CELL.replace("c1", "c2")
-PATIENCE = 20.0
 Cloud = dict[str, NovaTables]
 
 
@@ -70,7 +69,7 @@ def noted(driver: NovaDriver, condition: Callable[[], bool]) -> set[NodeName]:
         found.update(driver.changes.wait(0.05))
         return condition()
 
-    assert wait_until(look, PATIENCE)
+    assert wait_until(look)
     return found
 
 
@@ -141,7 +140,7 @@ def test_a_disabled_cell_gets_nothing(driver: NovaDriver, cloud: Cloud) -> None:
     driver.nodes()
     cloud["api"].change("cell_mappings", {"name": "cell2"}, disabled=True)
     expected = ServiceState("cell cell2 is disabled in Nova", cell_uuid=OTHER_CELL)
-    assert wait_until(lambda: driver.service_states()["h3"] == expected, PATIENCE)
+    assert wait_until(lambda: driver.service_states()["h3"] == expected)
     assert driver.service_states()["h1"] == ServiceState(cell_uuid=CELL)
 
 
@@ -153,7 +152,7 @@ def test_a_cell_that_moves_keeps_its_hosts(
     new.add_host("h3", memory_mb=1024)
     key = {"name": "cell2"}
     cloud["api"].change("cell_mappings", key, database_connection="mysql+pymysql://127.0.0.1:1/a")
-    assert wait_until(lambda: not driver.service_states()["h3"].is_alive, PATIENCE)
+    assert wait_until(lambda: not driver.service_states()["h3"].is_alive)
     assert H3 in driver.nodes()
     cloud["api"].change("cell_mappings", key, database_connection=new.url, updated_at=ago(-5))
     assert H3 in noted(driver, lambda: driver.service_states()["h3"].is_alive)
@@ -175,7 +174,7 @@ def test_a_cell_that_is_away_is_stale_then_down_and_the_others_go_on(
     driver: NovaDriver, cloud: Cloud
 ) -> None:
     keep_alive(cloud, "h1", "h2", "h3")
-    assert wait_until(lambda: driver.service_states()["h3"].is_alive, PATIENCE)
+    assert wait_until(lambda: driver.service_states()["h3"].is_alive)
     hide(cloud["cell2"], "compute_nodes", "hidden")
 
     def is_stale() -> bool:
@@ -185,7 +184,7 @@ def test_a_cell_that_is_away_is_stale_then_down_and_the_others_go_on(
             return True
         return False
 
-    assert wait_until(is_stale, PATIENCE)
+    assert wait_until(is_stale)
     assert driver.service_states()["h3"].is_alive
     assert H3 in noted(driver, lambda: not driver.service_states()["h3"].is_alive)
     assert driver.service_states()["h1"].is_alive
@@ -201,7 +200,7 @@ def test_without_the_api_database_there_is_no_answer(conf: cfg.ConfigOpts, cloud
     with pytest.raises(DriverUnavailable, match="cell_mappings"):
         driver.nodes()
     hide(cloud["api"], "hidden", "cell_mappings")
-    assert wait_until(lambda: driver._version is not None, PATIENCE)
+    assert wait_until(lambda: driver._version is not None)
     assert set(driver.nodes()) == {H1, H2, H3}
     driver.close()
     with pytest.raises(DriverUnavailable, match="closed"):
@@ -233,9 +232,9 @@ def test_hosts_without_mapping_and_cells_that_do_not_answer_are_measured(
         "cell_answering:cell2": 1,
     }
     hide(cloud["cell2"], "compute_nodes", "hidden")
-    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0, PATIENCE)
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0)
     cloud["api"].add("host_mappings", host="h4", cell_id=1)
-    assert wait_until(lambda: metrics(driver)["hosts_without_mapping"] == 0, PATIENCE)
+    assert wait_until(lambda: metrics(driver)["hosts_without_mapping"] == 0)
 
 
 def test_a_standby_reads_all_and_says_when_it_could_not_take_over(
@@ -245,10 +244,10 @@ def test_a_standby_reads_all_and_says_when_it_could_not_take_over(
     cloud["cell1"].change("compute_nodes", {"host": "h1"}, memory_mb=1024)
     assert noted(driver, lambda: driver.facts(H1).memory_mb == 1024) >= {H1}
     hide(cloud["cell1"], "compute_nodes", "away")
-    assert wait_until(lambda: metrics(driver)["cell_answering:cell1"] == 0, PATIENCE)
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell1"] == 0)
     # Nor could the active agent read that cell.
     driver.stand_by()
     hide(cloud["cell2"], "compute_nodes", "away")
-    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0, PATIENCE)
+    assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0)
     with pytest.raises(DriverUnavailable, match=r"Nova's database cell\d cannot be read"):
         driver.stand_by()

@@ -148,18 +148,18 @@ def mirrored() -> Iterator[Mirrored]:
 def test_until_placement_is_read_rows_keep_their_ratios(mirrored: Mirrored) -> None:
     assert mirrored.ratio is None
     mirrored.inventories.start()
-    assert wait_until(lambda: mirrored.ratio == 8.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 8.0)
     assert mirrored.changed == [HOST]
 
 
 def test_a_change_in_placement_is_followed_and_costs_what_has_changed(mirrored: Mirrored) -> None:
     mirrored.inventories.start()
-    assert wait_until(lambda: mirrored.ratio == 8.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 8.0)
     mirrored.placement.ratios["n1"] = 2, 9.0
-    assert wait_until(lambda: mirrored.ratio == 9.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 9.0)
     assert [each for each in mirrored.placement.asked if each] == [["n1", "n2"], ["n1"]]
     del mirrored.placement.ratios["n1"]
-    assert wait_until(lambda: mirrored.ratio == 4.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 4.0)
 
 
 def test_without_placement_the_figures_are_those_that_were_known_or_novas(
@@ -167,9 +167,9 @@ def test_without_placement_the_figures_are_those_that_were_known_or_novas(
 ) -> None:
     mirrored.placement.error = PlacementUnavailable("GET", "no answer", "start it")
     mirrored.inventories.start()
-    assert wait_until(lambda: mirrored.ratio == 4.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 4.0)
     mirrored.placement.error = None
-    assert wait_until(lambda: mirrored.ratio == 8.0, 10)
+    assert wait_until(lambda: mirrored.ratio == 8.0)
     mirrored.placement.error = PlacementUnavailable("GET", "no answer", "start it")
     mirrored.placement.ratios["n1"] = 2, 9.0
     assert mirrored.ratio == 8.0

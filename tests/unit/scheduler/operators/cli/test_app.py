@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.daemons.process import PATIENCE
+
 NAMES = sorted(
     each.name.replace("_", " ")
     for each in distribution("berthmaster").entry_points
@@ -108,7 +110,7 @@ def test_without_a_command_it_reads_commands(command, lines, status, output, com
         input=lines,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == status, done
@@ -136,5 +138,5 @@ def test_a_command_collects_its_garbage_and_not_among_what_it_imports(command):
         "main()\n"
     )
     line = [sys.executable, "-c", program, f"--config-file={command.config}", "db", "version"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stderr.split() == ["True", "True"]

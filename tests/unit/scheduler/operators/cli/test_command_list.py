@@ -9,6 +9,7 @@ from importlib import metadata
 import pytest
 
 from scheduler.operators.cli.command_list import Commands
+from tests.fixtures.daemons.process import PATIENCE
 
 # Prints afterwards which modules were imported, in one line.
 PROGRAM = """
@@ -44,7 +45,7 @@ def named(value: list[str] | set[str]) -> str:
 def run(*arguments: str) -> tuple[str, set[str]]:
     """Return what a command prints, and the modules that it has imported."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     text, _, modules = done.stdout.rstrip("\n").rpartition("\n")
     assert "scheduler.operators.cli.app" in modules, done
     return text, set(modules.split())

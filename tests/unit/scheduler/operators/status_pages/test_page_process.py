@@ -4,7 +4,7 @@
 
 import json
 import sys
-from threading import Event, Thread
+from threading import Thread
 
 import pytest
 
@@ -13,6 +13,7 @@ from scheduler.operators.status_pages import page_process
 from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
 from scheduler.operators.status_pages.page_process import PageProcess, check_pages
 from tests.databases import a_conf
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 # By its path, a request is answered, not answered, half answered, or the end of the process.
 STUB = """
@@ -37,8 +38,8 @@ while True:
 
 @pytest.fixture
 def pages():
-    """The pages of a stub, which is given less time than a real process."""
-    found = PageProcess([sys.executable, "-c", STUB], is_local=True, deadline=5.0)
+    """The pages of a stub."""
+    found = PageProcess([sys.executable, "-c", STUB], is_local=True, deadline=PATIENCE)
     yield found
     found.stop()
 
@@ -121,18 +122,12 @@ def test_too_long_an_address_is_refused(pages):
 
 def test_more_pages_at_a_time_than_allowed_are_refused(pages, monkeypatch):
     monkeypatch.setattr(page_process, "MAX_PAGES", 1)
-    begun = Event()
-
-    def wait():
-        begun.set()
-        ask(pages, "/silent")
-
-    waiting = Thread(target=wait)
+    waiting = Thread(target=ask, args=(pages, "/silent"))
     waiting.start()
-    begun.wait()
-    statuses = {ask(pages)[0] for _ in range(20)}
-    waiting.join()
-    assert "503" in statuses
+    assert wait_until(lambda: pages._waiting)
+    assert ask(pages)[0] == "503"
+    # With the process ends who waits for it.
+    assert wait_until(lambda: pages.stop() or not waiting.is_alive())
     assert ask(pages)[0] == "200"
 
 
