@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saved decisions: a row for each, and the snapshots of the host table they were made from.
 
-Both are added many at a time and never changed. A decision needs the snapshots of one log (column
-film) up to its own (column frame); a log is deleted when no decision needs it.
+Both are added many at a time and never changed. A decision needs the snapshots of one log
+(snapshot_log) up to its own (snapshot_number); a log is deleted when no decision needs it.
 """
 
 import time
@@ -40,8 +40,8 @@ class DecisionRow:
     vcpus, memory_mb and disk_mb are what each instance takes, None where it takes nothing more.
     """
 
-    film: str
-    frame: int
+    snapshot_log: str
+    snapshot_number: int
     ended: float
     scheduler: str
     outcome: str
@@ -61,7 +61,7 @@ class DecisionRow:
 class SnapshotBatch:
     """Some snapshots of a log as bytes; first is the lowest of their numbers."""
 
-    film: str
+    snapshot_log: str
     first: int
     data: bytes
 
@@ -72,7 +72,7 @@ def add(
     """Save decisions and at least one batch of snapshots, unless they are there already."""
     c = decision_inputs.c
     there = sa.exists().where(
-        c.film == snapshots[0].film, c.first == snapshots[0].first, c.piece == 0
+        c.snapshot_log == snapshots[0].snapshot_log, c.first == snapshots[0].first, c.piece == 0
     )
     now, is_done = connection.execute(sa.select(utc_moment(), there)).one()
     zero = now - timedelta(seconds=time.monotonic())
@@ -84,7 +84,7 @@ def add(
     connection.execute(sa.insert(decisions), [_row(each, zero) for each in decided])
     ids = _ids(connection, decided)
     instances = [
-        {"decision_id": ids[each.film, each.frame], "instance_uuid": uuid}
+        {"decision_id": ids[each.snapshot_log, each.snapshot_number], "instance_uuid": uuid}
         for each in decided
         # MariaDB compares them without letter case and accents.
         for uuid in {
@@ -147,7 +147,8 @@ def in_order(
     out.
     """
     c = decisions.c
-    query = sa.select(c.id, c.decided_at, c.film, c.frame).where(c.decided_at >= since)
+    columns = (c.id, c.decided_at, c.snapshot_log, c.snapshot_number)
+    query = sa.select(*columns).where(c.decided_at >= since)
     ids = _ids_in_order(connection.execute(query))
     for some in chunks([each for each in ids if each not in known]):
         found = connection.execute(sa.select(*_SHOWN, c.document).where(c.id.in_(some))).all()
@@ -156,13 +157,13 @@ def in_order(
         yield from ((by_id[each], by_id[each].document) for each in some if each in by_id)
 
 
-def snapshots(connection: sa.Connection, film: str, last: int) -> list[bytes]:
+def snapshots(connection: sa.Connection, log: str, last: int) -> list[bytes]:
     """Return the snapshots of a log up to a number, perhaps some more, as they were added.
 
     They are in no order. Some may be missing: those of unfinished requests, and lost ones.
     """
     c = decision_inputs.c
-    query = sa.select(c.first, c.data).where(c.film == film, c.first <= last)
+    query = sa.select(c.first, c.data).where(c.snapshot_log == log, c.first <= last)
     rows = connection.execute(query.order_by(c.first, c.piece)).all()
     return [
         b"".join(row.data for row in pieces)
@@ -185,7 +186,7 @@ def _pieces(snapshots: Iterable[SnapshotBatch], now: datetime) -> Iterator[dict[
     for each in snapshots:
         for number, start in enumerate(range(0, len(each.data), PIECE)):
             yield {
-                "film": each.film,
+                "snapshot_log": each.snapshot_log,
                 "first": each.first,
                 "piece": number,
                 "written_at": now,
@@ -212,17 +213,19 @@ def _ids_in_order(rows: Iterable[Any]) -> list[int]:
     """Return the ids of decisions in order: of one process no time is before an earlier one."""
     latest: dict[str, datetime] = {}
     found = []
-    for row in sorted(rows, key=lambda row: (*_place_in_log(row.film), row.frame)):
-        process, log_id = _place_in_log(row.film)
+    for row in sorted(rows, key=_place_in_log):
+        process, *place = _place_in_log(row)
         latest[process] = max(row.decided_at, latest.get(process, row.decided_at))
-        found.append((latest[process], process, log_id, row.frame, row.id))
+        found.append((latest[process], process, *place, row.id))
     return [number for *_, number in sorted(found)]
 
 
-def _place_in_log(film: str) -> tuple[str, int]:
-    """Return the process of a log and the number of the log there."""
-    process, _, number = film.rpartition("-")
-    return (process, int(number)) if number.isdecimal() else (film, 0)
+def _place_in_log(row: Any) -> tuple[str, int, int]:
+    """Return the process, the log and the number of the snapshot that a decision was made from."""
+    process, _, log_id = row.snapshot_log.rpartition("-")
+    if not log_id.isdecimal():
+        return row.snapshot_log, 0, row.snapshot_number
+    return process, int(log_id), row.snapshot_number
 
 
 def _ids(
@@ -230,12 +233,12 @@ def _ids(
 ) -> Mapping[tuple[str, int], int]:
     """Return the ids of decisions by their snapshots."""
     c = decisions.c
-    query = sa.select(c.film, c.frame, c.id)
+    query = sa.select(c.snapshot_log, c.snapshot_number, c.id)
     found: dict[tuple[str, int], int] = {}
-    for film in {each.film for each in decided}:
-        frames = [each.frame for each in decided if each.film == film]
-        rows = select_in(connection, query.where(c.film == film), c.frame, frames)
-        found |= {(row.film, row.frame): row.id for row in rows}
+    for log in {each.snapshot_log for each in decided}:
+        numbers = [each.snapshot_number for each in decided if each.snapshot_log == log]
+        rows = select_in(connection, query.where(c.snapshot_log == log), c.snapshot_number, numbers)
+        found |= {(row.snapshot_log, row.snapshot_number): row.id for row in rows}
     return found
 
 
@@ -264,14 +267,16 @@ def _prune_decisions(connection: sa.Connection, until: datetime, max_number: int
 def _prune_inputs(connection: sa.Connection, until: datetime) -> bool:
     """Delete a part of a log that no decision needs and nothing was added to since."""
     c = decision_inputs.c
-    needed = sa.exists().where(decisions.c.film == c.film).correlate(decision_inputs)
-    unneeded = sa.select(c.film).where(~needed).group_by(c.film)
-    film = connection.scalar(unneeded.having(sa.func.max(c.written_at) < until).limit(1))
-    if film is None:
+    same_log = decisions.c.snapshot_log == c.snapshot_log
+    needed = sa.exists().where(same_log).correlate(decision_inputs)
+    unneeded = sa.select(c.snapshot_log).where(~needed).group_by(c.snapshot_log)
+    log = connection.scalar(unneeded.having(sa.func.max(c.written_at) < until).limit(1))
+    if log is None:
         return False
     # Locked in the same order by all processes that prune.
-    query = sa.select(c.first).where(c.film == film).order_by(c.first, c.piece)
+    of_log = c.snapshot_log == log
+    query = sa.select(c.first).where(of_log).order_by(c.first, c.piece)
     firsts = [*connection.scalars(query.limit(MAX_PIECES).with_for_update())]
     if firsts:
-        connection.execute(sa.delete(decision_inputs).where(c.film == film, c.first <= firsts[-1]))
+        connection.execute(sa.delete(decision_inputs).where(of_log, c.first <= firsts[-1]))
     return True

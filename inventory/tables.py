@@ -305,12 +305,12 @@ decisions = _table(
     sa.Column("milliseconds", sa.Double, nullable=False),
     *_counts("conflicts"),
     # The snapshot of the hosts that it was made from: the id of its log and its number there.
-    sa.Column("film", sa.String(64), nullable=False),
-    *_counts("frame"),
+    sa.Column("snapshot_log", sa.String(64), nullable=False),
+    *_counts("snapshot_number"),
     sa.Column("document", _BYTES, nullable=False),
     # What each of the instances takes; NULL for a rebuild.
     *(sa.Column(name, sa.BigInteger) for name in ("vcpus", "memory_mb", "disk_mb")),
-    sa.UniqueConstraint("film", "frame", name="uniq_decisions_frame"),
+    sa.UniqueConstraint("snapshot_log", "snapshot_number", name="uniq_decisions_snapshot"),
     # All that a count of the sizes needs, since the rows are large.
     sa.Index(*("ix_decisions_sizes", "decided_at", "vcpus", "memory_mb", "disk_mb"), "instances"),
     # The number of a deleted decision is not used again.
@@ -328,11 +328,11 @@ decision_instances = _table(
 # Snapshots of one log, written together, in pieces that are small enough for any server.
 decision_inputs = _table(
     "decision_inputs",
-    sa.Column("film", sa.String(64), primary_key=True),
+    sa.Column("snapshot_log", sa.String(64), primary_key=True),
     # The number of the first of these snapshots.
     sa.Column("first", sa.Integer, primary_key=True, autoincrement=False, quote=True),
     sa.Column("piece", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("written_at", _MOMENT, nullable=False),
     sa.Column("data", _BYTES, nullable=False),
-    sa.Index("ix_decision_inputs_film_written_at", "film", "written_at"),
+    sa.Index("ix_decision_inputs_snapshot_log_written_at", "snapshot_log", "written_at"),
 )

@@ -104,10 +104,10 @@ def _written(database: Database, recorder: DecisionRecorder) -> tuple[float, int
     traces = [*recorder.next_batch()]
     recorder.remove(traces)
     began = time.process_time()
-    rows, frames = rows_of(traces, Origin("benchmark", "process"), _no_pause, _no_pause)
-    database.write(lambda connection: decisions.add(connection, rows, frames))
+    rows, batches = rows_of(traces, Origin("benchmark", "process"), _no_pause, _no_pause)
+    database.write(lambda connection: decisions.add(connection, rows, batches))
     ms = 1000 * (time.process_time() - began)
-    return ms, sum(len(each.document) for each in rows) + sum(len(each.data) for each in frames)
+    return ms, sum(len(each.document) for each in rows) + sum(len(each.data) for each in batches)
 
 
 def _afterwards(

@@ -21,9 +21,11 @@ from inventory.migrations import sync_lock
 from inventory.tables import leases, metadata
 
 # The newest of versions/, said here since alembic takes a sixth of a daemon's start to import.
-HEAD = "0009"
-# The schema of the first release, made by the one step that creates tables.
+HEAD = "0010"
+# The oldest schema that db sync upgrades, made by the one step that creates tables.
 FIRST = "0009"
+# The schema of the first release.
+FIRST_RELEASED = "0010"
 # Not alembic's usual name: a database that holds Nova's tables has one of that name already.
 VERSION_TABLE = "berthmaster_version"
 # Beside alembic's revision in its table, so that one row says all. Earlier releases have not
@@ -51,15 +53,15 @@ class Schema(NamedTuple):
         found = f"the database's schema is at {self.revision}"
         if self.revision < FIRST:
             return (
-                f"{found}, made before the first release, whose schema is {FIRST}: give [database]"
+                f"{found}, made before the first release, too old for 'db sync': give [database]"
                 " connection an empty database and run 'berthmaster db sync', or keep the rows as"
                 " doc/source/admin/upgrading.rst says"
             )
         if self.revision < code:
-            return (
-                f"{found}, this release needs {code}: run 'berthmaster db sync' of this release;"
-                " daemons of the release before go on meanwhile"
-            )
+            needs, cure = f"{found}, this release needs {code}", "run 'berthmaster db sync'"
+            if self.revision < FIRST_RELEASED:
+                return f"{needs}: stop all daemons, then {cure} of this release"
+            return f"{needs}: {cure} of this release; daemons of the release before go on meanwhile"
         # Unknown for a later schema: the release that made it did not say.
         oldest = self.oldest_code or self.revision
         if code < oldest:

@@ -25,8 +25,8 @@ _COLUMNS = (
     "milliseconds",
     "conflicts",
     "scheduler",
-    "film",
-    "frame",
+    "snapshot_log",
+    "snapshot_number",
 )
 # Sizes of a flavor, whose disk differs by the image.
 _MAX_SIZES = 20

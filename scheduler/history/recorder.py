@@ -148,9 +148,9 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
             self._traces = batch
             self._rows = rows_of(batch, self._origin, _yield_cpu, self._note_unsaved)
             self._end_long_log(self._rows[1])
-        rows, frames = self._rows
+        rows, batches = self._rows
         try:
-            self._database.write(lambda connection: decisions.add(connection, rows, frames))
+            self._database.write(lambda connection: decisions.add(connection, rows, batches))
         except DBDuplicateEntry:
             LOG.debug("An earlier attempt to write decisions had succeeded")
         self._traces, self._rows = [], None
@@ -184,8 +184,8 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         with self._condition:
             self.dropped += 1
 
-    def _end_long_log(self, frames: Sequence[SnapshotBatch]) -> None:
-        for each in frames:
+    def _end_long_log(self, batches: Sequence[SnapshotBatch]) -> None:
+        for each in batches:
             if each.first == 0:
                 self._first_bytes, self._delta_bytes = len(each.data), 0
             else:
@@ -218,12 +218,12 @@ def rows_of(
     for trace in traces:
         for snapshot in trace.snapshots:
             by_log[snapshot.log_id].append(snapshot)
-    frames = []
+    batches = []
     for log_id, snapshots in sorted(by_log.items()):
         snapshots.sort(key=lambda snapshot: snapshot.number)
         data = snapshots_to_bytes(snapshots, pause)
-        frames.append(SnapshotBatch(origin.log_name(log_id), snapshots[0].number, data))
-    return [*_decision_rows(traces, origin, pause, failed)], frames
+        batches.append(SnapshotBatch(origin.log_name(log_id), snapshots[0].number, data))
+    return [*_decision_rows(traces, origin, pause, failed)], batches
 
 
 def _decision_rows(
@@ -254,8 +254,8 @@ def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> Decision
         many = counted(len(trace.instance_uuids), "instance")
         raise ValueError(f"with {many} it is too large")
     return DecisionRow(
-        film=origin.log_name(snapshot.log_id),
-        frame=snapshot.number,
+        snapshot_log=origin.log_name(snapshot.log_id),
+        snapshot_number=snapshot.number,
         ended=trace.began + trace.total,
         scheduler=origin.scheduler,
         outcome=trace.outcome,

@@ -118,7 +118,8 @@ def from_database(connection: sa.Connection, row: Any) -> SavedDecision:
         raise DecisionIncomplete(f"decision {row.id} cannot be read: {error}") from error
     hosts, lost = None, ""
     try:
-        hosts = _restored(decisions.snapshots(connection, row.film, row.frame), row.frame)
+        number = row.snapshot_number
+        hosts = _restored(decisions.snapshots(connection, row.snapshot_log, number), number)
     except ValueError as error:
         lost = str(error)
     return SavedDecision(record, hosts, lost, row.id, row.decided_at, row.scheduler)

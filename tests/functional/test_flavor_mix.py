@@ -48,8 +48,8 @@ def mix_of(database: Database, name: str) -> FlavorMix:
 def save_request(database: Database, size: tuple[int, int, int], ago: float) -> None:
     """Save a request for instances of a size as a scheduler did some time ago."""
     row = DecisionRow(
-        film="before",
-        frame=0,
+        snapshot_log="before",
+        snapshot_number=0,
         ended=time.monotonic() - ago,
         scheduler="s1",
         outcome="placed",
@@ -59,7 +59,7 @@ def save_request(database: Database, size: tuple[int, int, int], ago: float) -> 
         instance_uuids=[a_uuid(f"before {each}") for each in range(10)],
         **dict(zip(("vcpus", "memory_mb", "disk_mb"), size, strict=True)),
     )
-    batch = SnapshotBatch(row.film, 0, b"frame")
+    batch = SnapshotBatch(row.snapshot_log, 0, b"snapshots")
     database.write(lambda connection: decisions.add(connection, [row], [batch]))
 
 

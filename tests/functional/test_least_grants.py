@@ -237,12 +237,12 @@ def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]
     _execute(
         owned,
         "INSERT INTO decisions (decided_at, scheduler, outcome, instances, milliseconds, conflicts,"
-        " film, frame, document) VALUES (UTC_TIMESTAMP() - INTERVAL 1 DAY, 's', 'o', 1, 1, 0, 'f',"
-        " 1, '')",
+        " snapshot_log, snapshot_number, document)"
+        " VALUES (UTC_TIMESTAMP() - INTERVAL 1 DAY, 's', 'o', 1, 1, 0, 'f', 1, '')",
     )
     _execute(
         owned,
-        "INSERT INTO decision_inputs (film, first, piece, written_at, data)"
+        "INSERT INTO decision_inputs (snapshot_log, first, piece, written_at, data)"
         " VALUES ('f', 1, 1, UTC_TIMESTAMP() - INTERVAL 1 DAY, '')",
     )
     scheduler = open_at(urls["scheduler"])
@@ -250,7 +250,7 @@ def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]
     assert wait_until(lambda: not scheduler.write(lambda c: decisions.prune(c, 60, 10)))
     scheduler.close()
     for table in ("decisions", "decision_inputs"):
-        assert _rows(owned, f"SELECT film FROM {table} WHERE film = 'f'") == []
+        assert _rows(owned, f"SELECT snapshot_log FROM {table} WHERE snapshot_log = 'f'") == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of the first release; the steps up to its number were never released."""
+"""All tables, for the first release; the steps up to this number were never in one."""
 
 from typing import Any
 

@@ -22,7 +22,7 @@ _OUTCOMES = (_ANY, *(each for each in OUTCOMES if each != REPEATED))
 _FILTERS = ("outcome", "project", "flavor", "request", "conflicts")
 _FIGURES = 3
 # Of the snapshot that it was made from.
-_HIDDEN = ("film", "frame")
+_HIDDEN = ("snapshot_log", "snapshot_number")
 
 
 def view(source: Source, asked: Asked) -> View:

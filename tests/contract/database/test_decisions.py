@@ -21,25 +21,27 @@ WEEK = 7 * 24 * 3600
 MANY = 10_000
 
 
-def a_decision(frame, film="p1-1", ago=0.0, **changes):
-    """Return a decision about one instance, which has the name of the frame."""
+def a_decision(number, log="p1-1", ago=0.0, **changes):
+    """Return a decision about one instance, made on the snapshot of this number in a log."""
     ordinary = {
         "scheduler": "s1",
         "outcome": "placed",
         "milliseconds": 1.5,
         "conflicts": 0,
         "document": b"what was decided",
-        "request_id": f"req-{film}-{frame}",
+        "request_id": f"req-{log}-{number}",
         "project_id": "tenant",
-        "instance_uuids": [a_uuid(f"{film} {frame}")],
+        "instance_uuids": [a_uuid(f"{log} {number}")],
         "hosts": ["h1"],
     }
-    return DecisionRow(film, frame, time.monotonic() - ago, **ordinary | changes)
+    return DecisionRow(log, number, time.monotonic() - ago, **ordinary | changes)
 
 
-def keep(database, *decided, frames=None):
-    """Add decisions, and with each the frame that it was made on unless others are given."""
-    some = frames or [SnapshotBatch(each.film, each.frame, b"frame") for each in decided]
+def keep(database, *decided, batches=None):
+    """Add decisions, and with each the snapshot that it was made on unless others are given."""
+    some = batches or [
+        SnapshotBatch(each.snapshot_log, each.snapshot_number, b"snapshots") for each in decided
+    ]
     database.write(lambda c: decisions.add(c, decided, some))
 
 
@@ -59,8 +61,8 @@ def in_order(database, since_ago):
     return database.read(work)
 
 
-def films(database):
-    query = sa.select(decision_inputs.c.film).distinct()
+def logs(database):
+    query = sa.select(decision_inputs.c.snapshot_log).distinct()
     return set(database.read(lambda c: c.scalars(query).all()))
 
 
@@ -77,16 +79,14 @@ def pruned(database, max_age=WEEK, max_number=MANY):
 
 
 def aged(database, seconds):
-    """Let all frames be so much older."""
+    """Let all snapshots be so much older."""
 
     def work(connection):
-        for film, at in connection.execute(
-            sa.select(decision_inputs.c.film, sa.func.max(decision_inputs.c.written_at)).group_by(
-                decision_inputs.c.film
-            )
-        ).all():
-            of_it = sa.update(decision_inputs).where(decision_inputs.c.film == film)
-            connection.execute(of_it.values(written_at=at - seconds))
+        c = decision_inputs.c
+        query = sa.select(c.snapshot_log, sa.func.max(c.written_at)).group_by(c.snapshot_log)
+        for log, at in connection.execute(query).all():
+            of_log = sa.update(decision_inputs).where(c.snapshot_log == log)
+            connection.execute(of_log.values(written_at=at - seconds))
 
     database.write(work)
 
@@ -109,8 +109,8 @@ def test_a_decision_is_found_by_its_number_request_and_instances(database):
         "hosts": "h1, h2",
         "milliseconds": 1.5,
         "conflicts": 2,
-        "film": "p1-1",
-        "frame": 0,
+        "snapshot_log": "p1-1",
+        "snapshot_number": 0,
     }
     for text in (a_uuid("two"), "req-p1-1-0", str(row.id)):
         assert find(database, text) == [row]
@@ -130,8 +130,9 @@ def test_decisions_of_an_instance_come_the_newest_first(database):
             for each, ago in enumerate((30.0, 10.0, 20.0))
         ),
     )
-    assert [row.frame for row in find(database, uuids[0])] == [1, 2, 0]
-    assert [row.frame for row in database.read(lambda c: decisions.listed(c, limit=2))] == [1, 2]
+    assert [row.snapshot_number for row in find(database, uuids[0])] == [1, 2, 0]
+    newest = database.read(lambda c: decisions.listed(c, limit=2))
+    assert [row.snapshot_number for row in newest] == [1, 2]
 
 
 def test_the_time_of_a_decision_is_the_one_of_the_database_when_it_was_made(database):
@@ -150,7 +151,8 @@ def test_a_list_may_be_of_an_outcome_or_a_project(database):
     )
     listed = {
         name: [
-            row.frame for row in database.read(lambda c, asked=asked: decisions.listed(c, **asked))
+            row.snapshot_number
+            for row in database.read(lambda c, asked=asked: decisions.listed(c, **asked))
         ]
         for name, asked in {
             "refused": {"outcome": "refused"},
@@ -177,25 +179,25 @@ def test_what_is_too_long_is_cut(database):
 
 def test_what_was_added_already_is_not_added_again(database):
     decided = [a_decision(3), a_decision(5)]
-    frames = [SnapshotBatch("p1-1", 2, b"2 to 5"), SnapshotBatch("p1-2", 0, b"0")]
+    batches = [SnapshotBatch("p1-1", 2, b"2 to 5"), SnapshotBatch("p1-2", 0, b"0")]
     for _ in range(2):
-        keep(database, *decided, frames=frames)
+        keep(database, *decided, batches=batches)
     assert len(database.read(decisions.listed)) == 2
     assert count(database, decision_inputs) == 2
     assert count(database, decision_instances) == 2
 
 
-def test_frames_may_come_without_decisions(database):
-    keep(database, frames=[SnapshotBatch("p1-1", 0, b"0")])
+def test_snapshots_may_be_added_without_decisions(database):
+    keep(database, batches=[SnapshotBatch("p1-1", 0, b"0")])
     assert database.read(decisions.listed) == []
     assert database.read(lambda c: decisions.snapshots(c, "p1-1", 0)) == [b"0"]
 
 
-def test_frames_come_back_whole_and_no_later_ones(database):
+def test_snapshots_come_back_whole_and_no_later_ones(database):
     large = os.urandom(3 * PIECE + 7)
     for first, data in ((9, b"9"), (0, large), (4, b"4 and 7"), (5, b"5 and 6")):
-        keep(database, frames=[SnapshotBatch("p1-1", first, data)])
-    keep(database, frames=[SnapshotBatch("p1-2", 0, b"of another film")])
+        keep(database, batches=[SnapshotBatch("p1-1", first, data)])
+    keep(database, batches=[SnapshotBatch("p1-2", 0, b"of another log")])
     found = database.read(lambda c: decisions.snapshots(c, "p1-1", 7))
     assert sorted(found) == sorted([large, b"4 and 7", b"5 and 6"])
     assert database.read(lambda c: decisions.snapshots(c, "p2-1", 7)) == []
@@ -211,7 +213,7 @@ def test_a_request_of_thousands_of_instances(database):
 def test_old_decisions_go_and_others_stay(database):
     keep(database, a_decision(0, ago=WEEK + 60), a_decision(1, ago=WEEK - 60))
     pruned(database)
-    assert [row.frame for row in database.read(decisions.listed)] == [1]
+    assert [row.snapshot_number for row in database.read(decisions.listed)] == [1]
     assert find(database, a_uuid("p1-1 0")) == []
     assert count(database, decision_instances) == 1
 
@@ -221,30 +223,30 @@ def test_of_many_decisions_the_newest_stay(database):
     keep(database, *(a_decision(each, ago=60.0 + number - each) for each in range(number)))
     assert pruned(database, max_number=20) == 3
     left = database.read(lambda c: decisions.listed(c, limit=100))
-    assert [row.frame for row in left] == [*range(number - 1, number - 21, -1)]
+    assert [row.snapshot_number for row in left] == [*range(number - 1, number - 21, -1)]
     assert count(database, decision_instances) == 20
     assert pruned(database, max_number=20) == 0
 
 
-def test_a_film_goes_when_no_decision_needs_it(database):
+def test_a_log_goes_when_no_decision_needs_it(database):
     keep(database, a_decision(0, "old-1", ago=WEEK + 60), a_decision(0, "p1-1"))
     keep(
         database,
-        frames=[SnapshotBatch("old-1", first, os.urandom(PIECE + 1)) for first in range(1, 9)],
+        batches=[SnapshotBatch("old-1", first, os.urandom(PIECE + 1)) for first in range(1, 9)],
     )
     pruned(database)
     # Somebody may be about to add a decision that needs what was added just now.
-    assert films(database) == {"old-1", "p1-1"}
+    assert logs(database) == {"old-1", "p1-1"}
     aged(database, decisions.timedelta(seconds=decisions.UNUSED_AGE + 1))
     pruned(database)
-    assert films(database) == {"p1-1"}
+    assert logs(database) == {"p1-1"}
 
 
-def test_a_long_film_goes_in_steps(database):
-    keep(database, frames=[SnapshotBatch("p1-1", first, b"x") for first in range(250)])
+def test_a_long_log_goes_in_steps(database):
+    keep(database, batches=[SnapshotBatch("p1-1", first, b"x") for first in range(250)])
     aged(database, decisions.timedelta(seconds=decisions.UNUSED_AGE + 1))
     assert pruned(database) == 3
-    assert films(database) == set()
+    assert logs(database) == set()
 
 
 def test_schedulers_add_and_prune_at_the_same_time(url, database):
@@ -303,7 +305,7 @@ def test_decisions_that_are_known_are_left_out(database):
 
 def test_many_decisions_come_back_in_order(database):
     many = CHUNK + 3
-    keep(database, *(a_decision(each, ago=1.0) for each in reversed(range(many))), frames=[])
+    keep(database, *(a_decision(each, ago=1.0) for each in reversed(range(many))), batches=[])
     found = in_order(database, since_ago=3600)
     assert [name for name, _ in found] == [f"req-p1-1-{each}" for each in range(many)]
 

@@ -19,8 +19,8 @@ DAY = 86_400
 def save(database, name, size=SMALL, ago=3600.0, outcome="placed", instances=1):
     """Save a decision that was made so many seconds ago, about instances "name 0" and so on."""
     row = DecisionRow(
-        film=name,
-        frame=0,
+        snapshot_log=name,
+        snapshot_number=0,
         ended=time.monotonic() - ago,
         scheduler="s1",
         outcome=outcome,
@@ -30,7 +30,7 @@ def save(database, name, size=SMALL, ago=3600.0, outcome="placed", instances=1):
         instance_uuids=[a_uuid(f"{name} {each}") for each in range(instances)],
         **dict(zip(("vcpus", "memory_mb", "disk_mb"), size, strict=True)),
     )
-    batch = SnapshotBatch(row.film, 0, b"frame")
+    batch = SnapshotBatch(row.snapshot_log, 0, b"snapshots")
     database.write(lambda connection: decisions.add(connection, [row], [batch]))
 
 

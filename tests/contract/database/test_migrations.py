@@ -4,6 +4,8 @@
 
 import subprocess
 import sys
+import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from oslo_db.exception import DBError
 
-from inventory import instances, migrations, services, tables
+from inventory import decisions, instances, migrations, services, tables
+from inventory.decisions import DecisionRow, SnapshotBatch
 from inventory.migrations import SchemaError
+from scheduler.decision.pipeline import Plan, decide
+from scheduler.filters.ram import RamFilter
+from scheduler.history.saved_decision import from_database
 from tests.databases import a_node, open_at, save
 from tests.fixtures.daemons.process import PATIENCE
 
-# Schemas as db sync left them when nine steps led to 0009.
-OF_NINE_STEPS = Path(__file__).parents[2] / "fixtures" / "schema_0009"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+# Databases at 0009 as db sync made them, and decisions as they were saved then.
+DUMPS, DECISIONS = FIXTURES / "schema_0009", FIXTURES / "decisions_version_1"
 
 SYNC = "import sys; from tests.databases import open_at; from inventory import migrations;" + (
     "print(migrations.sync(open_at(sys.argv[1])))"
@@ -65,9 +72,9 @@ def test_the_migrations_lead_to_the_tables_of_the_code(fresh):
 
 
 @pytest.fixture
-def nine_steps(fresh):
-    """Return a database that nine steps have led to 0009, with rows in it."""
-    text = (OF_NINE_STEPS / f"{fresh.engine.dialect.name}.sql").read_text()
+def at_0009(fresh):
+    """Return a database at 0009 with rows in it."""
+    text = (DUMPS / f"{fresh.engine.dialect.name}.sql").read_text()
     execute(
         fresh,
         *text.strip().removesuffix(";").split(";\n"),
@@ -76,7 +83,29 @@ def nine_steps(fresh):
         "INSERT INTO services (uuid, host, `binary`, topic, disabled, forced_down, report_count)"
         " VALUES ('s1', 'h1', 'nova-compute', 'compute', 1, 0, 5)",
     )
+    fresh.write(save_decisions)
     return fresh
+
+
+def save_decisions(connection):
+    """Save two decisions in the columns of 0009, and delete the later one."""
+    document, data = [
+        zlib.compress((DECISIONS / f"{name}.json").read_bytes())
+        for name in ("refused", "snapshots")
+    ]
+    decision = (
+        "INSERT INTO decisions (request_id, decided_at, scheduler, outcome, instances,"
+        " milliseconds, conflicts, film, frame, document) VALUES"
+        " ('req-1', '2026-01-02 03:04:05', 's1', 'refused', 1, 1.5, 0, 'p1-1', :number, :document)"
+    )
+    for number in (0, 1):
+        connection.execute(sa.text(decision), {"number": number, "document": document})
+    snapshots = (
+        "INSERT INTO decision_inputs (film, first, piece, written_at, data)"
+        " VALUES ('p1-1', 0, 0, '2026-01-02 03:04:05', :data)"
+    )
+    connection.execute(sa.text(snapshots), {"data": data})
+    connection.execute(sa.text("DELETE FROM decisions WHERE frame = 1"))
 
 
 def statements(connection):
@@ -107,51 +136,71 @@ def parts(connection):
 
 
 def check_rows(database):
-    """Check that a database has the rows of nine_steps."""
+    """Check that a database has the rows of at_0009."""
     (row,) = database.read(instances.all_live)
     assert (row.uuid, row.memory_mb, row.vm_state, row.flavor_id) == ("u1", 1024, "active", 7)
     (service,) = database.read(services.all_live)
     assert (service.disabled, service.report_count, service.maintenance) == (True, 5, None)
+    (decision,) = database.read(lambda c: decisions.find(c, "req-1"))
+    assert (decision.id, decision.snapshot_log, decision.snapshot_number) == (1, "p1-1", 0)
+    saved = database.read(lambda c: from_database(c, decision))
+    assert saved.is_same(decide(saved.table(), saved.record.request, Plan([RamFilter()])))
 
 
-def test_a_database_of_the_nine_steps_stays_as_it_is(nine_steps, tmp_path):
-    before = nine_steps.read(statements)
-    migrations.check(nine_steps)
-    config = tmp_path / "berthmaster.conf"
-    url = nine_steps.engine.url.render_as_string(hide_password=False)
+def db_sync(database, directory):
+    """Return what the command prints about a database."""
+    config = directory / "berthmaster.conf"
+    url = database.engine.url.render_as_string(hide_password=False)
     config.write_text(f"[database]\nconnection = {url}\n")
     program = Path(sys.executable).parent / "berthmaster"
     command = [program, "--config-file", config, "db", "sync"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(" is already at 0009.\n")
-    migrations.check(nine_steps)
-    assert nine_steps.read(statements) == before
-    assert nine_steps.read(differences) == []
-    check_rows(nine_steps)
+    return done.stdout
 
 
-def test_a_new_database_is_as_those_of_the_nine_steps(nine_steps, new_database):
+def test_a_database_of_0009_is_upgraded_with_its_rows(at_0009, tmp_path):
+    with pytest.raises(SchemaError) as raised:
+        migrations.check(at_0009)
+    assert str(raised.value) == (
+        "the database's schema is at 0009, this release needs 0010: stop all daemons, then run"
+        " 'berthmaster db sync' of this release"
+    )
+    assert db_sync(at_0009, tmp_path).endswith(" is now at 0010.\n")
+    migrations.check(at_0009)
+    assert at_0009.read(differences) == []
+    check_rows(at_0009)
+    # No id is used again.
+    saved = DecisionRow("p1-1", 2, time.monotonic(), "s1", "refused", 1.5, 0, b"later", "req-2")
+    at_0009.write(lambda c: decisions.add(c, [saved], [SnapshotBatch("p1-1", 2, b"later")]))
+    assert [row.id for row in at_0009.read(lambda c: decisions.find(c, "req-2"))] == [3]
+    before = at_0009.read(statements)
+    assert db_sync(at_0009, tmp_path).endswith(" is already at 0010.\n")
+    assert at_0009.read(statements) == before
+
+
+def test_a_new_database_is_as_an_upgraded_one(at_0009, new_database):
+    migrations.sync(at_0009)
     made = open_at(new_database())
     migrations.sync(made)
-    assert made.read(parts) == nine_steps.read(parts)
-    assert made.read(migrations.read_schema) == nine_steps.read(migrations.read_schema)
+    assert made.read(parts) == at_0009.read(parts)
+    assert made.read(migrations.read_schema) == at_0009.read(migrations.read_schema)
     made.close()
 
 
 @pytest.mark.parametrize("revision", ["0001", "0008"])
-def test_a_database_from_before_the_first_release_is_refused_as_it_is(nine_steps, revision):
-    execute(nine_steps, f"UPDATE {migrations.VERSION_TABLE} SET version_num = '{revision}'")
-    before = nine_steps.read(statements)
+def test_a_database_from_before_the_first_release_is_refused_as_it_is(at_0009, revision):
+    execute(at_0009, f"UPDATE {migrations.VERSION_TABLE} SET version_num = '{revision}'")
+    before = at_0009.read(statements)
     for refused in (migrations.check, migrations.sync):
         with pytest.raises(SchemaError) as raised:
-            refused(nine_steps)
+            refused(at_0009)
         assert str(raised.value) == (
-            f"the database's schema is at {revision}, made before the first release, whose schema"
-            " is 0009: give [database] connection an empty database and run 'berthmaster db sync',"
-            " or keep the rows as doc/source/admin/upgrading.rst says"
+            f"the database's schema is at {revision}, made before the first release, too old for"
+            " 'db sync': give [database] connection an empty database and run 'berthmaster db"
+            " sync', or keep the rows as doc/source/admin/upgrading.rst says"
         )
-    assert nine_steps.read(statements) == before
+    assert at_0009.read(statements) == before
 
 
 class Killed(Exception):
@@ -179,15 +228,17 @@ def sync_killed_after(database, done):
 @pytest.mark.parametrize(
     "done",
     [
-        each if each in (1, 16, 34) else pytest.param(each, marks=pytest.mark.matrix)
-        for each in range(1, 35, 3)
+        each if each in (1, 16, 36) else pytest.param(each, marks=pytest.mark.matrix)
+        for each in (*range(1, 36, 3), 35, 36)
     ],
 )
 def test_a_first_sync_that_is_killed_between_two_changes_can_be_repeated(fresh, done):
     sync_killed_after(fresh, done)
-    with pytest.raises(SchemaError, match="no tables of Berthmaster yet: run 'berthmaster db"):
+    # MariaDB may be at the first step.
+    refusal = "no tables of Berthmaster yet: run 'berthmaster db|is at 0009, .* run 'berthmaster db"
+    with pytest.raises(SchemaError, match=refusal):
         migrations.check(fresh)
-    assert migrations.sync(fresh) == (None, migrations.HEAD)
+    assert migrations.sync(fresh)[1] == migrations.HEAD
     assert fresh.read(differences) == []
 
 
@@ -200,14 +251,14 @@ def check_next(database):
     check_rows(database)
 
 
-@pytest.mark.parametrize("done", [1, 2])
-def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(nine_steps, next_step, done):
-    sync_killed_after(nine_steps, done)
-    # MariaDB keeps the changes, not the revision.
-    with pytest.raises(SchemaError, match="is at 0009, this release needs 0010: run 'berthmaster"):
-        migrations.check(nine_steps)
-    assert migrations.sync(nine_steps) == ("0009", next_step)
-    check_next(nine_steps)
+# MariaDB keeps the changes of both steps one by one, SQLite none of them.
+@pytest.mark.parametrize("done", range(1, 6))
+def test_an_upgrade_that_is_killed_between_two_changes_can_be_repeated(at_0009, next_step, done):
+    sync_killed_after(at_0009, done)
+    with pytest.raises(SchemaError, match=rf"this release needs {next_step}.* run 'berthmaster db"):
+        migrations.check(at_0009)
+    assert migrations.sync(at_0009)[1] == next_step
+    check_next(at_0009)
 
 
 def test_three_processes_that_sync_at_once(new_database):

@@ -21,10 +21,10 @@ LIMIT = 60.0
 SMALL, LARGE = (1, 1024, 10_240), (8, 65536, 163_840)
 
 
-def sized(frame, size, **changes):
+def sized(number, size, **changes):
     """Return a decision about instances of a size."""
     names = ("vcpus", "memory_mb", "disk_mb")
-    return a_decision(frame, **dict(zip(names, size, strict=True)), **changes)
+    return a_decision(number, **dict(zip(names, size, strict=True)), **changes)
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def decided(database):
 
 
 def found(database, limit=10, **wanted):
-    """Return the frames of the decisions that are found."""
+    """Return the numbers of the snapshots of the decisions that are found."""
     rows = database.read(lambda c: decision_search.search(c, Wanted(**wanted), limit))
-    return [row.frame for row in rows]
+    return [row.snapshot_number for row in rows]
 
 
 def test_decisions_are_found_the_newest_first(decided):

@@ -22,8 +22,8 @@ def save(database, size, ago, instances=1, outcome="placed"):
     name = f"{size} {ago} {instances} {outcome}"
     vcpus, memory_mb, disk_mb = size if size else (None, None, None)
     row = DecisionRow(
-        film=name[:64],
-        frame=0,
+        snapshot_log=name[:64],
+        snapshot_number=0,
         ended=time.monotonic() - ago,
         scheduler="s1",
         outcome=outcome,
@@ -35,7 +35,7 @@ def save(database, size, ago, instances=1, outcome="placed"):
         memory_mb=memory_mb,
         disk_mb=disk_mb,
     )
-    batch = SnapshotBatch(row.film, 0, b"frame")
+    batch = SnapshotBatch(row.snapshot_log, 0, b"snapshots")
     database.write(lambda connection: decisions.add(connection, [row], [batch]))
 
 

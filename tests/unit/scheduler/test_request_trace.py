@@ -74,7 +74,7 @@ def test_an_observer_that_fails_stops_no_other(cloud, caplog):
     assert "Broken failed on a finished request" in caplog.text
 
 
-def test_request_driver_decision_and_frame_are_of_one_attempt(cloud):
+def test_request_driver_decision_and_snapshot_are_of_one_attempt(cloud):
     observer = Hearing()
     other = FilterScheduler(Plan())
 

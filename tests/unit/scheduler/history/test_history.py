@@ -77,17 +77,17 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 @settings(suppress_health_check=SLOW)
 @given(lives(), plans(), st.integers(2, 5), st.data())
 def test_decisions_are_the_same_when_they_are_made_again(life, plan, count, data):
-    film, frames, records, decisions = SnapshotLog(), [], [], []
+    log, snapshots, records, decisions = SnapshotLog(), [], [], []
     for _ in range(count):
         life.happen()
         request = data.draw(asked(life.specs))
         decision = decide(life.table.working_copy(), request, plan)
-        frames.append(film.take(life.table))
+        snapshots.append(log.take(life.table))
         records.append(document_to_bytes(DecisionDocument(request, decision)))
         decisions.append(decision)
     cut = data.draw(st.integers(0, count))
-    batches = [snapshots_to_bytes(frames[:cut]), snapshots_to_bytes(frames[cut:])]
-    decoded = [frame for batch in batches for frame in snapshots_from_bytes(batch)]
+    batches = [snapshots_to_bytes(snapshots[:cut]), snapshots_to_bytes(snapshots[cut:])]
+    decoded = [each for batch in batches for each in snapshots_from_bytes(batch)]
     for number, (kept, decision) in enumerate(zip(records, decisions, strict=True)):
         record = document_from_bytes(kept)
         hosts = restore(decoded[: number + 1])

@@ -80,14 +80,22 @@ def listed(database: Database) -> list[Any]:
 def kept(database: Database, row: Any) -> tuple[Any, Any]:
     """Return the record of a decision, and what the same driver decides on the same hosts."""
     document, data = database.read(
-        lambda c: (decisions.document(c, row.id), decisions.snapshots(c, row.film, row.frame))
+        lambda c: (
+            decisions.document(c, row.id),
+            decisions.snapshots(c, row.snapshot_log, row.snapshot_number),
+        )
     )
     record = document_from_bytes(document)
-    frames = sorted(
-        (each for some in data for each in snapshots_from_bytes(some) if each.number <= row.frame),
+    snapshots = sorted(
+        (
+            each
+            for some in data
+            for each in snapshots_from_bytes(some)
+            if each.number <= row.snapshot_number
+        ),
         key=lambda each: each.number,
     )
-    hosts = restore(frames)
+    hosts = restore(snapshots)
     return record, Scheduler(None).driver.decide(hosts.working_copy(), record.request)
 
 
@@ -114,7 +122,7 @@ def test_every_decision_can_be_made_again(database, recording, scheduler):
     assert rows["req-too large"].hosts is None
     assert rows["req-u0"].hosts == traces[0].decision.placements[0].chosen.host
     assert {(row.scheduler, row.project_id) for row in rows.values()} == {("s1", "project1")}
-    assert len({row.film for row in rows.values()}) == 1
+    assert len({row.snapshot_log for row in rows.values()}) == 1
 
 
 def test_of_a_request_with_several_attempts_the_last_is_kept(database, recording, scheduler):
@@ -124,12 +132,12 @@ def test_of_a_request_with_several_attempts_the_last_is_kept(database, recording
     recording.on_finished(last)
     recording.stop()
     (row,) = listed(database)
-    assert (row.outcome, row.conflicts, row.frame) == (GIVEN_UP, 1, 1)
+    assert (row.outcome, row.conflicts, row.snapshot_number) == (GIVEN_UP, 1, 1)
     record, again = kept(database, row)
     assert record.decision == again == last.decision
 
 
-def test_of_a_repeated_request_the_first_is_kept_and_its_frame_serves_others(
+def test_of_a_repeated_request_the_first_is_kept_and_its_snapshot_serves_others(
     database, recording, scheduler
 ):
     traces = [scheduler.decide(f"u{each}") for each in range(3)]
@@ -137,7 +145,7 @@ def test_of_a_repeated_request_the_first_is_kept_and_its_frame_serves_others(
     for each in traces:
         recording.on_finished(each)
     recording.stop()
-    assert [row.frame for row in listed(database)] == [2, 0]
+    assert [row.snapshot_number for row in listed(database)] == [2, 0]
     record, again = kept(database, listed(database)[0])
     assert record.decision == again
 
@@ -182,7 +190,7 @@ def test_what_cannot_be_written_is_lost_and_what_follows_is_not(
     recording.on_finished(scheduler.decide("u3"))
     recording.stop()
     (row,) = listed(database)
-    assert (row.request_id, row.frame) == ("req-u3", 0)
+    assert (row.request_id, row.snapshot_number) == ("req-u3", 0)
 
 
 def test_a_document_that_fits_into_no_statement_is_left_out(
@@ -207,7 +215,7 @@ def test_a_snapshot_log_that_has_become_too_long_ends(database, recording, sched
         recording.on_finished(scheduler.decide(f"u{each}"))
         assert wait_until(lambda number=each: len(listed(database)) == number + 1)
     rows = listed(database)
-    assert len({row.film for row in rows}) > 1
+    assert len({row.snapshot_log for row in rows}) > 1
     for row in rows:
         record, again = kept(database, row)
         assert record.decision == again
@@ -224,10 +232,10 @@ def test_what_is_old_is_deleted_now_and_then(
     other = DecisionRecorder(moody, "s2", Retention(max_age=604_800, max_number=2))
     moody.failures = [ValueError("not now")]
     other.start()
-    assert wait_until(lambda: [row.frame for row in listed(database)] == [4, 3])
+    assert wait_until(lambda: [row.snapshot_number for row in listed(database)] == [4, 3])
     assert warnings(caplog) == ["Deleting old decisions failed, trying again later: not now"]
     other.retention = Retention(max_age=604_800, max_number=1)
-    assert wait_until(lambda: [row.frame for row in listed(database)] == [4])
+    assert wait_until(lambda: [row.snapshot_number for row in listed(database)] == [4])
     other.stop()
 
 
@@ -281,15 +289,15 @@ def test_a_recorder_that_was_never_started_can_be_stopped(database):
     DecisionRecorder(database, "s1", WEEK).stop()
 
 
-def test_frames_are_in_the_database_once(database, recording, scheduler):
+def test_snapshots_are_in_the_database_once(database, recording, scheduler):
     trace = scheduler.decide(a_uuid("u1"))
     recording.on_finished(trace)
     recording.stop()
-    query = sa.select(decision_inputs.c.film, decision_inputs.c.first)
-    ((film, first),) = database.read(lambda c: c.execute(query).all())
-    assert (film, first) == (listed(database)[0].film, 0)
+    query = sa.select(decision_inputs.c.snapshot_log, decision_inputs.c.first)
+    ((log, first),) = database.read(lambda c: c.execute(query).all())
+    assert (log, first) == (listed(database)[0].snapshot_log, 0)
     # Processes never have a snapshot log in common.
-    assert film != DecisionRecorder(database, "s1", WEEK)._origin.log_name(1)
+    assert log != DecisionRecorder(database, "s1", WEEK)._origin.log_name(1)
 
 
 def fill(recorder: DecisionRecorder, scheduler: Scheduler) -> None:

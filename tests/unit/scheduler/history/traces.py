@@ -19,8 +19,8 @@ from tests.hosts import a_host, a_table
 class Scheduler:
     """Decides for one request after the other, and takes a picture at each."""
 
-    def __init__(self, film: SnapshotLog) -> None:
-        self.film = film
+    def __init__(self, snapshot_log: SnapshotLog) -> None:
+        self.snapshot_log = snapshot_log
         self.hosts = a_table(*(a_host(name) for name in ("h1", "h2", "h3")))
         self.driver = FilterScheduler(Plan([RamFilter()], [RAMWeigher()]))
         self.driver.settings = {"filter_scheduler": {"enabled_filters": ["RamFilter"]}}
@@ -31,7 +31,7 @@ class Scheduler:
         course = RequestTrace(RequestContext(request_id=f"req-{name}"), uuids, monotonic())
         course.request, course.driver = Request(a_request(**changes), uuids), self.driver
         course.decision = self.driver.decide(self.hosts.working_copy(), course.request)
-        course.snapshot = self.film.take(self.hosts)
+        course.snapshot = self.snapshot_log.take(self.hosts)
         course.snapshots.append(course.snapshot)
         course.outcome = REFUSED if course.decision.shortage else PLACED
         for each in course.decision.placements:

@@ -97,8 +97,8 @@ def test_what_cannot_be_asked_for(command):
     ("lines", "status", "output", "complaint"),
     [
         ("service list -f csv\n", 0, '"ID","Binary","Host"', ""),
-        ("host show nowhere\ndb version\nexit\n", 0, "0009", "no compute node of a host"),
-        ("db version\nhost show nowhere\n", 1, "0009", "no compute node of a host 'nowhere'"),
+        ("host show nowhere\ndb version\nexit\n", 0, "0010", "no compute node of a host"),
+        ("db version\nhost show nowhere\n", 1, "0010", "no compute node of a host 'nowhere'"),
         ("host show\n", 1, "", "the following arguments are required: host"),
         ("", 0, "", ""),
     ],

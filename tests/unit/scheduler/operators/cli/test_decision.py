@@ -138,7 +138,7 @@ def test_without_its_hosts_a_decision_is_shown_and_not_saved(command, database, 
     path = tmp_path / "web.json"
     assert command.refused("decision", "save", "req-web", str(path)) == (
         "the decision cannot be saved: the hosts that it was made on are lost: snapshot"
-        f" {decided['web'].frame} of the log is missing"
+        f" {decided['web'].snapshot_number} of the log is missing"
     )
     assert not path.exists()
 
