@@ -4,7 +4,6 @@
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,12 +87,11 @@ class Agent:
         wait_until(came_or_ended)
         return came
 
-    def stop(self) -> float:
-        """End it, which has to go well; return how long it took."""
-        started = time.monotonic()
+    def stop(self) -> None:
+        """End it in order; nothing is waited for in vain."""
         self.process.send(signal.SIGTERM)
         assert self.process.wait(PATIENCE) == 0, self.log
-        return time.monotonic() - started
+        assert "Abandoning an audit" not in self.log
 
 
 @pytest.fixture(params=BACKENDS)
@@ -113,7 +111,7 @@ def test_it_registers_audits_and_leaves(berthmaster_agent: Agent) -> None:
     assert each.comes(lambda: each.nodes[0].generation >= 2)
     assert each.comes(lambda: each.beats >= 2)
     assert {row.host for row in each.nodes} == {f"alpha-000{n}" for n in (1, 2, 3)}
-    assert each.stop() < 5
+    each.stop()
     assert "Traceback" not in each.log
     assert "Warning" not in each.log
     backend = "eventlet" if "on eventlet" in each.log else "threading"
@@ -124,7 +122,7 @@ def test_it_leaves_at_once_although_no_timer_is_due(berthmaster_agent: Agent) ->
     each = berthmaster_agent
     each.start(DEFAULT=FAKE | {"report_interval": 600, "update_resources_interval": 600})
     assert each.comes(lambda: each.nodes)
-    assert each.stop() < 5
+    each.stop()
 
 
 def test_it_keeps_its_identity(berthmaster_agent: Agent) -> None:
@@ -180,7 +178,7 @@ def test_it_can_leave_while_libvirtd_hangs(berthmaster_agent: Agent, libvirtd: "
         beats = each.beats
         # By then an audit is due and waits for libvirtd.
         assert each.comes(lambda: each.beats >= beats + 3)
-        assert each.stop() < 5
+        each.stop()
     finally:
         libvirtd.resume()
 
@@ -193,7 +191,7 @@ def test_it_can_start_and_leave_while_libvirtd_hangs(
     try:
         each.start(DEFAULT=LIBVIRT, libvirt={"connection_uri": libvirtd.uri, "poll_timeout": 600})
         assert each.comes(lambda: each.beats >= 3)
-        assert each.stop() < 5
+        each.stop()
     finally:
         libvirtd.resume()
 

@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -332,10 +331,7 @@ def test_a_command_gives_up_on_a_database_that_says_nothing(deployment: Deployme
         ) as process:
             assert process.stderr is not None
             assert process.stderr.readline() == f"waiting for the database at {place} ...\n"
-            told = time.monotonic()
             rest = process.stderr.read()
             assert process.wait(PATIENCE) == 1
-    # 10 s after it began; the first word comes in the first of them.
-    assert 8.5 < time.monotonic() - told < 20
     assert rest.startswith(f"the database is not available: no answer from {place} within 10 s; ")
     assert rest.count("\n") == 1

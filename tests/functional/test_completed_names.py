@@ -33,7 +33,7 @@ NAMED = [
 def _typed(deployment: Deployment, *lines: str) -> list[str]:
     """Return what becomes of command lines, in a bash that has the deployment's configuration."""
     home = deployment.directory / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     path = os.pathsep.join([str(deployment.command.parent), os.environ["PATH"]])
     begin = f"berthmaster --config-file {deployment.config} "
     found = typed_lines([f"{begin}{line}{TAB}" for line in lines], FILE, home, {"PATH": path})
@@ -52,12 +52,16 @@ def test_names_are_those_in_the_database(deployment: Deployment, database: Datab
 def test_a_database_that_hangs_does_not_hang_the_shell(
     deployment: Deployment, mariadb: MariaDB
 ) -> None:
-    mariadb.pause()
-    try:
+    def seconds() -> float:
         began = time.monotonic()
         assert _typed(deployment, "host show c") == ["host show c"]
-        took = time.monotonic() - began
+        return time.monotonic() - began
+
+    usual = seconds()
+    mariadb.pause()
+    try:
+        took = seconds()
     finally:
         mariadb.resume()
     # Commands wait for ten seconds.
-    assert took < 6
+    assert took < 8 + usual

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Nova whose conductor has a clock that is behind the database's, and an agent that reads it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,24 +14,22 @@ from tests.fixtures.served_nova import MIRROR, Backends, ServedNova, open_served
 # Six programs of Nova begin for it.
 pytestmark = pytest.mark.matrix
 
-BEHIND, SEEN = 15, 5.0
+BEHIND = 15
 
 
 @pytest.fixture(scope="module")
 def cloud(backends: Backends) -> Iterator[ServedNova]:
-    # By such a clock the heartbeats of computes are old, too.
-    patient = {**MIRROR, "DEFAULT": {**MIRROR["DEFAULT"], "service_down_time": 90}}
+    patient = {
+        # By such a clock the heartbeats of computes are old, too.
+        "DEFAULT": {**MIRROR["DEFAULT"], "service_down_time": 90},
+        # What was not seen as a change would be seen then.
+        "nova": {"full_poll_interval": 36000},
+    }
     with open_served_nova(backends, patient, seconds_behind=BEHIND) as found:
         yield found
 
 
-def seconds_until(condition: Callable[[], bool]) -> float:
-    began = time.monotonic()
-    assert wait_until(condition)
-    return time.monotonic() - began
-
-
-def test_what_such_a_conductor_writes_is_seen_within_seconds(cloud: ServedNova) -> None:
+def test_what_such_a_conductor_writes_is_seen_as_a_change(cloud: ServedNova) -> None:
     servers, flavor = cloud.nova.servers, cloud.nova.flavor(1024)
     uuids = [cloud.nova.boot(flavor) for _ in range(3)]
 
@@ -44,12 +41,12 @@ def test_what_such_a_conductor_writes_is_seen_within_seconds(cloud: ServedNova) 
         return found == dict.fromkeys(uuids, vm_state)
 
     assert wait_until(lambda: have("ACTIVE")), servers()
-    assert seconds_until(lambda: known_as("active")) < SEEN
+    assert wait_until(lambda: known_as("active"))
     placed = {(uuid, server.host) for uuid, server in servers().items()}
-    assert seconds_until(lambda: cloud.claims(CONFIRMED) == placed) < SEEN
+    assert wait_until(lambda: cloud.claims(CONFIRMED) == placed)
     for uuid in uuids:
         cloud.nova.call("POST", f"/servers/{uuid}/action", {"os-stop": None})
     assert wait_until(lambda: have("SHUTOFF")), servers()
-    assert seconds_until(lambda: known_as("stopped")) < SEEN
+    assert wait_until(lambda: known_as("stopped"))
     logs = cloud.nova.directory.glob("*.log")
     assert any("clock of the service of Nova" in each.read_text() for each in logs)

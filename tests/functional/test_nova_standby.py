@@ -25,7 +25,8 @@ from tests.nova_tables import NovaCloud, ago
 pytestmark = pytest.mark.matrix
 
 PROGRAM = Path(sys.executable).with_name("berthmaster-agent")
-TAKEN_OVER = 5.0
+# Seconds. It takes 5 where nothing else runs; while it hung on the intervals it took 30 to 40.
+TAKEN_OVER = 20.0
 
 
 class Controllers:

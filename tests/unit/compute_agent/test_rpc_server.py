@@ -132,13 +132,12 @@ def test_without_a_broker_it_says_so_once_and_tries_again(
 ) -> None:
     with Doorman() as doorman, caplog.at_level(logging.INFO):
         conf = configured(f"rabbit://guest:secret@127.0.0.1:{doorman.port}/")
-        agent = AgentRpcServer(conf, [Echo()], first_pause=0.01)
+        agent = AgentRpcServer(conf, [Echo()], first_pause=0.01, patience=PATIENCE)
         agent.start()
         assert wait_until(lambda: doorman.callers > 4)
         assert not agent.listening()
-        began = time.monotonic()
         agent.stop()
-        assert time.monotonic() - began < 2
+    assert "did not stop in time" not in caplog.text
     told = [each.getMessage() for each in caplog.records if each.levelno >= logging.INFO]
     assert told[0].startswith("No operations over RPC, trying again in 0.01 s and then less often")
     # The kernel has more than one word for being shown the door; each is said once.
@@ -180,10 +179,8 @@ def test_a_broker_that_does_not_answer_holds_up_neither_start_nor_stop(
     agent = AgentRpcServer(
         configured(f"rabbit://guest:guest@127.0.0.1:{deaf_port}/"), [Echo()], patience=0.1
     )
-    began = time.monotonic()
     agent.start()
     agent.stop()
-    assert time.monotonic() - began < 2
     assert "did not stop in time" in caplog.text
     # The attempt that was under way ends by itself.
     agent._thread.join(PATIENCE)
@@ -201,8 +198,8 @@ def test_a_client_without_a_broker_is_told_at_once(configured: Configured) -> No
     client = AgentClient(conf)
     began = time.monotonic()
     with pytest.raises(ServiceUnavailable, match="transport_url cannot be used") as caught:
-        client.call(RequestContext(), "alpha", "ping", 60.0, arg="hello")
-    assert time.monotonic() - began < 5
+        client.call(RequestContext(), "alpha", "ping", PATIENCE, arg="hello")
+    assert time.monotonic() - began < PATIENCE / 2
     assert "secret" not in str(caught.value)
     client.close()
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which daemon a command names when no answer comes, on a slow machine."""
 
-import time
 from argparse import Namespace
 from io import StringIO
 from threading import Event
@@ -59,7 +58,6 @@ def command():
 )
 def test_the_broker_is_named_only_if_it_was_not_reached(command, call, has_reached_broker, text):
     client = SlowClient(has_reached_broker)
-    began = time.monotonic()
     try:
         with pytest.raises(ServiceUnavailable) as raised:
             command.wait_for("a scheduler", 0.1, client, getattr(client, call))
@@ -67,4 +65,3 @@ def test_the_broker_is_named_only_if_it_was_not_reached(command, call, has_reach
         client.may_end.set()
     assert raised.value.reason.startswith(text)
     assert client.closing.is_set()
-    assert time.monotonic() - began < 9
