@@ -38,8 +38,8 @@ _HEAD: dict[str, type] = {
     "numa_packing": bool,
     "time": float,
 }
-# What documents of version 1 call them.
-_NAMES_OF_1 = {"log_id": "reel", "time": "moment"}
+# What documents from before the first release call parts of a snapshot.
+_FORMER_NAMES = {"log_id": "reel", "time": "moment", "instances": "residents"}
 
 
 def pieces(snapshot: Snapshot) -> Iterator[str]:
@@ -57,8 +57,8 @@ def pieces(snapshot: Snapshot) -> Iterator[str]:
         yield ',"column":'
         yield from number_column(part.values) if name in NUMBERS else _objects(part.values)
         yield "}"
-    yield '},\n"residents":{"rows":['
-    yield from _residents(snapshot.instances)
+    yield '},\n"instances":{"rows":['
+    yield from _instances(snapshot.instances)
     yield "}}"
 
 
@@ -76,17 +76,17 @@ def read(document: Any) -> Snapshot:
     return Snapshot(
         **head,
         columns={name: _read_part(name, parts[name], size) for name in COLUMNS if name in parts},
-        instances=_read_residents(document.get("residents"), size),
+        instances=_read_instances(_part(document, "instances"), size),
         flavor_mix=_read_mix(document["flavor_mix"]) if "flavor_mix" in document else None,
     )
 
 
-def _residents(residents: Mapping[int, Mapping[str, Instance]]) -> Iterator[str]:
+def _instances(by_row: Mapping[int, Mapping[str, Instance]]) -> Iterator[str]:
     uuids: list[str] = []
     instances: list[Instance] = []
     counts: list[int] = []
     is_by_uuid = True
-    for place, (row, here) in enumerate(residents.items()):
+    for place, (row, here) in enumerate(by_row.items()):
         uuids += here.keys()
         instances += here.values()
         counts.append(len(here))
@@ -119,10 +119,14 @@ def _objects(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _head(document: Mapping[str, Any], name: str) -> Any:
-    value = decode(document.get(name, document.get(_NAMES_OF_1.get(name, name))))
+    value = decode(_part(document, name))
     if not has_type(value, _HEAD[name]):
         raise ValueError(f"{name} of a snapshot is {value!r}")
     return value
+
+
+def _part(document: Mapping[str, Any], name: str) -> Any:
+    return document.get(name, document.get(_FORMER_NAMES.get(name, name)))
 
 
 def _read_mix(document: Any) -> FlavorMix:
@@ -168,14 +172,14 @@ def _read_rows(rows: Any, size: int) -> list[int]:
     return rows
 
 
-def _read_residents(document: Any, size: int) -> dict[int, Mapping[str, Instance]]:
+def _read_instances(document: Any, size: int) -> dict[int, Mapping[str, Instance]]:
     if type(document) is not dict:
         raise ValueError("the instances of a snapshot are missing")
     rows = _read_rows(document.get("rows"), size)
     counts = read_column(document.get("counts"), len(rows))
     if not all(type(count) is int and count >= 0 for count in counts) or sum(counts) > MAX_ROWS:
         raise ValueError("a number of instances is not possible")
-    instances = _read_instances(document.get("facts"), sum(counts))
+    instances = _read_facts(document.get("facts"), sum(counts))
     uuids = [each.uuid for each in instances]
     if "uuids" in document:
         uuids = read_column(document["uuids"], len(instances))
@@ -185,7 +189,7 @@ def _read_residents(document: Any, size: int) -> dict[int, Mapping[str, Instance
     return {row: dict(islice(pairs, count)) for row, count in zip(rows, counts, strict=True)}
 
 
-def _read_instances(document: Any, count: int) -> list[Instance]:
+def _read_facts(document: Any, count: int) -> list[Instance]:
     if type(document) is not dict or (count and not document.keys() >= _REQUIRED):
         raise ValueError("the facts of the instances are missing")
     names = [name for name in _FACTS if name in document]

@@ -23,7 +23,7 @@ from scheduler.hosts.snapshots import restore
 
 # As they were written: a file, and two documents of the database unpacked.
 DOCUMENTS = Path(__file__).parents[3] / "fixtures" / "decisions_version_1"
-FORMER = re.compile(r'"(reel|moment|frames?|=Taken|=Shortage)"')
+FORMER = re.compile(r'"(reel|moment|frames?|residents|=Taken|=Shortage)"')
 
 
 def packed(name: str) -> bytes:

@@ -87,14 +87,14 @@ def test_a_record_is_the_same_again():
 
 def test_a_record_is_made_of_a_course_if_anything_was_decided():
     caller, record = RequestContext("req-1"), a_record()
-    course = RequestTrace(caller, ["u1", "u2"], 5.0)
-    assert document_of(course) is None
-    course.request, course.driver = record.request, FilterScheduler(Plan())
-    course.driver.settings = {"a": {"b": 1}}
-    assert document_of(course) is None
-    course.decision, course.outcome, course.conflicts = record.decision, REFUSED, 4
-    course.seconds, course.total, course.view_age = {"queue": 1.0}, 2.0, 0.5
-    found = document_of(course)
+    trace = RequestTrace(caller, ["u1", "u2"], 5.0)
+    assert document_of(trace) is None
+    trace.request, trace.driver = record.request, FilterScheduler(Plan())
+    trace.driver.settings = {"a": {"b": 1}}
+    assert document_of(trace) is None
+    trace.decision, trace.outcome, trace.conflicts = record.decision, REFUSED, 4
+    trace.seconds, trace.total, trace.view_age = {"queue": 1.0}, 2.0, 0.5
+    found = document_of(trace)
     assert found == DecisionDocument(
         record.request,
         record.decision,
@@ -265,7 +265,7 @@ def test_objects_are_the_same_again(values):
 
 HEAD = {"log_id": 1, "number": 0, "size": 2, "numa_packing": False, "time": 1.0}
 NOBODY = {"rows": [], "counts": {"each": []}, "facts": {"uuid": {"each": []}}}
-EMPTY = HEAD | {"columns": {}, "residents": NOBODY}
+EMPTY = HEAD | {"columns": {}, "instances": NOBODY}
 
 
 def a_share(**changes):
@@ -279,7 +279,7 @@ def with_column(name, **part):
 
 def with_residents(**changes):
     one = {"rows": [1], "counts": {"each": [1]}, "facts": {"uuid": {"each": ["u1"]}}}
-    return EMPTY | {"residents": one | changes}
+    return EMPTY | {"instances": one | changes}
 
 
 def test_a_snapshot_of_another_release_is_read():
@@ -289,7 +289,7 @@ def test_a_snapshot_of_another_release_is_read():
     assert found.columns["free_ram_mb"].values.tolist() == [1, 2]
     assert [*found.columns] == ["free_ram_mb"]
     document = with_residents()
-    document["residents"]["facts"]["mood"] = 7
+    document["instances"]["facts"]["mood"] = 7
     found = snapshot_from_bytes(packed({"version": 2, "snapshots": [document]}))
     assert found == Snapshot(1, 0, 2, 1.0, instances={1: {"u1": Instance("u1")}})
     document = EMPTY | {"flavor_mix": [a_share(), a_share(vcpus=2, mood=7)]}
@@ -310,7 +310,7 @@ def test_a_snapshot_of_another_release_is_read():
         EMPTY | {"size": True},
         EMPTY | {"time": "now"},
         EMPTY | {"columns": None},
-        EMPTY | {"residents": None},
+        EMPTY | {"instances": None},
         HEAD,
         with_column("uuid"),
         with_column("uuid", column=[]),
