@@ -24,8 +24,8 @@ from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
-from scheduler.claim_adoption import ClaimAdoption
-from scheduler.claim_reconciler import ClaimReconciler
+from scheduler.claims.claim_adoption import ClaimAdoption
+from scheduler.claims.claim_reconciler import ClaimReconciler
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.history.recorder import DecisionRecorder, Retention

@@ -12,9 +12,9 @@ from inventory import services
 from inventory.claims.types import NodeChange
 from inventory.errors import counted
 from scheduler.host_cache.assumed import Place
-from scheduler.host_cache.change_order import NONE, ChangeOrder
 from scheduler.host_cache.host_aggregates import HostAggregates, first_names
 from scheduler.host_cache.node_rows import write_documents, write_nodes, write_usage, written_at
+from scheduler.host_cache.push_order import NONE, PushOrder
 from scheduler.host_cache.refresh_queries import Delta
 from scheduler.hosts.columns import INTEGERS
 from scheduler.hosts.table import HostTable
@@ -37,7 +37,7 @@ class Nodes:
         # By node id; those of dead nodes stay until all are read again.
         self.generations: dict[int, int] = {}
         self._rows: dict[int, int] = {}
-        self.early = ChangeOrder()
+        self.early = PushOrder()
         # eligibility_revision by node id, as read with services and aggregates: pushes lack these.
         self.eligibility: dict[int, int] = {}
         # Hosts whose nodes were added or removed; the owner clears it.

@@ -14,7 +14,7 @@ PATIENCE = 1.0
 NONE = -1
 
 
-class ChangeOrder:
+class PushOrder:
     """Holds back the changes that have come before others which they follow; times in seconds."""
 
     def __init__(self) -> None:

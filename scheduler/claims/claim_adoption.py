@@ -16,7 +16,7 @@ from conf.daemon.state_logger import StateLogger
 from inventory import leases
 from inventory.claims import existing
 from inventory.engine import Database
-from scheduler.claim_reconciler import ClaimReconciler
+from scheduler.claims.claim_reconciler import ClaimReconciler
 
 LOG = log.getLogger(__name__)
 # The lease of which one scheduler of all does this, and its seconds.

@@ -7,10 +7,11 @@ import logging
 import pytest
 
 from inventory.database_errors import DatabaseUnavailable
-from scheduler import claim_adoption
-from scheduler.claim_adoption import ClaimAdoption
+from scheduler.claims import claim_adoption
+from scheduler.claims.claim_adoption import ClaimAdoption
 from scheduler.client.nova_conductor import DELETED, InstanceState
 from tests.fixtures.daemons.process import wait_until
+from tests.unit.scheduler.claims.test_claim_reconciler import BUILDING, FAILED, Nova, Watch
 from tests.unit.scheduler.select_destinations.test_claimed_request import (
     U,
     a_scheduler,
@@ -18,7 +19,6 @@ from tests.unit.scheduler.select_destinations.test_claimed_request import (
     claimed,
     cloud,
 )
-from tests.unit.scheduler.test_claim_reconciler import BUILDING, FAILED, Nova, Watch
 
 __all__ = ["cloud"]
 ELSEWHERE = InstanceState(True, "h3", "active", None)

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claim_reconciler: claims of instances that will not come are given back."""
+"""Tests of scheduler.claims.claim_reconciler: claims of lost instances are given back."""
 
 import logging
 from threading import Event
 
 import pytest
 
-from scheduler import claim_reconciler
-from scheduler.claim_reconciler import ClaimReconciler, Pace, is_over
+from scheduler.claims import claim_reconciler
+from scheduler.claims.claim_reconciler import ClaimReconciler, Pace, is_over
 from scheduler.client.nova_conductor import DELETED, InstanceState, NoConductor
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.scheduler.select_destinations.test_claimed_request import (
