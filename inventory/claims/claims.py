@@ -98,8 +98,8 @@ def claim_each(
     """Claim for requests as claim() does for one after the other, with the statements of one.
 
     Return their results, and what has changed for all together. None stands for a request that is
-    to be claimed by itself, since its instances have claims already, or its group gets some here. A
-    request that has lost changes nothing. Raises GroupUnlisted.
+    to be claimed by itself, since its instances have claims already. A request that has lost
+    changes nothing. Raises GroupUnlisted.
     """
     groups = group_locks.lock_each(connection, [each.group for each in requests])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
@@ -112,9 +112,6 @@ def claim_each(
     every: list[Claim] = []
     for request in requests:
         mine, number = {*request.identity.uuids}, len(request.claims)
-        # The rule of a group is checked against rows, which others here have not written yet.
-        if request.group:
-            mine.add(request.group.uuid)
         if mine & claimed:
             results.append(None)
             continue
@@ -125,6 +122,7 @@ def claim_each(
             results.append(lost)
             continue
         claimed |= mine
+        groups.add(replace(request, claims=made))
         every += made
         rows += _rows(request, made, now)
         refused = number - len(made)

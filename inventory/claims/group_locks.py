@@ -3,10 +3,11 @@
 """Lock server groups, read where their members are, and check policies against that."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory.claims.types import ALTERNATE, GROUP, Claim, ClaimLost, ClaimRequest, GroupRule
 from inventory.engine import Database
 from inventory.instance_states import released
+from inventory.objects.instance_group import InstanceGroup
 from inventory.rows import chunks
 from inventory.tables import allocations, claimed_groups, instances
 
@@ -28,6 +30,11 @@ _LOCK = (
     .where(claimed_groups.c.uuid.in_(_VALUES))
     .values(claims=claimed_groups.c.claims + 1)
 )
+_CLAIMED = sa.select(
+    *(allocations.c[name] for name in ("group_uuid", "instance_uuid", "host", "state"))
+)
+_OF_GROUPS = _CLAIMED.where(allocations.c.group_uuid.in_(_VALUES))
+_OF_INSTANCES = _CLAIMED.where(allocations.c.instance_uuid.in_(_VALUES))
 _SEEN = sa.select(
     instances.c.uuid, instances.c.host, instances.c.vm_state, instances.c.task_state
 ).where(instances.c.uuid.in_(_VALUES), instances.c.deleted == 0)
@@ -41,12 +48,52 @@ class GroupUnlisted(Exception):
         self.uuids = uuids
 
 
-@cache
-def _claimed(column: str, alternates: bool) -> sa.Select[tuple[str, str, str]]:
-    """Return the query for the claims with some values in a column."""
-    c = allocations.c
-    query = sa.select(c.group_uuid, c.instance_uuid, c.host).where(c[column].in_(_VALUES))
-    return query if alternates else query.where(c.state != ALTERNATE)
+class GroupMembers:
+    """The members of server groups and their hosts, and what is claimed for them from then on."""
+
+    def __init__(self) -> None:
+        self._members: defaultdict[str, set[str]] = defaultdict(set)
+        # By instance: each of its hosts, and whether that is one of an alternate.
+        self._hosts: defaultdict[str, set[tuple[str, bool]]] = defaultdict(set)
+
+    @classmethod
+    def read(
+        cls, connection: sa.Connection, groups: Iterable[GroupRule | InstanceGroup]
+    ) -> "GroupMembers":
+        """Return the members of groups, those with claims besides those that the groups name."""
+        found = cls()
+        members, hosts = found._members, found._hosts
+        for each in groups:
+            members[each.uuid or ""].update(each.members)
+        for some in chunks(sorted(members)):
+            for row in connection.execute(_OF_GROUPS, {"values": some}):
+                members[row.group_uuid].add(row.instance_uuid)
+        for some in chunks(sorted({*chain(*members.values())})):
+            for row in connection.execute(_OF_INSTANCES, {"values": some}):
+                hosts[row.instance_uuid].add((row.host, row.state == ALTERNATE))
+            for uuid, host in _seen(connection, some):
+                hosts[uuid].add((host, False))
+        return found
+
+    def of(self, group: str, alternates: bool = True) -> Members:
+        """Return the hosts of each member of a group.
+
+        alternates counts hosts of alternates too, which members have to be apart from, but cannot
+        join.
+        """
+        found: Members = {}
+        for uuid in self._members[group]:
+            for host, is_alternate in self._hosts[uuid]:
+                if alternates or not is_alternate:
+                    found.setdefault(uuid, set()).add(host)
+        return found
+
+    def add(self, request: ClaimRequest) -> None:
+        """Add what is claimed for the instances of a request."""
+        for each in request.claims:
+            self._hosts[each.instance_uuid].add((each.host, each.alternate))
+            if request.group:
+                self._members[request.group.uuid].add(each.instance_uuid)
 
 
 def ensure(database: Database, uuids: Collection[str]) -> None:
@@ -84,51 +131,32 @@ def lock(connection: sa.Connection, uuids: Collection[str]) -> None:
         raise GroupUnlisted(_unlisted(connection, uuids))
 
 
-def lock_each(
-    connection: sa.Connection, rules: Iterable[GroupRule | None]
-) -> Mapping[str, Members]:
-    """Lock the groups of rules; return their members by group. Raises GroupUnlisted."""
-    found: dict[str, Members] = {}
-    groups: dict[bool, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for rule in rules:
-        if rule is not None:
-            groups[rule.most is not None][rule.uuid].update(rule.members)
-    lock(connection, {uuid for known in groups.values() for uuid in known})
-    for apart, known in groups.items():
-        found |= members_of_each(connection, known, apart)
-    return found
+def lock_each(connection: sa.Connection, rules: Iterable[GroupRule | None]) -> GroupMembers:
+    """Lock the groups of rules; return their members. Raises GroupUnlisted."""
+    groups = [rule for rule in rules if rule is not None]
+    lock(connection, {rule.uuid for rule in groups})
+    return GroupMembers.read(connection, groups)
+
+
+def read_members(
+    read: Callable[[Callable[[sa.Connection], GroupMembers]], GroupMembers],
+    groups: Iterable[InstanceGroup | None],
+) -> GroupMembers:
+    """Return the members of groups by the newest claims, which callers do not know.
+
+    read is that of a database; it is not called without groups that are claimed for.
+    """
+    claimed = [each for each in groups if each is not None and each.is_claimed]
+    if not claimed:
+        return GroupMembers()
+    return read(lambda connection: GroupMembers.read(connection, claimed))
 
 
 def members(
     connection: sa.Connection, uuid: str, known: Collection[str], alternates: bool = True
 ) -> Members:
-    """Return the hosts of each member of a group; see members_of_each()."""
-    return members_of_each(connection, {uuid: known}, alternates)[uuid]
-
-
-def members_of_each(
-    connection: sa.Connection, groups: Mapping[str, Collection[str]], alternates: bool
-) -> dict[str, Members]:
-    """Return the members of groups by instance or claim, and of each its hosts.
-
-    groups has the members that are known of each. alternates counts hosts of alternates too, which
-    members have to be apart from, but cannot join.
-    """
-    found: dict[str, Members] = {uuid: {} for uuid in groups}
-    groups_of: dict[str, set[str]] = defaultdict(set)
-    for uuid, known in groups.items():
-        for instance in known:
-            groups_of[instance].add(uuid)
-    for some in chunks(sorted(groups)):
-        for row in connection.execute(_claimed("group_uuid", alternates), {"values": some}):
-            groups_of[row.instance_uuid].add(row.group_uuid)
-    for some in chunks(sorted(groups_of)):
-        claimed = connection.execute(_claimed("instance_uuid", alternates), {"values": some})
-        places = [(row.instance_uuid, row.host) for row in claimed] + [*_seen(connection, some)]
-        for instance, host in places:
-            for uuid in groups_of[instance]:
-                found[uuid].setdefault(instance, set()).add(host)
-    return found
+    """Return the hosts of each member of a group; see GroupMembers.of()."""
+    return GroupMembers.read(connection, [GroupRule(uuid, known)]).of(uuid, alternates)
 
 
 def places(connection: sa.Connection, uuids: Sequence[str]) -> set[tuple[str, str]]:
@@ -167,7 +195,7 @@ def broken(rule: GroupRule, others: Counter[str], chosen: Iterable[str]) -> list
 
 
 def within_policy(
-    connection: sa.Connection, request: ClaimRequest, groups: Mapping[str, Members]
+    connection: sa.Connection, request: ClaimRequest, groups: GroupMembers
 ) -> ClaimRequest:
     """Return the request without the alternates that would break the rule of its group.
 
@@ -178,7 +206,7 @@ def within_policy(
     if rule is None:
         return request
     apart, mine = rule.most is not None, {*request.identity.uuids}
-    others = hosts_of(groups[rule.uuid], mine)
+    others = hosts_of(groups.of(rule.uuid, apart), mine)
     chosen = [each for each in request.claims if not each.alternate]
     if rule.enforced and broken(rule, others, (each.host for each in chosen)):
         _check_moving(connection, rule, others, chosen)

@@ -30,6 +30,11 @@ class InstanceGroup(FieldPresence):
     user_id: str | None = None
 
     @property
+    def is_claimed(self) -> bool:
+        """Whether claims for its members are known as the group's."""
+        return self.uuid is not None and self.policy in POLICIES
+
+    @property
     def policies(self) -> list[str]:
         """The policy as a list of one, for callers before Rocky."""
         return [] if self.policy is None else [self.policy]

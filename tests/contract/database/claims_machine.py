@@ -463,17 +463,16 @@ class ClaimsMachine(RuleBasedStateMachine):
     def submit_together(self, requests: Sequence[Request]) -> None:
         """Claim in one transaction, and compare it with what comes of one after the other.
 
-        What has claims already, or gets some in the same batch, is claimed by itself after that.
+        An instance that has claims already, or gets some in the batch, is claimed by itself after
+        that.
         """
         self._days_pass()
         orders = [self._order(each) for each in requests]
         found, changes = self.database.write(lambda c: claims.claim_each(c, orders))
         self._are_in_the_rows(changes)
         rest: list[Request] = []
-        groups = set[str | None]()
         for request, done in zip(requests, found, strict=True):
-            has_claims = any(self.ledger.of(each.uuid) for each in request.wanted)
-            if has_claims or (request.group and request.group in groups):
+            if any(self.ledger.of(each.uuid) for each in request.wanted):
                 assert done is None, request
                 rest.append(request)
                 continue
@@ -485,7 +484,6 @@ class ClaimsMachine(RuleBasedStateMachine):
             assert isinstance(done, ClaimResult), request
             assert list(done.answers) == self._answers(request)
             assert done.refused == len(request.wanted) - len(kept)
-            groups.add(request.group)
             self._enter(request, kept, done)
         self.the_database_says_what_the_ledger_says()
         for request in rest:

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory.claims import claims, group_locks
-from inventory.claims.group_locks import GroupUnlisted
+from inventory.claims.group_locks import GroupMembers, GroupUnlisted
 from inventory.claims.types import ClaimLost, GroupRule
 from inventory.tables import claimed_groups as table
 from scheduler.claims.claim_request import ClaimSettings
@@ -73,10 +73,11 @@ def test_members_of_several_groups_are_told_apart(cloud, claimer):
     """One instance may be known of two groups."""
     claimer.claim(an_order("req-1", a_claim(U1, 1), group=replace(APART, uuid="g1")))
     claimer.claim(an_order("req-2", a_claim(U2, 2), group=replace(APART, uuid="g2")))
-    found = cloud.read(
-        lambda c: group_locks.members_of_each(c, {"g1": [], "g2": [U1], "g3": [U3]}, True)
-    )
-    assert found == {"g1": {U1: {"h1"}}, "g2": {U1: {"h1"}, U2: {"h2"}}, "g3": {}}
+    groups = [GroupRule("g1", []), GroupRule("g2", [U1]), GroupRule("g3", [U3])]
+    found = cloud.read(lambda c: GroupMembers.read(c, groups))
+    assert found.of("g1") == {U1: {"h1"}}
+    assert found.of("g2") == {U1: {"h1"}, U2: {"h2"}}
+    assert found.of("g3") == {}
 
 
 def test_a_group_that_was_pruned_is_claimed_for_again(cloud, claimer):
