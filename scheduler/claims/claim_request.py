@@ -12,7 +12,6 @@ from uuid import uuid4
 from conf.claims import LEASE
 from inventory.claims.numa_pci_usage import NUMA, PCI
 from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments
-from inventory.objects.instance_group import POLICIES
 from inventory.objects.node_json import (
     guest_topology_to_json,
     numa_topology_to_json,
@@ -195,7 +194,7 @@ def _group_rule(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule
     only makes the member visible to others.
     """
     group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
-    if group is None or group.uuid is None or group.policy not in POLICIES:
+    if group is None or group.uuid is None or not group.is_claimed:
         return None
     enforced = isinstance(limit, GroupLimit)
     most = limit.most if isinstance(limit, GroupLimit) else None

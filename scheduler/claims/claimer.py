@@ -4,26 +4,23 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from inventory.claims import claims, existing, group_locks
+from inventory.claims import claims, existing
 from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
-from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
+from inventory.objects.instance_group import InstanceGroup
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.rounds import PATIENCE, Decide, Left, Publish, Rounds, TooLate, write_until
-from scheduler.decision.pipeline import Request
-from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import ServiceUnavailable
 
 T = TypeVar("T")
@@ -129,25 +126,27 @@ class Claimer:
 
     def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
         """Claim for all instances of a request; see decide_and_claim()."""
-        result = self.decide_and_claim(lambda: request, left)
+        result = self.decide_and_claim(lambda _: request, left)
         assert result is not None
         return result
 
-    def decide_and_claim(self, decide: Decide, left: Left = forever) -> ClaimResult | None:
+    def decide_and_claim(
+        self, decide: Decide, left: Left = forever, group: InstanceGroup | None = None
+    ) -> ClaimResult | None:
         """Decide in the next round and claim for all instances of a request, or for none.
 
-        left returns the seconds until its deadline. It is asked again before the commit: a claim
-        must not be made when the caller has given up. Raises ClaimLost, PendingClaim, Outdated,
-        PartlyAnswered, TooLate and DatabaseUnavailable.
+        decide is given the members of the group by the newest claims. left returns the seconds
+        until its deadline. It is asked again before the commit: a claim must not be made when the
+        caller has given up. Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered, TooLate and
+        DatabaseUnavailable.
         """
         seconds = left()
         if seconds <= 0:
             raise TooLate()
         rounds = self._rounds
         try:
-            result = awaited(
-                rounds.submit(decide, left), seconds, self._database, rounds.begin_next
-            )
+            future = rounds.submit(decide, left, group)
+            result = awaited(future, seconds, self._database, rounds.begin_next)
         except ClaimLost:
             self.width.lost()
             raise
@@ -194,33 +193,3 @@ class Claimer:
     def release_rows(self, pending: Collection[sa.Row[Any]]) -> None:
         """Release what pending() has returned, all or nothing; raises as release() does."""
         self._publish(self._database.write(lambda each: claims.release_rows(each, pending)))
-
-    def with_current_claims(
-        self, request: Request, uuids: Collection[str], left: Left = forever
-    ) -> Request:
-        """Return a request with the claimed hosts of its group, spread as competition demands."""
-        spec = self.with_members(request.spec, uuids, left)
-        return replace(request, spec=spec, choices=self.width.choices)
-
-    def with_members(
-        self, spec: RequestSpec, uuids: Collection[str], left: Left = forever
-    ) -> RequestSpec:
-        """Return a request with the hosts that members of its group, but for uuids, have claimed.
-
-        Callers do not know the newest claims. With affinity only the hosts found here count; with
-        other policies, soft ones too, a host has at least as many members as either knows.
-        """
-        group = spec.instance_group
-        if group is None or group.uuid is None or group.policy not in POLICIES:
-            return spec
-        uuid, known, alternates = group.uuid, group.members, group.policy == ANTI_AFFINITY
-        reads = TimedReads(self._database, self._threads, left)
-        members = reads.read(lambda each: group_locks.members(each, uuid, known, alternates))
-        there = group_locks.hosts_of(members, uuids)
-        if not there:
-            return spec
-        hosts = there if group.policy == AFFINITY else Counter(group.hosts) | there
-        found = spec.for_instance(spec.instance_uuid)
-        found.instance_group = group.with_hosts()
-        found.instance_group.hosts = sorted(hosts.elements())
-        return found

@@ -7,8 +7,9 @@ them cost one commit.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -20,10 +21,11 @@ import sqlalchemy as sa
 from oslo_log import log
 
 from inventory.claims import claims, group_locks
-from inventory.claims.group_locks import GroupUnlisted
+from inventory.claims.group_locks import GroupMembers, GroupUnlisted
 from inventory.claims.types import GROUP, Changes, ClaimLost, ClaimRequest, ClaimResult
 from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.engine import Database
+from inventory.objects.instance_group import InstanceGroup
 
 LOG = log.getLogger(__name__)
 T = TypeVar("T")
@@ -36,8 +38,9 @@ MAX_GROUP_ATTEMPTS = 10
 
 # The seconds until the deadline of a request.
 Left = Callable[[], float]
-# Decides and returns what is to be claimed, None for nothing.
-Decide = Callable[[], ClaimRequest | None]
+# Decides and returns what is to be claimed, None for nothing. It is given the members of all groups
+# of its round, with those that were decided there before it.
+Decide = Callable[[GroupMembers], ClaimRequest | None]
 Begin = Callable[[Callable[[], None]], object]
 Publish = Callable[[Changes], None]
 
@@ -50,6 +53,7 @@ class TooLate(Exception):
 class _Waiting:
     decide: Decide
     left: Left
+    group: InstanceGroup | None
     result: "Future[ClaimResult | None]" = field(default_factory=Future)
 
 
@@ -72,17 +76,20 @@ class Rounds:
         self._waiting: deque[_Waiting] = deque()
         # Stands for the thread that runs the rounds.
         self._owner: object = None
-        # The time when that began to claim, infinite before.
-        self._claims_since = inf
+        # Since when that waits for the database, infinite while it decides.
+        self._waits_since = inf
 
-    def submit(self, decide: Decide, left: Left) -> "Future[ClaimResult | None]":
+    def submit(
+        self, decide: Decide, left: Left, group: InstanceGroup | None = None
+    ) -> "Future[ClaimResult | None]":
         """Decide and claim in the next round; return the future of the result.
 
-        decide must not wait for anything. left returns the seconds until the deadline, which is
-        asked again before the commit. The future raises what decide does and what claims.claim()
-        does, TooLate and DatabaseUnavailable; if it is cancelled in time, nothing is decided.
+        decide must not wait for anything; it is given the members of the group. left returns the
+        seconds until the deadline, which is asked again before the commit. The future raises what
+        decide does and what claims.claim() does, TooLate and DatabaseUnavailable; if it is
+        cancelled in time, nothing is decided.
         """
-        waiting = _Waiting(decide, left)
+        waiting = _Waiting(decide, left, group)
         with self._lock:
             self._waiting.append(waiting)
         self.begin_next()
@@ -91,11 +98,11 @@ class Rounds:
     def begin_next(self) -> None:
         """Begin a round for what waits, unless one is under way whose transaction does not hang."""
         with self._lock:
-            hangs = monotonic() - self._claims_since > PATIENCE
+            hangs = monotonic() - self._waits_since > PATIENCE
             if not self._waiting or (self._owner is not None and not hangs):
                 return
             self._owner = owner = object()
-            self._claims_since = inf
+            self._waits_since = inf
         self._begin(partial(self._work, owner))
 
     def _work(self, owner: object) -> None:
@@ -108,7 +115,6 @@ class Rounds:
         with self._lock:
             if self._owner is not owner:
                 return []
-            self._claims_since = inf
             while self._waiting and len(batch) < MOST_REQUESTS:
                 first = self._waiting.popleft()
                 if first.result.set_running_or_notify_cancel():
@@ -118,12 +124,34 @@ class Rounds:
         return batch
 
     def _run(self, owner: object, batch: Sequence[_Waiting]) -> None:
-        decided = [*_decide_each(batch)]
+        try:
+            with self._waiting_for_database(owner):
+                groups = [each.group for each in batch]
+                members = group_locks.read_members(self._database.read, groups)
+        except BaseException as error:
+            if _is_about_one(error) and len(batch) > 1:
+                for each in batch:
+                    self._run(owner, [each])
+            else:
+                _fail(batch, error)
+            return
+        decided = [*_decide_each(batch, members)]
+        with self._waiting_for_database(owner):
+            for waiting, request in self._claim_together(decided):
+                _settle(waiting, partial(self._claim_alone, waiting, request))
+
+    @contextmanager
+    def _waiting_for_database(self, owner: object) -> Iterator[None]:
+        self._set_waits_since(owner, monotonic())
+        try:
+            yield
+        finally:
+            self._set_waits_since(owner, inf)
+
+    def _set_waits_since(self, owner: object, when: float) -> None:
         with self._lock:
             if self._owner is owner:
-                self._claims_since = monotonic()
-        for waiting, request in self._claim_together(decided):
-            _settle(waiting, partial(self._claim_alone, waiting, request))
+                self._waits_since = when
 
     def _claim_together(self, decided: Sequence[_Decided]) -> Sequence[_Decided]:
         """Claim with one transaction; return the requests that have to be claimed by themselves."""
@@ -133,13 +161,9 @@ class Rounds:
         try:
             results, changes = self._write(lambda each: claims.claim_each(each, requests), lefts)
         except BaseException as error:
-            # One of them may be in the way of the others, unless all wait for the database.
-            is_down = isinstance(error, DatabaseUnavailable)
-            is_about_one = isinstance(error, StatementRefused) or not is_down
-            if is_about_one and len(decided) > 1:
+            if _is_about_one(error) and len(decided) > 1:
                 return decided
-            for waiting, _ in decided:
-                waiting.result.set_exception(error)
+            _fail([waiting for waiting, _ in decided], error)
             return ()
         self._apply(changes)
         alone = []
@@ -188,7 +212,17 @@ def write_until(database: Database, work: Callable[[sa.Connection], T], left: Le
     return database.write(until_deadline)
 
 
-def _decide_each(batch: Sequence[_Waiting]) -> Iterator[_Decided]:
+def _is_about_one(error: BaseException) -> bool:
+    """Return whether one request may be in the way of others, which do not wait for a database."""
+    return isinstance(error, StatementRefused) or not isinstance(error, DatabaseUnavailable)
+
+
+def _fail(batch: Iterable[_Waiting], error: BaseException) -> None:
+    for each in batch:
+        each.result.set_exception(error)
+
+
+def _decide_each(batch: Sequence[_Waiting], members: GroupMembers) -> Iterator[_Decided]:
     """Yield those with something to claim; settle the others."""
     for each in batch:
         # Green threads run only where others let them.
@@ -196,13 +230,14 @@ def _decide_each(batch: Sequence[_Waiting]) -> Iterator[_Decided]:
         try:
             if each.left() <= 0:
                 raise TooLate()
-            request = each.decide()
+            request = each.decide(members)
         except BaseException as error:
             each.result.set_exception(error)
             continue
         if request is None:
             each.result.set_result(None)
         else:
+            members.add(request)
             yield each, request
 
 

@@ -11,6 +11,7 @@ from typing import Self
 
 from oslo_config import cfg
 
+from inventory.claims.group_locks import read_members
 from inventory.engine import Database
 from scheduler.host_cache.requested_mix import RequestedMix
 from scheduler.hosts.table import HostTable
@@ -18,7 +19,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import Simulator
 from scheduler.select_destinations.destination_builder import build_destinations, requested_mix
 from scheduler.select_destinations.destinations import Destinations
-from scheduler.select_destinations.request_builder import build_request
+from scheduler.select_destinations.request_builder import build_request, with_members
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 
@@ -52,8 +53,10 @@ class LiveHosts:
         """
         arguments = SelectArguments(spec, [spec.instance_uuid])
         request = build_request(arguments, RequestContext(is_admin=True), self.database, 1)
-        claimer = self.destinations.claimer
-        return claimer.with_members(request.spec, ()) if claimer else request.spec
+        if self.destinations.claimer is None:
+            return request.spec
+        members = read_members(self.database.read, [request.spec.instance_group])
+        return with_members(request, (), members).spec
 
     def table(self, spec: RequestSpec) -> HostTable:
         """Return a working copy of the hosts, with their trust levels if the request needs them."""

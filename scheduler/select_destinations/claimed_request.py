@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from inventory.claims.claims import Outdated, PartlyAnswered
+from inventory.claims.group_locks import GroupMembers, read_members
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
@@ -22,10 +23,10 @@ from scheduler.claims.claim_request import (
     request_identity,
     with_answers,
 )
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claimer import Claimer, TimedReads
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import scope_of
-from scheduler.claims.rounds import TooLate
+from scheduler.claims.rounds import Decide, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -35,7 +36,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection
 from scheduler.request_trace import RequestTrace
-from scheduler.select_destinations.request_builder import build_answer
+from scheduler.select_destinations.request_builder import build_answer, with_members
 from scheduler.trust import Attestation, levels_for
 from scheduler.wire.context import Deadline
 from scheduler.wire.errors import InvalidInput, NoValidHost
@@ -122,6 +123,7 @@ class ClaimedRequest:
         digest: str,
         trace: RequestTrace,
         deadline: Deadline,
+        reads: TimedReads,
     ) -> None:
         self._decider = decider
         self._cache = decider.host_cache
@@ -130,6 +132,7 @@ class ClaimedRequest:
         self._digest = digest
         self._trace = trace
         self._deadline = deadline
+        self._reads = reads
         # Set if its claims are allocated in Placement.
         self._allocator: Allocator | None = None
         self._placement: PlacementRequest | None = None
@@ -212,15 +215,14 @@ class ClaimedRequest:
 
     def _prepare(self) -> _Attempt:
         """Return an attempt that has all that its decision would have to wait for."""
-        request, claimer = self._request, self._claimer
-        if self._placement is not None:
-            request = replace(request, spec=self._placement.restrict(request.spec))
-        request = claimer.with_current_claims(request, self._identity.uuids, self._deadline.left)
+        request, spec = self._request, self._request.spec
         request = replace(
             request,
+            spec=self._placement.restrict(spec) if self._placement else spec,
             # With the same seed as before it would compete for the same hosts again.
             seed=request.seed + self._trace.conflicts,
-            holds_alternates=claimer.settings.alternates,
+            choices=self._claimer.width.choices,
+            holds_alternates=self._claimer.settings.alternates,
         )
         self._trace.driver = driver = self._decider.driver
         is_old = driver.view_max_age is not None and not self._fresh
@@ -236,18 +238,20 @@ class ClaimedRequest:
         Raises what Claimer.decide_and_claim() and Allocator.offer() do.
         """
         result: ClaimResult | None = None
-        decide = partial(self._decide_and_reserve, attempt)
+        decide: Decide = partial(self._decide_and_reserve, attempt)
+        group, left = attempt.request.spec.instance_group, self._deadline.left
         lost: Collection[int] = ()
         try:
             # Nobody waits in a round for what Placement offers.
             if self._placement is not None and not self._placement.is_plain:
-                if decide() is None:
+                if decide(read_members(self._reads.read, [group])) is None:
                     return None
                 with self._trace.stage("placement"):
                     offered = self._offered(attempt.answer)
-                decide = partial(attempt.offered, offered, self._claimer.settings.alternates)
+                claims = attempt.offered(offered, self._claimer.settings.alternates)
+                decide, group = (lambda _: claims), None
             with self._trace.stage("claim", without="decide"):
-                result = self._claimer.decide_and_claim(decide, self._deadline.left)
+                result = self._claimer.decide_and_claim(decide, left, group)
             return result
         except ClaimLost as error:
             lost = error.nodes
@@ -259,9 +263,10 @@ class ClaimedRequest:
                 self._cache.mark_stale({*attempt.unclaimed(result), *lost})
                 self._cache.end_reservation(attempt.reserved)
 
-    def _decide_and_reserve(self, attempt: _Attempt) -> ClaimRequest | None:
+    def _decide_and_reserve(self, attempt: _Attempt, members: GroupMembers) -> ClaimRequest | None:
         """Decide, and reserve in the host cache what is about to be claimed."""
-        trace, cache, request = self._trace, self._cache, attempt.request
+        trace, cache = self._trace, self._cache
+        request = with_members(attempt.request, self._identity.uuids, members)
         settings = self._claimer.settings
         # What plug-ins log is about this request, in the thread of the round, too.
         trace.caller.for_logging()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from inventory.claims.group_locks import read_members
 from inventory.engine import Database
 from scheduler.analysis.explain import Explanation, Extent, Rehearsal
 from scheduler.cached_thread_pool import CachedThreadPool
@@ -27,6 +28,7 @@ from scheduler.select_destinations.request_builder import (
     build_answer,
     build_request,
     name_instances,
+    with_members,
 )
 from scheduler.trust import Attestation
 from scheduler.wire.arguments import SelectArguments
@@ -86,7 +88,9 @@ class Destinations(Decider):
                 return self._select_without_claims(request, trace)
             request = name_instances(request, caller.request_id, arguments.digest)
             trace.instance_uuids = request.instance_uuids
-            claimed = ClaimedRequest(self, self.claimer, request, arguments.digest, trace, deadline)
+            claimed = ClaimedRequest(
+                self, self.claimer, request, arguments.digest, trace, deadline, reads
+            )
             # Of instances that have no names there is nobody to allocate for.
             if self.allocator is not None and None not in arguments.instance_uuids:
                 claimed.ask_placement(self.allocator)
@@ -120,7 +124,9 @@ class Destinations(Decider):
             request = replace(request, spec=spec)
         if self.claimer is not None and not request.spec.is_rebuild:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
-            request = self.claimer.with_current_claims(request, uuids)
+            members = read_members(self._database.read, [request.spec.instance_group])
+            request = with_members(request, uuids, members)
+            request = replace(request, choices=self.claimer.width.choices)
         driver = self.driver
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()

@@ -3,16 +3,18 @@
 """Build the request to decide from what a caller sent, and the answer from the decision."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid5
 
 from oslo_log import log
 
 from inventory import server_groups
+from inventory.claims.group_locks import GroupMembers, hosts_of
 from inventory.engine import Database
 from inventory.errors import counted
-from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from scheduler.claims.claimer import TimedReads
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
@@ -74,6 +76,25 @@ def name_instances(request: Request, request_id: str | None, digest: str) -> Req
         for index, uuid in enumerate(request.instance_uuids)
     ]
     return replace(request, instance_uuids=uuids)
+
+
+def with_members(request: Request, uuids: Collection[str], members: GroupMembers) -> Request:
+    """Return a request with the hosts of other members of its group than these instances.
+
+    With affinity only the members found here count; with other policies, soft ones too, a host has
+    at least as many as either these or the caller's list say.
+    """
+    spec, group = request.spec, request.spec.instance_group
+    if group is None or group.uuid is None or not group.is_claimed:
+        return request
+    there = hosts_of(members.of(group.uuid, group.policy == ANTI_AFFINITY), uuids)
+    if not there:
+        return request
+    hosts = there if group.policy == AFFINITY else Counter(group.hosts) | there
+    found = spec.for_instance(spec.instance_uuid)
+    found.instance_group = group.with_hosts()
+    found.instance_group.hosts = sorted(hosts.elements())
+    return replace(request, spec=found)
 
 
 def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:

@@ -50,7 +50,7 @@ def main() -> None:
     database = open_at(sys.argv[1])
     works: list[Any] = []
     rounds = Rounds(database, works.append)
-    results = [rounds.submit(lambda each=each: each, lambda: 60.0) for each in batch()]
+    results = [rounds.submit(lambda _, each=each: each, lambda: 60.0) for each in batch()]
     die_before(database, int(sys.argv[2]))
     for work in works:
         work()

@@ -43,7 +43,7 @@ def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Dat
     works = []
     rounds = Rounds(cloud, works.append)
     requests = [a_request("one"), refused(), a_request("two")]
-    futures = [rounds.submit(lambda each=each: each, lambda: math.inf) for each in requests]
+    futures = [rounds.submit(lambda _, each=each: each, lambda: math.inf) for each in requests]
     works.pop()()
     one, refusal, two = futures
     assert (one.result(0).answers, two.result(0).answers) == (["one"], ["two"])

@@ -4,6 +4,7 @@
 
 import math
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from itertools import count
 from threading import Event, Semaphore
 
@@ -12,16 +13,19 @@ import sqlalchemy as sa
 
 from inventory.claims.numa_pci_usage import NUMA
 from inventory.claims.types import GROUP, Claim, ClaimLost, ClaimRequest, GroupRule, NodeDocuments
-from inventory.database_errors import DatabaseUnavailable
+from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.tables import allocations, compute_nodes
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import rounds
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.rounds import Rounds, TooLate
+from tests.builders import a_group
 from tests.databases import a_node, a_uuid, save
 from tests.fixtures.daemons.process import PATIENCE
 
+GROUP_UUID = a_uuid("group")
+APART = GroupRule(GROUP_UUID, (), most=1)
 _numbers = count()
 
 
@@ -36,14 +40,18 @@ class Beginning:
     """A begin that waits until it is told to; decisions are noted, and what was published."""
 
     def __init__(self, database):
-        self.works, self.published, self.decided = [], [], []
+        self.works, self.published, self.decided, self.members = [], [], [], []
         self.rounds = Rounds(database, self.works.append, self.published.append)
 
-    def submit(self, *requests, left=lambda: math.inf):
-        return [self.rounds.submit(lambda each=each: self.decide(each), left) for each in requests]
+    def submit(self, *requests, left=lambda: math.inf, group=None):
+        return [
+            self.rounds.submit(lambda members, each=each: self.decide(each, members), left, group)
+            for each in requests
+        ]
 
-    def decide(self, request):
+    def decide(self, request, members):
         self.decided.append(request)
+        self.members.append(members.of(GROUP_UUID))
         if isinstance(request, Exception):
             raise request
         return request
@@ -111,13 +119,75 @@ def test_what_has_claims_already_is_claimed_for_by_itself(cloud, together):
 
 
 def test_members_of_a_group_are_claimed_for_one_after_the_other(cloud, together):
-    apart = GroupRule(a_uuid("group"), (), most=1)
-    futures = together.submit(*(a_request(f"req-{number}", group=apart) for number in range(2)))
+    """In one transaction: what the first of them has claimed is not in its rows yet."""
+    hosts = [2, 2, 1]
+    futures = together.submit(
+        *(a_request(f"req-{number}", node, group=APART) for number, node in enumerate(hosts))
+    )
     together.begin()
-    first, second = futures
+    first, second, third = futures
     assert first.result(0).answers == ["req-0"]
     assert second.exception(0).cause == GROUP
-    assert claimed(cloud) == {"req-0"}
+    assert third.result(0).answers == ["req-2"]
+    assert claimed(cloud) == {"req-0", "req-2"}
+    assert len(together.published) == 1
+
+
+def test_a_member_that_is_claimed_for_without_its_group_is_seen_by_the_group(cloud, together):
+    """Its own request does not name the group, as one of an old caller may not."""
+    alone, member = a_request("req-1"), replace(APART, members=[a_uuid("req-1")])
+    futures = together.submit(alone, a_request("req-2", group=member))
+    together.begin()
+    assert [type(each.exception(0)) for each in futures] == [type(None), ClaimLost]
+
+
+@pytest.mark.parametrize("is_forced_first", [True, False])
+def test_alternates_of_a_group_count_beside_a_forced_member(cloud, together, is_forced_first):
+    """A forced member has no limit, so that its own alternates would not matter."""
+    held = a_request("req-0", group=APART)
+    held = replace(held, claims=[*held.claims, alternate_of(held, node=1)])
+    together.submit(held)
+    together.begin()
+    forced = a_request("req-1", group=replace(APART, most=None, enforced=False))
+    requests = [forced, a_request("req-2", node=1, group=APART)]
+    together.submit(*(requests if is_forced_first else requests[::-1]))
+    together.begin()
+    assert claimed(cloud) == {"req-0", "req-1"}
+
+
+def alternate_of(request, node):
+    (claim,) = request.claims
+    return replace(claim, node_id=node, host=f"h{node}", node=f"h{node}", alternate=True)
+
+
+def test_a_decision_is_given_the_members_of_its_group_and_what_was_decided_before_it(
+    cloud, together
+):
+    group = a_group(uuid=GROUP_UUID)
+    together.submit(a_request("req-0", group=APART), group=group)
+    together.begin()
+    requests = [a_request(f"req-{number}", node=1, group=APART) for number in (1, 2)]
+    together.submit(*requests, group=group)
+    together.begin()
+    here = {a_uuid("req-0"): {"h2"}}
+    assert together.members == [{}, here, here | {a_uuid("req-1"): {"h1"}}]
+
+
+def test_members_of_which_the_database_refuses_to_tell_cost_the_others_nothing(
+    cloud, together, monkeypatch
+):
+    def read(work):
+        return refuse(work) if len(together.decided) < 1 else type(cloud).read(cloud, work)
+
+    def refuse(_work):
+        raise StatementRefused("no such value")
+
+    monkeypatch.setattr(cloud, "read", read)
+    refused = together.submit(a_request("req-1"), group=a_group())
+    plain = together.submit(a_request("req-2"))
+    together.begin()
+    assert isinstance(refused[0].exception(0), StatementRefused)
+    assert plain[0].result(0).answers == ["req-2"]
 
 
 def test_documents_are_written_of_the_first_only_that_changes_them(cloud, together):
@@ -144,10 +214,10 @@ def test_a_decision_sees_all_that_was_decided_before_it(cloud, together):
         return a_request(name)
 
     for name in ("req-1", "req-2"):
-        together.rounds.submit(lambda name=name: decide(name), lambda: math.inf)
+        together.rounds.submit(lambda _, name=name: decide(name), lambda: math.inf)
     together.begin()
     assert seen == [("req-1", set()), ("req-2", set())]
-    together.rounds.submit(lambda: decide("req-3"), lambda: math.inf)
+    together.rounds.submit(lambda _: decide("req-3"), lambda: math.inf)
     together.begin()
     assert seen[2] == ("req-3", {"req-1", "req-2"})
 
@@ -215,14 +285,16 @@ def test_one_whose_caller_gives_up_meanwhile_does_not_cost_the_others_their_clai
     assert claimed(cloud) == {"req-2", "req-3"}
 
 
-def test_all_hear_of_it_when_the_database_is_gone(cloud, together, monkeypatch):
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_all_hear_of_it_when_the_database_is_gone(cloud, together, monkeypatch, operation):
     gone = DatabaseUnavailable("gone")
 
     def fail(_work):
         raise gone
 
-    monkeypatch.setattr(cloud, "write", fail)
-    futures = together.submit(a_request(), a_request())
+    monkeypatch.setattr(cloud, operation, fail)
+    group = a_group() if operation == "read" else None
+    futures = together.submit(a_request(), a_request(), group=group)
     together.begin()
     assert [each.exception(0) for each in futures] == [gone, gone]
     monkeypatch.undo()
@@ -232,21 +304,22 @@ def test_all_hear_of_it_when_the_database_is_gone(cloud, together, monkeypatch):
 
 
 class Slow:
-    """Transactions that wait until they may begin."""
+    """Transactions that wait until they may begin: those that write, or that read."""
 
-    def __init__(self, cloud, monkeypatch):
-        self.may_write, self.under_way = Event(), Semaphore(0)
-        self._cloud, self._write, self._monkeypatch = cloud, cloud.write, monkeypatch
-        monkeypatch.setattr(cloud, "write", self.write)
+    def __init__(self, cloud, monkeypatch, operation="write"):
+        self.may_run, self.under_way = Event(), Semaphore(0)
+        self._run = getattr(cloud, operation)
+        self._set = lambda run: monkeypatch.setattr(cloud, operation, run)
+        self._set(self.run)
 
-    def write(self, work):
+    def run(self, work):
         self.under_way.release()
-        assert self.may_write.wait(PATIENCE)
-        return self._write(work)
+        assert self.may_run.wait(PATIENCE)
+        return self._run(work)
 
     def no_more(self):
         """Let those that begin from now on go on at once."""
-        self._monkeypatch.setattr(self._cloud, "write", self._write)
+        self._set(self._run)
 
 
 def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
@@ -259,16 +332,17 @@ def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
     waiting = together.submit(a_request(), a_request())
     together.rounds.begin_next()
     assert together.works == []
-    slow.may_write.set()
+    slow.may_run.set()
     assert end.result(PATIENCE) is None
     assert [each.exception(0) for each in waiting] == [None, None]
     assert (len(claimed(cloud)), len(together.published)) == (3, 2)
 
 
-def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeypatch):
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeypatch, operation):
     monkeypatch.setattr(rounds, "PATIENCE", 0.0)
-    slow = Slow(cloud, monkeypatch)
-    (hanging,) = together.submit(a_request("req-1"))
+    slow = Slow(cloud, monkeypatch, operation)
+    (hanging,) = together.submit(a_request("req-1"), group=a_group())
     end = CachedThreadPool().run(together.begin)
     assert slow.under_way.acquire(timeout=PATIENCE)
     slow.no_more()
@@ -276,7 +350,7 @@ def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeyp
     together.begin()
     assert other.result(0).answers == ["req-2"]
     assert not hanging.done()
-    slow.may_write.set()
+    slow.may_run.set()
     assert hanging.result(PATIENCE).answers == ["req-1"]
     assert end.result(PATIENCE) is None
     assert len(together.published) == 2
@@ -294,7 +368,7 @@ def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(clou
     slow.no_more()
     # At once there is a round under way, which has not hung for long.
     assert claimer.claim(a_request("req-2")).answers == ["req-2"]
-    slow.may_write.set()
+    slow.may_run.set()
     assert hanging.result(PATIENCE).answers == ["req-1"]
 
 

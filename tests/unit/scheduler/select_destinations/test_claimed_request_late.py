@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from inventory import instances
 from inventory.claims import claims
+from inventory.claims.group_locks import GroupMembers
 from inventory.database_errors import DatabaseUnavailable
 from inventory.tables import allocations
 from scheduler.claims.claim_request import ClaimSettings
@@ -128,7 +129,7 @@ def test_a_claim_that_is_made_too_late_is_not_made(cloud):
 class Hanging(Claimer):
     """Decides in a round that comes when the caller has given up."""
 
-    def decide_and_claim(self, decide, left=forever):
+    def decide_and_claim(self, decide, left=forever, group=None):
         self.decide = decide
         raise DatabaseUnavailable("no answer")
 
@@ -139,7 +140,7 @@ def test_nothing_is_decided_or_reserved_for_a_caller_who_has_given_up(cloud):
     with pytest.raises(DatabaseUnavailable):
         ask(scheduler, U[0])
     with pytest.raises(TooLate):
-        scheduler.claimer.decide()
+        scheduler.claimer.decide(GroupMembers())
     assert not scheduler.host_cache.reserved_nodes
 
 

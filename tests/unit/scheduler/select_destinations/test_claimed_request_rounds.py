@@ -9,6 +9,7 @@ from threading import Event
 from typing import NamedTuple
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -176,3 +177,20 @@ def test_who_is_refused_beside_other_schedulers_would_be_refused_after_them(held
     outcome(held, served)
     alone = a_scheduler(held)
     assert [each for each in all_asked if not served[each] and is_served(alone, each)] == []
+
+
+def test_the_members_of_all_groups_of_a_round_are_read_together(held):
+    """Before the round decides, and when it has locked the groups."""
+    a_cloud(held, [1] * 9)
+    scheduler, read = a_scheduler(held), []
+    assert is_served(scheduler, Asked(0, 1, 1, True))
+
+    def note(_connection, _cursor, statement, *_):
+        if "allocations.group_uuid IN" in statement:
+            read.append(statement)
+
+    sa.event.listen(held.engine, "before_cursor_execute", note)
+    all_asked = [Asked(number, 1, 1, True) for number in range(1, 9)]
+    assert all(at_the_same_time(held, [scheduler], all_asked).values())
+    # One round with the first of them, and one or two with the others.
+    assert len(read) <= 6

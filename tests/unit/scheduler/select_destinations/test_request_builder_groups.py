@@ -1,35 +1,36 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claims.claimer: members of a group that are claimed or placed."""
+"""Tests of request_builder.with_members(): members of a group that are claimed or placed."""
 
 import pytest
 
+from inventory.claims.group_locks import GroupMembers, read_members
 from inventory.claims.types import Claim, ClaimRequest, GroupRule
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
+from scheduler.decision.pipeline import Request
+from scheduler.select_destinations.request_builder import with_members
 from tests.builders import GROUP, a_group, a_request
 from tests.databases import a_node, save
 
 
-class Members:
-    """A database with the host of each member of a group."""
-
-    def __init__(self, hosts):
-        self.hosts = hosts
-
-    def read(self, work):
-        return {uuid: {host} for uuid, host in self.hosts.items()}
+def members(hosts):
+    """Return members of the group by the host of each."""
+    found = GroupMembers()
+    claims = [Claim(uuid, 1, host, host, 1, 512, 0) for uuid, host in hosts.items()]
+    found.add(ClaimRequest("r", "d", claims, 900, GroupRule(GROUP, ())))
+    return found
 
 
-def with_members(spec, hosts):
+def of_u1(spec, hosts):
     """Return the request of u1 when members of its group are on these hosts."""
-    return Claimer(Members(hosts), ClaimSettings()).with_members(spec, ["u1"])
+    return with_members(Request(spec, ["u1"]), ["u1"], members(hosts)).spec
 
 
 def found(spec, **there):
     """Return the hosts of the group when so many of its other members are there."""
     numbered = {f"{host}.{n}": host for host, count in there.items() for n in range(count)}
-    return with_members(spec, numbered).instance_group.hosts
+    return of_u1(spec, numbered).instance_group.hosts
 
 
 def test_members_that_must_be_together_are_where_they_are_now():
@@ -48,7 +49,7 @@ def test_hosts_that_are_taken_are_those_that_anybody_knows_of(policy):
 
 def test_an_instance_of_the_request_does_not_count():
     spec = a_request(instance_group=a_group(members=["u1"]))
-    assert with_members(spec, {"u1": "h1"}) is spec
+    assert of_u1(spec, {"u1": "h1"}) is spec
 
 
 @pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
@@ -65,10 +66,12 @@ def test_members_are_found_by_list_and_claim_and_alternates_count_unless_they_ma
     claimer.claim(ClaimRequest("r3", "d", held, 900, GroupRule(GROUP, [], 9)))
     spec = a_request(instance_group=a_group(policy, members=["u1", "u2"]))
     hosts = ["h1", "h2"] if policy == "affinity" else ["h1", "h2", "h3"]
-    assert claimer.with_members(spec, ["u1"]).instance_group.hosts == hosts
+    read = read_members(database.read, [spec.instance_group])
+    found = with_members(Request(spec, ["u1"]), ["u1"], read)
+    assert found.spec.instance_group.hosts == hosts
 
 
 @pytest.mark.parametrize("group", [None, a_group("unknown"), a_group(None), a_group(uuid=None)])
 def test_others_are_left_alone(group):
     spec = a_request(instance_group=group)
-    assert with_members(spec, {"u2": "h2"}) is spec
+    assert of_u1(spec, {"u2": "h2"}) is spec
