@@ -14,7 +14,11 @@ PEER_STAMP := $(PEER)/.installed
 # One more than there are cores on a small machine, since tests of daemons often wait for a timer.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# All of them are in the matrix, and what they import takes seconds in each worker.
+WITHOUT_BENCHMARKS := --ignore=tests/unit/benchmarks
 AGAIN := @$(MAKE) --no-print-directory
+# Containers often set it. Each worker would compile the product and rewrite all tests in every run.
+export PYTHONDONTWRITEBYTECODE :=
 
 # libvirt-python and mysqlclient are compiled on installation; without these that fails in a way that
 # explains nothing.
@@ -70,7 +74,7 @@ test: ## the gate: all that protects, about 8 minutes after the installation; st
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs
 	$(AGAIN) peer
-	$(PYTEST) -m "not matrix and not release"
+	$(PYTEST) -m "not matrix and not release" $(WITHOUT_BENCHMARKS)
 
 test-matrix: ## the rest: the other backend and database, the pages' commands, 50 examples, storms
 	@tools/install-system-packages test
@@ -122,7 +126,7 @@ wheels: dist ## Berthmaster and all that it needs: build/wheels for the image, i
 	@ls dist/*-wheels.tar
 
 unit: venv ## of the gate, the tests that need no daemon, in all folders
-	$(PYTEST) -m "not daemons and not matrix and not release" tests
+	$(PYTEST) -m "not daemons and not matrix and not release" $(WITHOUT_BENCHMARKS) tests
 
 functional: venv peer ## of the gate, those against real brokers, databases, hypervisors and processes
 	$(PYTEST) -m "not matrix and not release" tests/functional
