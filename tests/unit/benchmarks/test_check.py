@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of benchmarks.check: what holds, what does not and why, and what is not known."""
 
-import json
-
 import pytest
 
 from benchmarks.check import FAILS, HOLDS, UNKNOWN, main, rows
-from benchmarks.document import Part
-from benchmarks.figures import ECHO, FLOOR, LIBVIRT, NOVA, OURS, Figure
+from benchmarks.figures import FLOOR, NOVA, OURS, Figure
 from benchmarks.limits import LIMITS
 from tests.unit.benchmarks.made_up import NOW, a_file, decided
 
@@ -46,20 +43,6 @@ def test_who_is_strict_gets_a_status(ms, strict, tmp_path):
     path = str(a_file(tmp_path, decided(10_000, 1, ms), floor()))
     assert main([path]) == 0
     assert main([path, "--strict"]) == strict
-
-
-def test_as_json(tmp_path, capsys):
-    assert main([str(a_file(tmp_path, decided(10_000, 1, 1.3), floor())), "-f", "json"]) == 0
-    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
-    assert len(found) == len(LIMITS)
-    assert found[DECIDE] == {
-        "about": DECIDE,
-        "limit": "<= 2 x",
-        "verdict": HOLDS,
-        "note": "",
-        "found": 1.3,
-        "quartiles": [1.3, 1.3],
-    }
 
 
 @pytest.mark.parametrize(
@@ -140,35 +123,3 @@ def test_several_instances_are_compared_with_one_in_the_same_case():
     ]
     about = "claimed placements of calls for 10 instances through those of calls for 1"
     assert verdict_on(about, figures) == (HOLDS, 2)
-
-
-def test_another_unit_is_another_thing():
-    ours = Figure("view, full load", OURS, "s", [0.5], {"hosts": 10_000})
-    assert verdict_on("view, full load, 10,000 hosts", [ours]) == (UNKNOWN, None)
-
-
-def test_the_reason_is_said_where_something_does_not_hold(tmp_path, capsys):
-    def a_select(echo):
-        case = {"hosts": 10_000, "callers": 1, "claims": True}
-        for who, turns in ((OURS, [9.0, 9.0, 9.0]), (ECHO, [echo])):
-            yield Figure("select", who, "ms", turns, case)
-
-    main([str(a_file(tmp_path, *a_select(2.0)))])
-    assert "claims on: A claim is a transaction that is on the disk" in capsys.readouterr().out
-    main([str(a_file(tmp_path, *a_select(4.0)))])
-    assert "A claim is a transaction" not in capsys.readouterr().out
-
-
-def test_an_audit_is_compared_by_its_median():
-    turns = {OURS: [10.0, 40.0, 28.0], LIBVIRT: [10.0, 20.0, 20.0]}
-    audit = [Figure("audit", who, "ms", ms, {"guests": 1000}) for who, ms in turns.items()]
-    about = "audit through libvirt's bulk call, 1,000 guests"
-    assert verdict_on(about, audit) == (HOLDS, 1.4)
-
-
-def test_what_has_failed_is_said(tmp_path, capsys):
-    parts = {"view": Part(NOW, "v1", 2.0, failed="status 3: no broker")}
-    main([str(a_file(tmp_path, quick=True, parts=parts))])
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == f"a quick look of {NOW}, v1"
-    assert printed[-1] == "view failed: status 3: no broker"

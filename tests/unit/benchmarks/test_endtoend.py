@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks import comparable
 from benchmarks.endtoend import calls, fleet, measures, stages
 from benchmarks.endtoend.callers import Load
-from benchmarks.figures import ECHO, OURS, Figure, ratios
+from benchmarks.figures import ECHO, OURS, Figure
 from inventory.tables import compute_nodes
 from scheduler.wire.arguments import decode_select_arguments
 from tests.fixtures.daemons.process import PATIENCE
@@ -34,11 +34,6 @@ def test_the_values_that_are_kept_are_spread_like_the_times(times):
     assert (kept.turns[0], kept.turns[-1]) == (min(times), max(times))
 
 
-def test_one_call_is_all_that_there_is():
-    (kept, late) = measures.of_calls(OURS, [0.5], {})
-    assert kept.median == late.median == 500
-
-
 def test_the_figures_of_a_load():
     load = Load(0.5, [0.010, 0.020, 0.030], answered=[2, 1], placed=[20, 0], refused=1, calls=6)
     found = {each.what: each for each in measures.of_load(ECHO, load, {"hosts": 7}, 0.012)}
@@ -51,14 +46,6 @@ def test_the_figures_of_a_load():
     assert found["select, processor"].median == pytest.approx(2)
     assert {each.who for each in found.values()} == {ECHO}
     assert all(each.case == {"hosts": 7} for each in found.values())
-
-
-def test_an_echo_is_beside_ours():
-    both = [*measures.of_calls(OURS, [0.004] * 3, {}), *measures.of_calls(ECHO, [0.002] * 9, {})]
-    assert [(each.what, each.median) for each in ratios(both)] == [
-        ("select", 0.5),
-        ("select, p99", 0.5),
-    ]
 
 
 @pytest.mark.parametrize("instances", [1, 10])
@@ -122,15 +109,6 @@ def test_a_stage_does_not_count_what_stages_in_it_count(monkeypatch):
         "whole": (1, 0.0, 0.0),
     }
     assert stages.between(watched.sums(), watched.sums())["inner"] == (0, 0.0, 0.0)
-
-
-def test_the_table_of_stages_adds_up():
-    spent = {"one": (4, 0.4, 0.1), "other": (2, 0.0, 0.3)}
-    lines = stages.table(spent, requests=2, processor=0.5).splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["other", "one", "everything", "the"]
-    assert lines[1].split()[1:] == ["1.00", "0.000", "150.000", "60.0%"]
-    assert lines[3].split()[2:] == ["50.000", "20.0%"]
-    assert lines[4].split()[2:] == ["250.000", "100.0%"]
 
 
 def test_everything_that_is_profiled_is_where_it_is_looked_for():

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks.figures: medians, ratios, and numbers as people write them."""
+"""Tests of benchmarks.figures: medians and ratios."""
 
 import pytest
 
-from benchmarks.figures import NOVA, OURS, Figure, Ratio, find, in_words, plain, ratios
+from benchmarks.figures import NOVA, OURS, Figure, Ratio, ratios
 
 
 def a_figure(who, *turns, what="decide", unit="ms", **case):
@@ -41,19 +41,3 @@ def test_a_ratio_is_of_medians_and_its_spread_of_turns():
 def test_only_the_same_is_compared(other):
     assert not list(ratios([a_figure(OURS, 1.0, hosts=1), other]))
     assert not list(ratios([a_figure(OURS, 0.0), a_figure(NOVA, 1.0)]))
-
-
-def test_the_first_figure_of_a_case_is_found():
-    one, other = a_figure(OURS, 1.0, hosts=1, sets=4), a_figure(OURS, 2.0, hosts=1, sets=5)
-    assert find([one, other], "decide", hosts=1) is one
-    assert find([one, other], "decide", sets=5) is other
-    assert find([one, other], "decide", NOVA) is None
-
-
-def test_words():
-    numbers = (0, 0.0123456, 0.5, 12.345, 99.96, 100.4, 12345.6, 3.0, -1234.5)
-    assert [plain(each) for each in numbers] == [
-        "0", "0.0123", "0.5", "12.3", "100", "100", "12,346", "3", "-1,234",
-    ]  # fmt: skip
-    case = {"aggregate_sets": 2_000, "claims": True, "grouped": 0.1, "backend": "eventlet"}
-    assert in_words(case) == "aggregate sets 2,000, claims yes, grouped 0.1, backend eventlet"

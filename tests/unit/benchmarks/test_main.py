@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks import tables
 from benchmarks.document import Document
-from tests.unit.benchmarks.made_up import a_document, decided
 
 benchmarks = importlib.import_module("benchmarks.__main__")
 
@@ -101,13 +100,6 @@ def test_only_what_is_asked_for_is_measured_again(parts, run, written):
     assert written()["parts"]["one"] == before
 
 
-def test_figures_of_another_machine_are_not_mixed(parts, run, written, tmp_path, capfd):
-    a_document([decided(1, 1, 1.0)]).write(tmp_path / "results" / "latest.json")
-    assert run("--only", "other") == 0
-    assert list(written()["parts"]) == ["other"]
-    assert "is begun anew" in capfd.readouterr().out
-
-
 def test_a_part_that_fails_does_not_keep_others_from_running(parts, run, written, capfd):
     parts("one", 1.0, more='raise SystemExit("no\\nbroker")')
     assert run() == 1
@@ -140,10 +132,3 @@ def test_a_part_that_finds_nothing(code, reason, parts, run, written, tmp_path, 
     part = written()["parts"]["one"]
     assert part["failed"].startswith(reason)
     assert part["figures"] == []
-
-
-def test_parts_are_named(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("--only", "everything")
-    assert ended.value.code == 2
-    assert "storm" in capsys.readouterr().err

@@ -19,7 +19,6 @@ from benchmarks.packing.__main__ import STACK, STRATEGIES, Extent
 from benchmarks.packing.fleets import FLEETS, Fleet, Size
 from benchmarks.packing.ledger import Ledger
 from benchmarks.packing.placers import CONCERNED, Novas, Ours
-from benchmarks.packing.report import report
 from benchmarks.packing.runs import EMPTY, INSTANCE, LATER, RAM, TIGHTEST, VCPUS, run
 from tests.fixtures import availability
 
@@ -126,19 +125,6 @@ def test_nobody_may_overfill_a_host():
         ledger.take(0, Size(1, 33))
 
 
-def test_the_largest_that_fits():
-    ledger = Ledger([Size(8, 32), Size(16, 32)])
-    flavors = [Size(2, 40), Size(16, 16), Size(12, 30), Size(1, 4)]
-    assert (ledger.largest(flavors), ledger.largest_gap) == (30, 32)
-    # Of 32 GB on either host 30 have no vCPUs to go with them.
-    ledger.take(0, Size(7, 1))
-    ledger.take(1, Size(15, 2))
-    assert (ledger.largest(flavors), ledger.largest_gap) == (4, 4)
-    ledger.take(0, Size(1, 1))
-    ledger.take(1, Size(0, 27))
-    assert (ledger.largest(flavors), ledger.largest_gap) == (0, 0)
-
-
 def test_generations_take_turns_and_a_seed_gives_the_same_requests():
     fleet = Fleet("two", (Size(1, 2), Size(3, 4)), {Size(1, 1): 1.0, Size(2, 1): 9.0})
     assert fleet.hosts(3) == [Size(1, 2), Size(3, 4), Size(1, 2)]
@@ -176,16 +162,6 @@ def test_nothing_is_known_of_what_was_not_reached():
     assert f"{EMPTY} at 75 % load" not in {what for what, _ in found}
 
 
-def test_half_are_replaced_and_what_finds_no_room_is_left_out():
-    fleet = Fleet("two sizes", (Size(20, 20),), {Size(1, 1): 0.95, Size(20, 20): 0.05})
-    placer = FirstFit()
-    came = run(fleet, 4, 2, placer)
-    asked = came.chosen[came.chosen.index(None) + 1 : -1]
-    # Whoever is refused meanwhile does not end it.
-    assert None in asked
-    assert len(placer.left) > len(asked) / 2 > 10
-
-
 def test_instances_leave_while_a_fleet_is_filled():
     placer = FirstFit()
     fleet = Fleet("leaving", (Size(8, 32),), {Size(4, 16): 1.0}, leaving=0.5)
@@ -193,50 +169,6 @@ def test_instances_leave_while_a_fleet_is_filled():
     # Of 20 that fit one leaves for each two that come, or about that.
     assert 30 < came.chosen.index(None) < 60
     assert came.found[TIGHTEST, "%"] == 100
-
-
-def test_everybody_is_asked_for_the_same():
-    one, other = Listening(ours("stack")), Listening(ours("spread"))
-    lengths = []
-    for each in (one, other):
-        chosen = run(PUBLIC, 3, 5, each).chosen
-        lengths.append(chosen.index(None))
-    shorter = min(lengths)
-    assert shorter > 20
-    assert one.asked[:shorter] == other.asked[:shorter]
-    assert one.hosts == other.hosts
-
-
-def test_we_keep_the_same_account_as_the_ledger():
-    placer = ours("spread")
-    ledgers = []
-    listening = Listening(placer)
-    listening.begin = lambda hosts, flavors: (
-        placer.begin(hosts, flavors),
-        ledgers.append(Ledger(hosts)),
-    )
-    listening.choose = lambda size, roomy: note(placer.choose(size, roomy), size)
-    listening.leave = lambda host, size: gone(host, size)
-
-    def note(host, size):
-        if host is not None:
-            ledgers[0].take(host, size)
-        return host
-
-    def gone(host, size):
-        placer.leave(host, size)
-        ledgers[0].leave(ledgers[0].instances.index((host, size)))
-
-    run(MIXED, 5, 1, listening)
-    table = placer._hosts
-    used = Size(
-        int(table.vcpus_used.sum()),
-        int((table.total_usable_ram_mb - table.free_ram_mb).sum()) // 1024,
-        int((1024 * table.total_usable_disk_gb - table.free_disk_mb).sum()) // 1024,
-    )
-    assert used == tuple(map(sum, zip(*(size for _, size in ledgers[0].instances), strict=True)))
-    assert table.num_instances.sum() == len(ledgers[0].instances)
-    assert not table.num_io_ops.any()
 
 
 # What the documentation says of packing.
@@ -258,13 +190,6 @@ def test_the_flavor_mix_is_near_the_best_of_all_on_every_fleet(fleet):
     used = {strategy: tightest(fleet.name, strategy) for strategy in STRATEGIES}
     # On so few hosts and runs chance is worth more than on the page.
     assert used["flavor mix"] > max(used.values()) - 2.5
-
-
-def test_flavors_of_the_hosts_own_shape_are_stacked_either_way():
-    shapes = dict.fromkeys([Size(1, 4), Size(2, 8), Size(4, 16), Size(8, 32)], 1.0)
-    fleet = Fleet("all alike in shape", (Size(64, 256),), shapes)
-    aligned, stacked = (run(fleet, 4, 1, ours(each)) for each in ("alignment", "stack"))
-    assert aligned.found == stacked.found
 
 
 def test_spreading_leaves_no_host_empty_and_stacking_a_third_of_them():
@@ -310,12 +235,6 @@ def test_nova_chooses_as_we_do(peer, fleet, settings, novas):
     assert {*found.chosen} == {0, 1, 2, 3, 4, None}
 
 
-def test_novas_settings_hold_until_the_next_ones(peer):
-    stacked = run(BOTH_BIND, 3, 1, Novas(peer, STACK)).chosen
-    assert stacked[:2] == [0, 0]
-    assert run(BOTH_BIND, 3, 1, Novas(peer, {})).chosen[:2] == [0, 1]
-
-
 def test_what_comes_out(peer, monkeypatch, tmp_path, capsys):
     written = tmp_path / "figures.json"
     tiny = Extent((BOTH_BIND,), 3, 2, packing.QUICK.novas, 2)
@@ -335,51 +254,3 @@ def test_what_comes_out(peer, monkeypatch, tmp_path, capsys):
     assert "Nova's defaults, the same hosts in 1 of 1" in table
     assert all(f"     - {strategy}\n" in table for strategy in STRATEGIES)
     assert all(f">{strategy}<" in plot for strategy in STRATEGIES)
-
-
-def test_without_nova_it_is_said_what_brings_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(nova, "_ENVIRONMENT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["packing", "--hosts", "2", "--seeds", "1"])
-    with pytest.raises(SystemExit, match="run make peer"):
-        packing.main()
-
-
-# The report.
-
-
-def a_figure(who, strategy, what, turns, same=None):
-    facts = {"hosts": 4, "runs": 2}
-    if same is not None:
-        facts["runs in which we choose the same hosts"] = same
-    return Figure(what, who, "%", turns, {"fleet": "small", "strategy": strategy}, facts)
-
-
-def test_who_fills_most_comes_first_and_it_is_said_who_is_better():
-    figures = [
-        a_figure(OURS, "spread", VCPUS, [70, 80]),
-        a_figure(OURS, "spread", RAM, [60, 60]),
-        a_figure(OURS, "spread", f"{EMPTY} at 60 % load", [3]),
-        a_figure(NOVA, "stack", VCPUS, [90, 90], same=0),
-        a_figure(NOVA, "stack", RAM, [80, 80], same=0),
-    ]
-    title, _, _, first, second, most, same, _, note = report(figures).splitlines()
-    assert title == "small: 4 hosts, medians of 2 runs, GB of RAM"
-    assert first.split()[:5] == ["nova", "stack", "90.0", "80.0", "-"]
-    assert second.split()[:5] == ["ours", "spread", "75.0", "60.0", "3*"]
-    assert most.endswith("Nova's with stack: ours is 17.5 points BELOW.")
-    assert same == "Nova's stack: the same hosts as ours in 0 of 2 runs."
-    assert note.startswith("* Only in some of the runs")
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [(90, "both alike"), (92, "ours is 1.0 points above"), (89.98, "both alike")],
-)
-def test_alike_is_neither_above_nor_below(share, words):
-    figures = [
-        a_figure(OURS, "stack", VCPUS, [share, share]),
-        a_figure(OURS, "stack", RAM, [80, 80]),
-        a_figure(NOVA, "stack", VCPUS, [90, 90], same=2),
-        a_figure(NOVA, "stack", RAM, [80, 80], same=2),
-    ]
-    assert f"The most in use: ours with stack, Nova's with stack: {words}." in report(figures)

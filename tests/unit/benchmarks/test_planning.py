@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of benchmarks.planning: its fleets, its goals, and the exact solver beside us."""
 
-import json
-import sys
 from itertools import product
 from random import Random
 
 import numpy as np
 import pytest
 
-from benchmarks import tables
-from benchmarks.figures import BOUND, EXACT, OURS, Figure, find
+from benchmarks.figures import BOUND, EXACT, OURS, find
 from benchmarks.limits import LIMITS
 from benchmarks.planning import __main__ as planning
 from benchmarks.planning import exact, goals, reassignment
@@ -21,7 +18,6 @@ from benchmarks.planning.goals import EMPTIED, MOVES, SECONDS, Extent
 from scheduler.operators.planning.repairing import broken_rules
 from tests import fleets
 from tests.fleets import Guest
-from tests.unit.benchmarks.made_up import a_document
 
 # Consolidation uses all of its time, others as little as they need.
 SECONDS_OF = {each: 0.5 if each == "consolidate" else 60.0 for each in goals.GOALS}
@@ -40,17 +36,7 @@ def test_a_fleet_keeps_all_rules_and_is_the_same_again():
     assert len({each.row for each in grouped[3:]}) == 3
 
 
-def test_a_fleet_has_the_filters_of_a_scheduler_without_configuration():
-    names = {each.name for each in a_fleet(1, 0, 1).plan.filters}
-    assert {"ComputeFilter", "ServerGroupAntiAffinityFilter", "RamFilter"} <= names
-
-
 # Goals.
-
-
-def test_the_largest_instance_that_fits_has_4_gb_for_each_vcpu():
-    hosts = {"h1": 40, "h2": 21, "h3": 8}
-    assert goals.largest_that_fits(fleets.a_fleet(hosts, [Guest("a", "h1", 30)])) == 5
 
 
 def test_each_goal_is_planned_on_a_fleet_that_needs_it():
@@ -65,12 +51,6 @@ def test_each_goal_is_planned_on_a_fleet_that_needs_it():
     assert facts["drain"]["steps"] == 1
     ours, bound = (find(found, EMPTIED, who) for who in (OURS, BOUND))
     assert 0 < ours.median <= bound.median
-
-
-def test_the_search_ends_when_its_time_is_over():
-    seconds, plan = goals.timed(a_fleet(4, 12, 1), goals.GOALS["consolidate"], 0.0)
-    assert not plan.moves
-    assert seconds >= 0
 
 
 def test_each_limit_of_plans_is_measured_by_the_whole_run():
@@ -119,10 +99,6 @@ def test_the_solver_finds_what_brute_force_does(any_move):
     assert len(found) > 1
 
 
-def test_without_time_all_stay():
-    assert solve(a_problem(1), True, 0.0) == (0, 0, False)
-
-
 def test_a_problem_has_what_fleets_have():
     guests = [Guest("a", "h1", 2), Guest("b", "h3", 4, vcpus=3), Guest("c", "h3")]
     hosts = {"h1": 8, "h2": 8, "h3": 16}
@@ -142,16 +118,3 @@ def test_we_do_not_empty_more_hosts_than_the_solver():
 
 
 # The program.
-
-
-def test_the_program_measures_all_three(monkeypatch, tmp_path, capsys):
-    path = tmp_path / "figures.json"
-    monkeypatch.setattr(planning, "QUICK", TINY)
-    monkeypatch.setattr(sys, "argv", ["planning", "--quick", "--json", str(path)])
-    planning.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert [lines[each].split()[0] for each in (1, 6, 9, 13)] == ["24", "24", "3", "a1_1"]
-    figures = [Figure.from_dict(each) for each in json.loads(path.read_text())]
-    told = tables.told(a_document(figures))
-    assert "CP-SAT / ours" in told
-    assert "balance of ROADEF instances, its lower bound" in told

@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks import sizing
 from benchmarks.document import LATEST, Document
-from benchmarks.figures import OURS, Figure
+from benchmarks.figures import OURS
 from tests import guides
-from tests.unit.benchmarks.made_up import a_document
 
 CASE = {"claims": True, "backend": "threading", "workers": 1, "schedulers": 1, "instances": 1}
 PROCESSOR = {
@@ -18,31 +17,6 @@ PROCESSOR = {
     "database": "select, processor of the database",
     "broker": "select, processor of the broker",
 }
-
-
-def a_figure(what, turn, **case):
-    return Figure(what, OURS, "", [turn], CASE | case)
-
-
-def test_a_row_has_what_a_way_to_serve_makes_of_a_request():
-    figures = [
-        a_figure("select, rate", 400.0, workers=2),
-        a_figure("select, rate", 300.0),
-        a_figure("select", 90.5),
-        a_figure("conflicts", 0.25),
-        *(a_figure(name, ms) for name, ms in zip(PROCESSOR.values(), (3, 0.5, 0.25), strict=True)),
-        a_figure("select, rate", 310.0, backend="eventlet"),
-        a_figure("select, rate", 90.0, instances=10),
-    ]
-    told = sizing.told(a_document(figures))
-    cells = re.findall(r"^   [* ] -(.*)$", told, re.MULTILINE)
-    width = len(sizing.HEADS)
-    rows = [[each.strip() for each in cells[at : at + width]] for at in range(0, len(cells), width)]
-    assert rows == [
-        [*sizing.HEADS],
-        ["yes", "1", "1", "300", "90.5", "0.25", "3", "0.5", "0.25"],
-        ["yes", "1", "2", "400", "", "", "", "", ""],
-    ]
 
 
 def test_the_page_shows_the_latest_run():

@@ -5,13 +5,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from benchmarks.history import Answer, Place, Request, Size
 from benchmarks.storm import cluster, faults, figures, wishes
-from benchmarks.storm.figures import Figures, Logs
+from benchmarks.storm.figures import Figures
 from scheduler.wire.arguments import decode_select_arguments
 
 HOSTS = [f"host-{number}" for number in range(20)]
@@ -111,16 +110,3 @@ def test_figures() -> None:
         worst=pytest.approx(2000),
     )
     assert "99 instances claimed (50/s)" in found.line()
-
-
-def test_quantiles() -> None:
-    assert [figures.quantile([1, 2, 3, 4], each) for each in (0.0, 0.5, 0.51, 0.99)] == [1, 2, 3, 4]
-
-
-def test_logs_are_those_written_since(tmp_path: Path) -> None:
-    log = tmp_path / "scheduler1.log"
-    log.write_text("after 9 conflicts\n")
-    logs = Logs([log])
-    with log.open("a") as file:
-        file.write("after 1 conflicts\n")
-    assert logs.texts() == ["after 1 conflicts\n"]

@@ -5,7 +5,7 @@
 import pytest
 
 from benchmarks import inventory_rows, view
-from benchmarks.figures import FLOOR, OURS, Figure, find
+from benchmarks.figures import FLOOR, OURS, find
 from benchmarks.fleet import a_fleet
 from scheduler.host_cache.cache import HostCache
 from tests.databases import migrated
@@ -77,17 +77,3 @@ def test_every_turn_is_told(database):
     memory = find(found, view.MEMORY, hosts=SIZE)
     assert memory is not None
     assert memory.unit == "kB"
-
-
-def test_the_table_has_a_row_for_each_thing_and_the_floor_beside():
-    case, facts = {"hosts": 1000}, {"processor, ms": 7.0}
-    shown = view.report(
-        [
-            Figure(view.FULL, OURS, "ms", [900, 1000, 1100], case, facts),
-            Figure(view.FULL, FLOOR, "ms", [500.0], case, {"processor, ms": 300.0}),
-            Figure(view.MEMORY, OURS, "kB", [7.5], case),
-        ]
-    )
-    _, full, memory = shown.splitlines()
-    assert " ".join(full.split()[3:]) == "1,000 1,000 900 1,100 7 500, processor 300 ms"
-    assert memory.endswith("kB")
