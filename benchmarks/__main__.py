@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"=== {name}: {part.seconds:.0f} s, {part.failed or 'done'}", flush=True)
     found.parts = {name: found.parts[name] for name in PARTS if name in found.parts}
     found.write(path)
-    document.replace(path.with_suffix(".rst"), tables.told(Document.read(path)))
-    document.replace(path.with_suffix(".sizing.rst"), sizing.told(Document.read(path)))
+    document.replace(path.with_suffix(".rst"), tables.report(Document.read(path)))
+    document.replace(path.with_suffix(".sizing.rst"), sizing.report(Document.read(path)))
     failed = [name for name in names if found.parts[name].failed]
     print(f"\n{path}: {len(found.figures)} figures; failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0

@@ -81,13 +81,15 @@ def report(found: Sequence[Row], about: Document) -> str:
     lines = [HEADS, *(each.cells for each in found)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     kind = "a quick look of " if about.quick else ""
-    told = [f"{kind}{about.when}, {about.versions.get('Berthmaster')}"]
+    printed = [f"{kind}{about.when}, {about.versions.get('Berthmaster')}"]
     for line in lines:
         cells = [f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)]
-        told.append("  ".join(cells).rstrip())
-    told += [f"{each.about}: {each.note}" for each in found if each.note]
-    told += [f"{name} failed: {part.failed}" for name, part in about.parts.items() if part.failed]
-    return "\n".join(told)
+        printed.append("  ".join(cells).rstrip())
+    printed += [f"{each.about}: {each.note}" for each in found if each.note]
+    printed += [
+        f"{name} failed: {part.failed}" for name, part in about.parts.items() if part.failed
+    ]
+    return "\n".join(printed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

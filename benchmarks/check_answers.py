@@ -58,8 +58,8 @@ def _of_answers(request: Request, calm: bool) -> Iterator[str]:
         if each.final and not _is_late(request, each)
     }
     if len(final) > 1:
-        told = " and ".join(sorted(" ".join((outcome, *hosts)) for outcome, hosts in final))
-        yield f"two answers: {request.name} got {told}"
+        answers = " and ".join(sorted(" ".join((outcome, *hosts)) for outcome, hosts in final))
+        yield f"two answers: {request.name} got {answers}"
 
 
 def _is_late(request: Request, answer: Answer) -> bool:

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--placed", type=int, metavar="N", help="So many instances must be placed, not one less."
     )
     asked = parser.parse_args(arguments)
-    found, told = checked(
+    found, summary = checked(
         asked.logs,
         asked.database,
         reserved=Size(*map(int, asked.reserved.split(","))),
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calm=asked.calm,
         placed=asked.placed,
     )
-    print("\n".join([*found, told, f"{len(found)} violations"]))
+    print("\n".join([*found, summary, f"{len(found)} violations"]))
     return 1 if found else 0
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of the rows in the database, by themselves and beside what callers were told.
+"""What must hold of the rows in the database, alone and beside the answers that callers got.
 
 Its queries are its own: what inventory reads or adds up wrongly must not look right here.
 """
@@ -85,12 +85,12 @@ def _usage(rows: Rows, reserved: Size) -> Iterator[str]:
             numbers[claim.compute_node_id] += 1
     for row in rows.nodes:
         size = taken[row.host, row.node]
-        told = f"host {row.host} node {row.node}"
+        node = f"host {row.host} node {row.node}"
         for name, there in _columns(row, size, numbers[row.id]).items():
             if getattr(row, name) != there:
-                yield f"usage: {told} has {name} = {getattr(row, name)}, there is {there}"
+                yield f"usage: {node} has {name} = {getattr(row, name)}, there is {there}"
         for excess in size.beyond(_limits(row)):
-            yield f"over the limit: {told} {excess}"
+            yield f"over the limit: {node} {excess}"
 
 
 def _columns(row: Any, size: Size, claims: int) -> dict[str, int]:
@@ -124,25 +124,25 @@ def _pending_twice(claims: Iterable[Any]) -> Iterator[str]:
 
 
 def _lost_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
-    """Yield the placed instances whose place is not claimed as they were told."""
+    """Yield the placed instances whose place is not claimed as their answers say."""
     held: dict[str, list[Any]] = defaultdict(list)
     for claim in rows.claims:
         if claim.state != ALTERNATE:
             held[claim.instance_uuid].append(claim)
     for uuid, request, place in last_places(requests):
         claims = held[uuid]
-        told = f"instance {uuid} of {request.name} was placed on host {place.host}"
+        placed = f"instance {uuid} of {request.name} was placed on host {place.host}"
         same = [each for each in claims if (each.host, each.node) == (place.host, place.node)]
         if not claims:
-            yield f"not claimed: {told} and has no claim"
+            yield f"not claimed: {placed} and has no claim"
         elif not same:
-            yield f"claimed elsewhere: {told}, there is {_claim(claims[0])}"
+            yield f"claimed elsewhere: {placed}, there is {_claim(claims[0])}"
         elif _size(same[0]) != request.size:
-            yield f"wrong size: {told} with {request.size}, there is {_claim(same[0])}"
+            yield f"wrong size: {placed} with {request.size}, there is {_claim(same[0])}"
 
 
 def _strange_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
-    """Yield claims that nobody was told of, unless somebody may just not have heard of them."""
+    """Yield claims that no answer names, unless somebody may just not have heard of them."""
     by_instance: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
         for uuid in request.instances:

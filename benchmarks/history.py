@@ -162,10 +162,10 @@ def events(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, path.read_text().splitlines())
 
 
-def collected(told: Iterable[Mapping[str, Any]]) -> list[Request]:
+def collected(logged: Iterable[Mapping[str, Any]]) -> list[Request]:
     """Return the requests that events, in the order of their times, tell of."""
     found: dict[tuple[str, int], Request] = {}
-    for event in told:
+    for event in logged:
         # That is an operator's; see benchmarks.orders.
         if event["event"] == "ordered":
             continue

@@ -45,7 +45,7 @@ def store(database: Database, size: int) -> None:
     database.write(work)
 
 
-def settle(database: Database) -> None:
+def age_nodes(database: Database) -> None:
     """Let no node be one that was written just now, so that nobody looks at it again."""
     nodes = tables.compute_nodes
 

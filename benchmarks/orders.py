@@ -68,8 +68,8 @@ class Hosts:
 
 def read(paths: Iterable[Path]) -> list[Order]:
     """Return the orders of some logs."""
-    told = [each for each in events(paths) if each.pop("event") == "ordered"]
-    return [Order(**each) for each in told]
+    ordered = [each for each in events(paths) if each.pop("event") == "ordered"]
+    return [Order(**each) for each in ordered]
 
 
 def _spans(orders: list[Order]) -> Iterator[Span]:

@@ -66,14 +66,14 @@ def measure(asked: argparse.Namespace) -> list[Figure]:
 
 def _known(daemons: Daemons, backend_name: str, number: int) -> list[Figure]:
     started, ended = [], []
-    with _watched(daemons, backend_name) as (connection, residents):
+    with _watched(daemons, backend_name) as (connection, instances):
         for each in range(number):
             uuid = str(uuid4())
             xml = guests.XML.format(name=f"guest-{each}", uuid=uuid, vcpus=1, memory_mib=64)
             guest = connection.createXML(xml)
-            started.append(_until(lambda uuid=uuid: uuid in residents()))
+            started.append(_until(lambda uuid=uuid: uuid in instances()))
             guest.destroy()
-            ended.append(_until(lambda uuid=uuid: uuid not in residents()))
+            ended.append(_until(lambda uuid=uuid: uuid not in instances()))
     case = {"agent": backend_name}
     return [
         Figure("guest started, known", OURS, "ms", started, case),
@@ -125,26 +125,26 @@ def _watched(
             name="hypervisor",
         )
         _until(lambda: bool(database.read(compute_nodes.all_live)))
-        view = _view(stack, database, url)
-        yield stack.enter_context(guests.connected(uri)), lambda: _residents(view)
+        cache = _cache(stack, database, url)
+        yield stack.enter_context(guests.connected(uri)), lambda: _instances(cache)
 
 
-def _view(stack: ExitStack, database: Database, url: str) -> HostCache:
+def _cache(stack: ExitStack, database: Database, url: str) -> HostCache:
     """Return a view that has been read once, and takes what agents push."""
-    view = HostCache(database, max_age=3600, reload_interval=3600)
-    view.refresh()
+    cache = HostCache(database, max_age=3600, reload_interval=3600)
+    cache.refresh()
     opts.set_defaults()
     cfg.CONF([], project="berthmaster")
     transport = oslo_messaging.get_rpc_transport(cfg.CONF, url=url)
-    pushes = RpcServer(transport, push_messages.TOPIC, "bench", [PushEndpoint(view)], 1)
+    pushes = RpcServer(transport, push_messages.TOPIC, "bench", [PushEndpoint(cache)], 1)
     pushes.start()
     stack.callback(transport.cleanup)
     stack.callback(pushes.drain)
-    return view
+    return cache
 
 
-def _residents(view: HostCache) -> set[str]:
-    with view.current() as hosts:
+def _instances(cache: HostCache) -> set[str]:
+    with cache.current() as hosts:
         return {uuid for row in hosts.rows() for uuid in hosts.instances.on(row)}
 
 

@@ -15,7 +15,7 @@ HEADS = (
 )
 
 
-def told(found: Document) -> str:
+def report(found: Document) -> str:
     """Return the table, with a row for each way to serve calls for one instance on threads."""
     return table(HEADS, [*_rows(found.figures)]) if found.figures else ""
 

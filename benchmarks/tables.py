@@ -33,7 +33,7 @@ WHO = {
     BOUND: "bound",
 }
 Kind = tuple[str, str]
-# As many things are told abreast in a table.
+# Columns of a table for figures that are no times.
 ABREAST = 6
 # Of these it is said how many times as many the others take or do.
 TAKEN = ("us", "ms", "s", "/s")
@@ -44,7 +44,7 @@ HEADER = """\
 """
 
 
-def told(found: Document) -> str:
+def report(found: Document) -> str:
     """Return the tables of a run, as a file that a page includes."""
     blocks = [HEADER, *_about(found), *_verdicts(found)]
     for name, part in found.parts.items():

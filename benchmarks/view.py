@@ -5,7 +5,7 @@
 A private MariaDB with the rows of a fleet, each host with five instances. Read are all rows, and
 then what has changed: nothing, one host in a hundred, every host. Beside it, bare PyMySQL sends the
 same statements as a complete reading and makes nothing of the rows. Times are those of the clock,
-with the server's; the processor's time of this process alone is told as well.
+with the server's; the processor's time of this process alone is reported as well.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def stored(sizes: Sequence[int]) -> Iterator[Iterator[tuple[int, Database]]]:
                 stack.callback(database.close)
                 migrations.sync(database)
                 inventory_rows.store(database, size)
-                inventory_rows.settle(database)
+                inventory_rows.age_nodes(database)
                 yield size, database
 
         yield each()
@@ -118,7 +118,7 @@ def _followed(database: Database, view: HostCache, every: int, turns: int) -> It
             inventory_rows.audit(database, every)
         yield _timed(view.refresh)
         if every:
-            inventory_rows.settle(database)
+            inventory_rows.age_nodes(database)
 
 
 def _reading(database: Database) -> Work:

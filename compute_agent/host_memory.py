@@ -10,7 +10,7 @@ KIB_PER_MIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Memory of a host in MiB; used is None where its source does not tell."""
+    """Memory of a host in MiB; used is None where its source does not say."""
 
     total_mb: int
     used_mb: int | None

@@ -23,7 +23,7 @@ class RowMark(NamedTuple):
 class ChangeMarks(NamedTuple):
     """The database's time, the revisions of tables, the marks of nodes written since a moment.
 
-    has_instances tells whether any row of instances was written since then.
+    has_instances says whether any row of instances was written since then.
     """
 
     now: datetime

@@ -62,7 +62,7 @@ def collated(name: str) -> str:
 
 
 def taken(kind: str, name: str, other: str) -> InUse:
-    """Return the error for a name that is that of another object, or not told from it."""
+    """Return the error for a name that is that of another object, or not distinguished from it."""
     alike = "" if name == other else f", which is not told from {name!r}"
     return InUse(f"there is {kind} {other!r} already{alike}; see '{kind.partition(' ')[2]} list'")
 

@@ -25,7 +25,7 @@ stream    requests of three flavors in turn; each finds gone what the ones befor
 fresh     the same with flavors and images that were not seen before, and zones; Nova is given
           the hosts of the zone only, as Placement gives them to it.
 kept      the same stream of requests by two schedulers in turn, of which one leaves its decisions
-          to be kept; that is done between the turns, and told by itself.
+          to be kept; that is done between the turns, and reported by itself.
 """
 
 import argparse

@@ -7,7 +7,7 @@ operators run them, and so is the echo: a server of a few lines on oslo.messagin
 time calls as conductors do, scheduler and echo by turns. Many callers share one cheap connection:
 on a machine with all of them oslo.messaging's client would be what is measured.
 
-With --profile it is told instead where the time of a scheduler goes.
+With --profile it reports instead where the time of a scheduler goes.
 """
 
 import argparse

@@ -15,8 +15,8 @@ from scheduler.api.scheduler_endpoint import TOPIC
 
 CALLERS = 32
 SECONDS = 4.0
-# Long enough for all that was spent to be told. Seconds.
-TOLD = 2 * profiled.EVERY + 0.1
+# Seconds after which all that was spent has been written.
+UNTIL_WRITTEN = 2 * profiled.EVERY + 0.1
 ABOUT = """\
 What a request costs one scheduler process (threads, one worker), in milliseconds: how long it was
 in a stage, and for how much of that the processor was at work for it. The difference is waiting,
@@ -32,11 +32,11 @@ def write(path: Path, ground: Ground, hosts: int) -> None:
     for claims in (False, True):
         serving = Serving(claims=claims)
         config = deployment.write_config(f"profiled{claims}", serving.options)
-        told = ground.directory / f"stages{claims}.json"
+        written = ground.directory / f"stages{claims}.json"
         process = ground.program(
-            profiled.__name__, f"profiled{claims}", serving.backend, config, stages=told
+            profiled.__name__, f"profiled{claims}", serving.backend, config, stages=written
         )
-        for callers, table in _tables(ground, told):
+        for callers, table in _tables(ground, written):
             kind = "claims" if claims else "no claims"
             blocks.append(f"{hosts} hosts, {kind}, {callers} callers at a time\n\n{table}\n")
         process.stop(15.0)
@@ -45,20 +45,20 @@ def write(path: Path, ground: Ground, hosts: int) -> None:
     print(path.read_text())
 
 
-def _tables(ground: Ground, told: Path) -> Iterator[tuple[int, str]]:
+def _tables(ground: Ground, written: Path) -> Iterator[tuple[int, str]]:
     caller = OneCaller(ground.url)
     ask, asked = caller.asker(TOPIC), calls.plain(1)
     for _ in range(50):
         ask(next(asked))
-    before, done, ends = _spent(told), 0, time.monotonic() + SECONDS
+    before, done, ends = _spent(written), 0, time.monotonic() + SECONDS
     while time.monotonic() < ends:
         ask(next(asked))
         done += 1
-    yield 1, _table(before, _spent(told), done)
+    yield 1, _table(before, _spent(written), done)
     caller.close()
-    before = _spent(told)
+    before = _spent(written)
     load = Crowd(ground.url, TOPIC, asked).run(CALLERS, 1.0, 1, SECONDS)
-    yield CALLERS, _table(before, _spent(told), load.calls)
+    yield CALLERS, _table(before, _spent(written), load.calls)
 
 
 def _table(before: dict[str, Any], after: dict[str, Any], requests: int) -> str:
@@ -66,7 +66,7 @@ def _table(before: dict[str, Any], after: dict[str, Any], requests: int) -> str:
     return stages.table(spent, requests, after["processor"] - before["processor"])
 
 
-def _spent(told: Path) -> dict[str, Any]:
-    time.sleep(TOLD)
-    found: dict[str, Any] = json.loads(told.read_text())
+def _spent(written: Path) -> dict[str, Any]:
+    time.sleep(UNTIL_WRITTEN)
+    found: dict[str, Any] = json.loads(written.read_text())
     return found

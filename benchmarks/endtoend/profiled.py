@@ -26,7 +26,7 @@ def main() -> None:
     def watched(backend: str) -> int:
         watch(STAGES)
         # The worker is forked later, and threads are not.
-        os.register_at_fork(after_in_child=_begin_to_tell)
+        os.register_at_fork(after_in_child=_begin_to_write)
         return run(backend)
 
     cmd._run = watched
@@ -53,8 +53,8 @@ def _watch_messaging(stages: Stages) -> None:
     stages.watch(impl_rabbit.Connection, "consume", "broker: read")
     stages.watch(amqpdriver.AMQPIncomingMessage, "reply", "broker: send the reply")
     stages.watch(server.RPCServer, "_process_incoming", "oslo.messaging: process")
-    stages.watch(change_publisher.ChangePublisher, "send", "told: send it")
-    stages.watch(tracking_endpoint.PushEndpoint, "nodes_changed", "told: take it in")
+    stages.watch(change_publisher.ChangePublisher, "send", "pushes: send")
+    stages.watch(tracking_endpoint.PushEndpoint, "nodes_changed", "pushes: receive")
     stages.watch(scheduler_endpoint.SchedulerEndpoint, "select_destinations", "endpoint")
     handle = ours._handle_in_time
 
@@ -124,15 +124,15 @@ def _watch_database(stages: Stages) -> None:
     stages.watch(pymysql.connections.Connection, "connect", "database: connect")
 
 
-def _begin_to_tell() -> None:
-    threading.Thread(target=_tell, args=(Path(os.environ[VARIABLE]),), daemon=True).start()
+def _begin_to_write() -> None:
+    threading.Thread(target=_write, args=(Path(os.environ[VARIABLE]),), daemon=True).start()
 
 
-def _tell(path: Path) -> None:
+def _write(path: Path) -> None:
     temporary = path.with_suffix(".new")
     while True:
-        told = {"processor": time.process_time(), "spent": STAGES.sums()}
-        temporary.write_text(json.dumps(told))
+        written = {"processor": time.process_time(), "spent": STAGES.sums()}
+        temporary.write_text(json.dumps(written))
         temporary.replace(path)
         time.sleep(EVERY)
 

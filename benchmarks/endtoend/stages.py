@@ -102,11 +102,11 @@ def table(spent: Sums, requests: int, processor: float) -> str:
     the threads that nobody watches.
     """
     lines = [f"{'stage':40} {'calls':>7} {'ms':>8} {'ms at work':>11} {'share':>6}"]
-    told = 0.0
+    watched = 0.0
     for name, (calls, wall, cpu) in sorted(spent.items(), key=lambda each: -each[1][2]):
-        told += cpu
+        watched += cpu
         per = (calls / requests, 1000 * wall / requests, 1000 * cpu / requests)
         lines.append(f"{name:40} {per[0]:7.2f} {per[1]:8.3f} {per[2]:11.3f} {cpu / processor:6.1%}")
-    for name, cpu in (("everything else", processor - told), ("the process", processor)):
+    for name, cpu in (("everything else", processor - watched), ("the process", processor)):
         lines.append(f"{name:57} {1000 * cpu / requests:11.3f} {cpu / processor:6.1%}")
     return "\n".join(lines)

@@ -58,7 +58,8 @@ def measure(asked: argparse.Namespace) -> Sequence[Figure]:
 
 def report(found: Sequence[Figure]) -> str:
     """Return one table for each of the three."""
-    return "\n".join([*goals.told(found), "", *exact.told(found), "", *reassignment.told(found)])
+    goal_lines, exact_lines = goals.report(found), exact.report(found)
+    return "\n".join([*goal_lines, "", *exact_lines, "", *reassignment.report(found)])
 
 
 def main() -> None:

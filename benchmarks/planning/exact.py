@@ -151,7 +151,7 @@ def _figures(
     yield Figure(MOVES, who, "", [each.moves for _, each in turns], case, facts)
 
 
-def told(found: Sequence[Figure]) -> list[str]:
+def report(found: Sequence[Figure]) -> list[str]:
     """Return one table: by fleet and kind of moves, what both find, as sums of all runs."""
     lines = [
         f"{'hosts':>6} {'instances':>9}  {'moves':18} {'runs':>4}  emptied: ours CP-SAT"

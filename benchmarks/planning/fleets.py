@@ -64,7 +64,7 @@ def a_fleet(hosts: int, instances: int, seed: int) -> Fleet:
         free[at] -= size
         if group:
             taken.add(at)
-        residents.append(settle(table, rows[at], _name(number), Flavor(*size), group))
+        residents.append(place(table, rows[at], _name(number), Flavor(*size), group))
     return Fleet(table, residents, default_plan())
 
 
@@ -77,7 +77,7 @@ def anti_affinity(name: str, members: Sequence[str]) -> InstanceGroup:
     return InstanceGroup(uuid=name, name=name, policy="anti-affinity", members=[*members])
 
 
-def settle(
+def place(
     hosts: HostTable, row: int, uuid: str, flavor: Flavor, group: InstanceGroup | None
 ) -> Resident:
     """Place an instance on the host of a row, whether it fits or not, and return it."""

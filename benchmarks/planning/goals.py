@@ -124,7 +124,7 @@ GOALS: Mapping[str, Make] = {
 }
 
 
-def told(found: Sequence[Figure]) -> list[str]:
+def report(found: Sequence[Figure]) -> list[str]:
     """Return the figures as lines: one for each goal on each fleet."""
     moves = {str(each.case): each for each in found if each.what == MOVES}
     lines = [f"{'hosts':>6} {'instances':>9}  {'goal':12} {'s':>7} {'moves':>6}"]

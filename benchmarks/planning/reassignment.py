@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from benchmarks.figures import OURS, Case, Figure, find
 from benchmarks.planning import roadef
-from benchmarks.planning.fleets import anti_affinity, default_plan, settle
+from benchmarks.planning.fleets import anti_affinity, default_plan, place
 from benchmarks.planning.goals import MARGIN, timed
 from benchmarks.planning.roadef import Balance, Machine, Model, Process, Resource, Service, Weights
 from scheduler.objects.flavor_and_image import Flavor
@@ -193,7 +193,7 @@ def fleet_of(model: Model, assignment: Sequence[int]) -> Fleet:
         for number, some in enumerate(members)
     ]
     residents = [
-        settle(
+        place(
             hosts,
             rows[machine],
             str(number),
@@ -249,7 +249,7 @@ def _figures(size: Size, model: Model, before: Sequence[int], seconds: float) ->
     yield Figure(BROKEN, OURS, "", [sum(broken.values())], case, broken | left_out)
 
 
-def told(found: Sequence[Figure]) -> list[str]:
+def report(found: Sequence[Figure]) -> list[str]:
     """Return a line for each instance."""
     lines = [
         f"{'instance':8} {'processes':>9} {'machines':>8} {'resources':>9} {'s':>6} {'moves':>6}"

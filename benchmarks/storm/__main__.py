@@ -48,7 +48,7 @@ QUIET, FAULTS = 30.0, 12
 VIOLATIONS = "violations"
 # What is asked is this much more than what has room.
 ASKED = 1 / 0.95
-# Durable, as a database is in production: figures of another one would promise too much.
+# Durable, as a database is in production: figures of another one would look too good.
 DURABLE = ("--innodb-flush-log-at-trx-commit=1",)
 
 
@@ -171,10 +171,10 @@ def _of_zones(name: str, cloud: Cloud, found: Round) -> Storm:
     return Storm(name, case, found)
 
 
-def told(name: str, found: Round) -> str:
+def summary(name: str, found: Round) -> str:
     """Return what came of a round as lines."""
     faults = ", ".join(f"{number} x {kind}" for kind, number in sorted(found.faults.items()))
-    lines = [f"{name}: {found.figures.line()}", f"    {found.told}"]
+    lines = [f"{name}: {found.figures.line()}", f"    {found.summary}"]
     if faults:
         lines.append(f"    {faults}")
     lines += [f"    VIOLATION {each}" for each in shortened(found.violations)]
@@ -182,12 +182,12 @@ def told(name: str, found: Round) -> str:
 
 
 def measure(asked: argparse.Namespace) -> list[Figure]:
-    """Return the figures of all storms; what came of each is told at once."""
+    """Return the figures of all storms; what came of each is printed at once."""
     print(f"seed {asked.seed}", flush=True)
     found = []
     with TemporaryDirectory(prefix="berthmaster-storm-") as temporary:
         for storm in _storms(asked.keep or Path(temporary), asked):
-            print(told(storm.name, storm.round), flush=True)
+            print(summary(storm.name, storm.round), flush=True)
             found += storm.figures
     return found
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Operators who change zones and switch hosts without a pause, and write down what they were told.
+"""Operators who change zones and switch hosts without a pause, and write down what came of it.
 
 Each has hosts of its own, so that what it orders is all that happens to them.
 """
@@ -150,8 +150,8 @@ class Operator:
             outcome, reason = REFUSED, str(error)
         except DatabaseUnavailable as error:
             outcome, reason = UNKNOWN, str(error)
-        told = {"outcome": outcome, "reason": reason, "forced": forced}
-        self._note(host, what, value, began=began, at=time.time(), **told)
+        outcomes = {"outcome": outcome, "reason": reason, "forced": forced}
+        self._note(host, what, value, began=began, at=time.time(), **outcomes)
         return outcome
 
     def _note(self, host: str, what: str, value: Any, **more: Any) -> None:

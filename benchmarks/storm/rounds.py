@@ -35,7 +35,7 @@ class Round:
     """What came of one round; violations are those of both checks, before and after the leases."""
 
     figures: Figures
-    told: str
+    summary: str
     violations: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -118,10 +118,10 @@ def _checked(
 ) -> Round:
     """Check at once, end the leases, and check again."""
     url, reserved = cloud.check_url, cloud.fleet.reserved
-    violations, told = check_history.checked(
+    violations, summary = check_history.checked(
         written, url, reserved=reserved, calm=calm, placed=placed
     )
-    found = Round(figures.of(history.read(written), logs.texts()), told, violations)
+    found = Round(figures.of(history.read(written), logs.texts()), summary, violations)
     if not cloud.end_leases(AUDITED):
         found.violations.append("leaked: the agent has not given back all claims in time")
     # The answers were looked at already.

@@ -35,7 +35,7 @@ class Kind(StrEnum):
 class AuditedInstance:
     """An instance that is not deleted; a size of None is not compared, see compared_sizes().
 
-    is_busy tells that it has a task_state, or that it is not built yet.
+    is_busy means that it has a task_state, or that it is not built yet.
     """
 
     uuid: str

@@ -87,7 +87,7 @@ def without_account(text: str) -> str:
 def error_of(request: str, is_fixed: bool, response: Any) -> PlacementError:
     """Return the error for an answer that is not a success.
 
-    request is its method and URL; is_fixed tells that the URL is there in every Placement.
+    request is its method and URL; is_fixed means that the URL is there in every Placement.
     """
     status, (code, detail) = response.status_code, _explanation(response)
     if status == 409:

@@ -57,7 +57,7 @@ class ReleaseQueue:
     """Release claims, in a thread that exists only while some wait.
 
     The casts of Nova's services are handled by the threads of requests, which a database that
-    hangs would block for minutes. is_ours tells whether this scheduler is the one that releases;
+    hangs would block for minutes. is_ours is whether this scheduler is the one that releases;
     what another one has not released after a while is released here.
     """
 
@@ -137,7 +137,7 @@ class ReleaseQueue:
         """Return whether to release now."""
         try:
             return self._is_stopping or self._is_ours()
-        # The release tells what is wrong; a thread that ends would release no more.
+        # The release logs what is wrong; a thread that ends would release no more.
         except Exception:
             return True
 

@@ -223,7 +223,7 @@ def _fail(batch: Iterable[_Waiting], error: BaseException) -> None:
 
 
 def _decide_each(batch: Sequence[_Waiting], members: GroupMembers) -> Iterator[_Decided]:
-    """Yield those with something to claim; settle the others."""
+    """Yield those with something to claim; finish the others."""
     for each in batch:
         # Green threads run only where others let them.
         sleep(0)

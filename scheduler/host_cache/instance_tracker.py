@@ -73,12 +73,12 @@ class InstanceTracker:
 
     def assume(self, row: int, uuid: str, known: Instance | None, now: float) -> None:
         """Assume an instance on a row that a decision wrote it into, over the known description."""
-        residents = self._hosts.instances
-        instance = residents.on(row)[uuid]
+        index = self._hosts.instances
+        instance = index.on(row)[uuid]
         if known is not None:
             instance = merge(known, instance)
-            residents.add(row, uuid, instance)
-        before = [self._sources.place(each) for each in residents.rows_of(uuid)]
+            index.add(row, uuid, instance)
+        before = [self._sources.place(each) for each in index.rows_of(uuid)]
         older = self._assumed.assume(instance, self._sources.place(row), now, before)
         if older is not None:
             self._write(older[0], {uuid: None}, older[1])
@@ -199,9 +199,9 @@ class InstanceTracker:
         """
         if not newest:
             return
-        residents = self._hosts.instances
+        index = self._hosts.instances
         for row, found in self._sources.by_row(host, newest, node):
-            here = residents.on(row)
+            here = index.on(row)
             gone = [uuid for uuid in in_both(newest, here) if uuid not in found]
             place = self._sources.place(row)
             merged = {
@@ -210,7 +210,7 @@ class InstanceTracker:
             }
             new = {uuid: each for uuid, each in merged.items() if here.get(uuid) is not each}
             if new or gone:
-                residents.change(row, new, gone)
+                index.change(row, new, gone)
 
 
 def _alternates(claimed: Mapping[str, Instance]) -> int:

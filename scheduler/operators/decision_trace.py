@@ -80,15 +80,15 @@ def read_trace(
     progress(len(found))
     if hosts is None:
         raise TraceError("there is no saved decision since then whose hosts are known")
-    residents = {uuid for row in hosts.rows() for uuid in hosts.instances.on(row)}
+    placed = {uuid for row in hosts.rows() for uuid in hosts.instances.on(row)}
     uuids = {uuid for _, each in found for uuid in each.request.instance_uuids if uuid}
-    ends = instance_ends(connection, uuids | residents)
+    ends = instance_ends(connection, uuids | placed)
     deleted_at = {uuid: _seconds(time) for uuid, time in ends.deleted_at.items()}
     return DecisionTrace(
         hosts,
         [_arrival(row.decided_at, document, ends, lease) for row, document in found],
         [fingerprint(document.decision) for _, document in found],
-        {uuid: deleted_at[uuid.lower()] for uuid in residents if uuid.lower() in deleted_at},
+        {uuid: deleted_at[uuid.lower()] for uuid in placed if uuid.lower() in deleted_at},
         unreadable,
     )
 

@@ -3,7 +3,7 @@
 """A request whose instances are claimed: it is decided again until its claims hold.
 
 With an allocator each claim is an allocation in Placement, too: it is asked about the chosen hosts
-before the claim, and told of the claim after it.
+before the claim, and gets the claim after it.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What every driver promises: of what there is, and of what becomes of guests."""
+"""The contract of all drivers: what they report of nodes and of guests."""
 
 import json
 import threading

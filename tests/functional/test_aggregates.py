@@ -20,7 +20,7 @@ FILTERS = (
     "ComputeFilter,AvailabilityZoneFilter,AggregateCoreFilter,AggregateMultiTenancyIsolation,"
     "ServerGroupAntiAffinityFilter"
 )
-# Claims are on, so a view may be view_max_age old.
+# Claims are on, so the host cache may be view_max_age old.
 OPTIONS = {"filter_scheduler": {"enabled_filters": FILTERS}}
 
 

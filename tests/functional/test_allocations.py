@@ -281,7 +281,7 @@ def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:
         ask(cloud.scheduler(), *uuids(1), request="req-2", **nobody)
 
 
-def test_a_trait_that_placement_does_not_know_is_told_so(cloud: Cloud) -> None:
+def test_a_trait_that_placement_does_not_know_is_named(cloud: Cloud) -> None:
     wanted = {"extra_specs": {"trait:CUSTOM_NOBODY": "required"}}
     with pytest.raises(NoValidHost, match=UNKNOWN_TO_PLACEMENT):
         ask(cloud.scheduler(), *uuids(1), **wanted)

@@ -129,8 +129,8 @@ def test_a_request_is_placed_on_the_hypervisor(cloud: InstalledCloud) -> None:
 
 
 def test_nobody_connects_without_tls(cloud: InstalledCloud) -> None:
-    told = cloud.machines.checked("hypervisor1", f"{PYTHON} -", PLAIN)
-    assert told.splitlines() == ["5672 refused", "5671 refused", "3306 refused"]
+    output = cloud.machines.checked("hypervisor1", f"{PYTHON} -", PLAIN)
+    assert output.splitlines() == ["5672 refused", "5671 refused", "3306 refused"]
 
 
 def test_passwords_are_where_they_belong_and_nowhere_else(

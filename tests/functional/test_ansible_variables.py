@@ -72,9 +72,9 @@ def refused(directory: Path, variables: dict[str, object], group: str = "control
     ],
 )
 def test_a_wrong_variable_is_named(tmp_path: Path, variables: dict[str, object], said: str) -> None:
-    told = refused(tmp_path, variables)
-    assert said in told
-    assert SECRET not in told
+    output = refused(tmp_path, variables)
+    assert said in output
+    assert SECRET not in output
 
 
 def test_a_cloud_without_a_controller_is_refused(tmp_path: Path) -> None:

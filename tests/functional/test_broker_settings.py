@@ -65,7 +65,7 @@ class Cloud:
 
     def agent(self, backend: str) -> Process:
         fake = {"compute_driver": "fake", "update_resources_interval": 1}
-        # Each audit writes and tells.
+        # Each audit writes and publishes.
         often = {"DEFAULT": fake, "compute_agent": {"refresh_interval": 1}}
         options = often | self.options(f"agent-{uuid4().hex}")
         agent = self.deployment.agent(backend, options, name=HOST)

@@ -27,7 +27,7 @@ def test_nothing_is_booked_twice_or_leaks_whatever_breaks(
     cloud = Cloud(deployment, rabbitmq, mariadb, Fleet(hosts=100, vcpus=12))
     cloud.start(SCHEDULERS)
     found = rounds.broken(cloud, tmp_path / "callers.log", SEED, len(KINDS), CALLERS)
-    print(f"seed {SEED}: {found.figures.line()}\n{found.told}")
+    print(f"seed {SEED}: {found.figures.line()}\n{found.summary}")
     print("\n".join(shortened(found.violations)))
     assert not found.violations
     assert set(found.faults) == set(KINDS)

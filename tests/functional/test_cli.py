@@ -54,13 +54,13 @@ def test_select_honours_zones_and_server_groups(deployment: Deployment, database
     assert len({row["Host"] for row in rows}) == 3
     too_many = deployment.cli("select", f"--hint=group={apart}", "--num-instances=4")
     assert too_many.returncode == 1
-    told, hint = too_many.stderr.splitlines()
-    assert told == "No valid host was found. There are not enough hosts available."
+    error, hint = too_many.stderr.splitlines()
+    assert error == "No valid host was found. There are not enough hosts available."
     assert re.fullmatch("'berthmaster explain req-[0-9a-f-]{36}' says why", hint)
 
 
-def test_wrong_use_is_told_and_ends_with_a_status(deployment: Deployment) -> None:
-    for arguments, status, told in (
+def test_wrong_use_is_an_error_and_ends_with_a_status(deployment: Deployment) -> None:
+    for arguments, status, error in (
         (["select", "--hint", "novalue"], 2, "is not of the form KEY=VALUE"),
         (["select", "--vcpus", "many"], 2, "'many' is not a whole number"),
         (["select", "--num-instances", "0"], 2, "'0' is not a whole number"),
@@ -78,7 +78,7 @@ def test_wrong_use_is_told_and_ends_with_a_status(deployment: Deployment) -> Non
     ):
         done = deployment.cli(*arguments)
         assert done.returncode == status, done.stderr
-        assert told in done.stderr
+        assert error in done.stderr
         assert "Traceback" not in done.stderr
 
 
@@ -134,7 +134,7 @@ def test_hypervisors_are_listed_shown_and_added_up(
     assert (stats["count"], stats["vcpus"], stats["current_workload"]) == (1, 32, 0)
     unknown = deployment.cli("hypervisor", "uptime", "rack_1", "--timeout", "0.5")
     assert unknown.returncode == 1
-    assert "the driver of rack_1 does not tell since when its host runs" in unknown.stderr
+    assert "the driver of rack_1 does not report since when its host runs" in unknown.stderr
 
 
 def test_a_hypervisor_may_be_called_as_the_id_of_another_one(
@@ -176,14 +176,14 @@ def test_services_are_switched_and_deleted(deployment: Deployment, database: Dat
     (row,) = command.json("service", "list", "--host", "compute1")
     assert (row["State"], row["Forced Down"]) == ("down", True)
     assert command.json("service", "force-down", "compute1", "--unset")["status"]
-    for arguments, told in (
+    for arguments, error in (
         (["disable", "compute1", "--reason", "x" * 300], "reason: 300 characters, at most 255"),
         (["disable", "compute1", "--reason", "AUTO: no"], "reason: 'AUTO: ' is how reasons begin"),
         (["delete", "compute1"], "would register again: stop it"),
     ):
         refused = deployment.cli("service", *arguments)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert told in refused.stderr
+        assert error in refused.stderr
     database.write(lambda c: c.execute(sa.text(LONG_SILENT)))
     assert command.json("service", "delete", "compute1")["deleted_nodes"] == ["compute1"]
     assert [row["Host"] for row in command.json("host", "list")] == ["compute2"]
@@ -193,7 +193,7 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         ("host maintenance on", "Its agent goes on reporting"),
         ("host power", "allow_host_power_actions"),
@@ -201,7 +201,7 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
         ("service force-down", "--unset"),
     ],
 )
-def test_help_says_what_a_command_does(warm_command: Path, words: str, told: str) -> None:
+def test_help_says_what_a_command_does(warm_command: Path, words: str, text: str) -> None:
     done = subprocess.run(
         [warm_command, *words.split(), "--help"],
         capture_output=True,
@@ -210,7 +210,7 @@ def test_help_says_what_a_command_does(warm_command: Path, words: str, told: str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert told in " ".join(done.stdout.split())
+    assert text in " ".join(done.stdout.split())
 
 
 def test_the_schema_is_synced_once_and_its_version_shown(deployment: Deployment) -> None:
@@ -312,8 +312,8 @@ def test_select_asks_for_cells_and_devices_as_capacity_does(
         size = ["--vcpus=2", "--memory-mb=1024"]
         (row,) = deployment.cli_json("select", *size, *asked)
         assert row["Host"] == "rich"
-        told = deployment.cli_json("select", "--dry-run", *size, *asked)["explanation"]
-        assert (told["chosen"], [*told["reasons"]]) == ("rich", [why])
+        explained = deployment.cli_json("select", "--dry-run", *size, *asked)["explanation"]
+        assert (explained["chosen"], [*explained["reasons"]]) == ("rich", [why])
         (counted,) = deployment.cli_json("capacity", "--flavor=2,1024,0", *asked)["flavors"]
         (full,) = (each["host"] for each in counted["hosts"] if not each["instances"])
         assert full == "plain"

@@ -190,7 +190,7 @@ def test_a_broker_restarted_between_two_attempts_is_found_again(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("connected", [True, False])
-def test_a_broker_that_stays_away_is_told_at_the_deadline(
+def test_a_broker_that_stays_away_is_an_error_at_the_deadline(
     client: SchedulerClient, rabbitmq: RabbitMQ, connected: bool
 ) -> None:
     if connected:

@@ -47,7 +47,7 @@ def _start(deployment: Deployment, program: str, options: dict[str, Any], backen
 
 
 @pytest.mark.parametrize(
-    ("program", "backend", "url", "told"),
+    ("program", "backend", "url", "expected"),
     [
         ("berthmaster-scheduler", "threading", *URLS[0]),
         matrix("berthmaster-scheduler", "eventlet", *URLS[1]),
@@ -60,12 +60,12 @@ def _start(deployment: Deployment, program: str, options: dict[str, Any], backen
     ],
 )
 def test_a_daemon_ends_over_a_transport_url_of_no_use(
-    deployment: Deployment, backend: str, program: str, url: str, told: str
+    deployment: Deployment, backend: str, program: str, url: str, expected: str
 ) -> None:
     process = _start(deployment, program, {"DEFAULT": FAKE | {"transport_url": url}}, backend)
     line = _refused(process, program)
     assert "option [DEFAULT] transport_url in " in line
-    assert told in line
+    assert expected in line
 
 
 @pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
@@ -89,9 +89,9 @@ def test_the_command_ends_over_a_password_that_is_not_encoded(deployment: Deploy
         assert "secret" not in line
 
 
-@pytest.mark.parametrize(("url", "told"), [*URLS[1:3], URLS[4]])
+@pytest.mark.parametrize(("url", "expected"), [*URLS[1:3], URLS[4]])
 def test_the_command_names_a_transport_url_of_no_use(
-    deployment: Deployment, url: str, told: str
+    deployment: Deployment, url: str, expected: str
 ) -> None:
     options = {"DEFAULT": {"transport_url": url}}
     deployment.config = deployment.write_config("command", options)
@@ -100,7 +100,7 @@ def test_the_command_names_a_transport_url_of_no_use(
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert line.startswith("option [DEFAULT] transport_url in ")
-        assert told in line
+        assert expected in line
         assert "secret" not in line
 
 
@@ -168,18 +168,18 @@ def test_a_file_for_tls_that_is_not_there_is_named(
 
 @pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
 @each_backend
-def test_a_wrong_account_is_told_with_its_address_and_without_its_password(
+def test_a_wrong_account_is_logged_with_its_address_and_without_its_password(
     deployment: Deployment, rabbitmq: RabbitMQ, program: str, backend: str
 ) -> None:
     url = f"rabbit://stranger:secret@127.0.0.1:{rabbitmq.port}/"
     process = _start(deployment, program, {"DEFAULT": FAKE | {"transport_url": url}}, backend)
-    told = f"refuses the account 'stranger' at 127.0.0.1:{rabbitmq.port}"
-    wait_for_log(process, told)
+    expected = f"refuses the account 'stranger' at 127.0.0.1:{rabbitmq.port}"
+    wait_for_log(process, expected)
     log = process.log.read_text()
     assert "Traceback" not in log
     assert "secret" not in log
     refused = [each for each in log.splitlines() if "Login was refused" in each]
-    assert all(told in each and "[DEFAULT] transport_url in " in each for each in refused)
+    assert all(expected in each and "[DEFAULT] transport_url in " in each for each in refused)
 
 
 def test_the_command_tells_so_of_a_wrong_account(

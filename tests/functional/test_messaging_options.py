@@ -99,7 +99,7 @@ def test_the_exchange_is_that_of_nova_unless_said_otherwise(
     assert {name for name in host.exchanges() if not name.endswith("_fanout")} == {"nova"}
 
 
-def test_our_caller_keeps_to_the_level_that_it_is_told(
+def test_our_caller_keeps_to_the_configured_level(
     deployment: Deployment, database: Database
 ) -> None:
     a_fleet(database, ["compute1", "compute2"])
@@ -116,14 +116,14 @@ def test_our_caller_keeps_to_the_level_that_it_is_told(
 
 
 @pytest.mark.parametrize(
-    ("level", "told"),
+    ("level", "expected"),
     [
         ("queens", "must be a version such as 4.4, auto or one of grizzly, havana,"),
         ("icehouse", "no request can be sent in that version; 4.0 is the oldest that can"),
     ],
 )
-def test_a_level_of_no_use_is_told_in_one_line(
-    deployment: Deployment, level: str, told: str
+def test_a_level_of_no_use_is_one_line_of_error(
+    deployment: Deployment, level: str, expected: str
 ) -> None:
     _use(deployment, upgrade_levels={"scheduler": level})
     done = deployment.cli("select")
@@ -132,7 +132,7 @@ def test_a_level_of_no_use_is_told_in_one_line(
     assert re.search(
         rf"option \[upgrade_levels\] scheduler = '?{level}'? in \S+command.conf: ", line
     )
-    assert told in line
+    assert expected in line
 
 
 @each_backend
@@ -231,10 +231,10 @@ def test_newton_s_call_is_dropped_when_its_message_has_expired(
     (line,) = _of(scheduler, gone[0])
     assert f"Dropped the call 'select_destinations' of {gone[0]}" in line
     assert line.endswith("and its caller gave up after 1.0 s")
-    assert any("Selected" in told for told in _of(scheduler, patient[0]))
+    assert any("Selected" in line for line in _of(scheduler, patient[0]))
 
 
-def test_a_command_waits_as_long_as_it_is_told(deployment: Deployment) -> None:
+def test_a_command_waits_as_long_as_its_timeout(deployment: Deployment) -> None:
     _use(deployment, DEFAULT={"rpc_response_timeout": 30})
     done = deployment.cli("select", "--timeout=1")
     assert done.returncode == 1

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The walk of a new operator: no host is found, the reasons are told, one is done away with."""
+"""The walk of a new operator: no host is found, the reasons are shown, one is removed."""
 
 import json
 import re
@@ -90,9 +90,9 @@ def test_a_refusal_is_explained_and_overcome(walk: Walk) -> None:
     assert "new disks" in found["node-0002"][0][1]
     needs, left = map(int, re.findall(r"\d+", found["node-0003"][0][1])[:2])
     assert needs == MEMORY_MB
-    told = walk.text("explain", request)
+    text = walk.text("explain", request)
     for figure in (str(needs), str(left), "new disks", "east"):
-        assert figure in told
+        assert figure in text
     assert str(left) in walk.text("explain", request, "--host", "node-0003")
 
     # The smallest change that is suggested is made, to the last megabyte.

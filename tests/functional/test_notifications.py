@@ -95,7 +95,7 @@ class Listener:
         heard = [self.next() for _ in range(count * len(TOPICS))]
         return sorted(heard, key=lambda each: TOPICS.index(topic_of(each)))
 
-    def told(self, count: int) -> list[dict[str, Any]]:
+    def next_contents(self, count: int) -> list[dict[str, Any]]:
         """Return the next notifications themselves."""
         return [content(self.next()) for _ in range(count)]
 
@@ -121,7 +121,7 @@ def cast(replaying: Replaying, name: str, scheduler: str = "scheduler1") -> None
 def served(
     rabbitmq: RabbitMQ, mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replaying]:
-    """A scheduler that tells in both formats."""
+    """A scheduler that notifies in both formats."""
     directory = tmp_path_factory.mktemp("notifications")
     isolating = {"scheduler": {"enable_isolated_aggregate_filtering": True}}
     with replaying(rabbitmq, mariadb, directory, sending("both") | isolating) as found:
@@ -150,10 +150,10 @@ def test_notifications_are_those_of_nova(cloud: Replaying, listener: Listener, k
     cloud.fleet.set_zone(ZONES[kind])
     call = wire_samples.sample(notified.CALLS[kind])
     assert cloud.caller.call(call["message"], "scheduler.scheduler1")["failure"] is None
-    told = iter(listener.by_format(len(notified.PHASES)))
+    messages = iter(listener.by_format(len(notified.PHASES)))
     for form, phase in product(notified.FORMATS, notified.PHASES):
         captured = wire_samples.sample(f"notification_{form}_{phase}_{kind}")
-        message = next(told)
+        message = next(messages)
         assert envelope(message) == captured["amqp"]
         found = content(message)
         assert found.pop("payload") == notified.payload(form, phase, kind)
@@ -183,7 +183,7 @@ def envelope(message: kombu.Message) -> dict[str, Any]:
     }
 
 
-def test_a_cast_is_told_by_start_and_end_and_takes_its_share(
+def test_a_cast_is_notified_by_start_and_end_and_takes_its_share(
     cloud: Replaying, listener: Listener
 ) -> None:
     cast(cloud, notified.CALLS["simple"])
@@ -193,7 +193,7 @@ def test_a_cast_is_told_by_start_and_end_and_takes_its_share(
     assert claim.instance_uuid == "00000000-0000-0000-1111-000000000001"
 
 
-def test_a_cast_that_finds_no_host_is_told_by_an_error(
+def test_a_cast_that_finds_no_host_is_notified_by_an_error(
     cloud: Replaying, listener: Listener
 ) -> None:
     cast(cloud, REFUSED)
@@ -204,8 +204,8 @@ def test_a_cast_that_finds_no_host_is_told_by_an_error(
         error = content(message)
         assert (error["event_type"], error["priority"]) == (f"{EVENT}error", "ERROR")
     reason = "Resources of ports or accelerators are requested, which only placement can allocate."
-    told = content(legacy)["payload"]
-    assert told == content(started)["payload"] | {"reason": reason}
+    payload = content(legacy)["payload"]
+    assert payload == content(started)["payload"] | {"reason": reason}
     data = content(versioned)["payload"]["nova_object.data"]
     assert data["reason"] == reason
     assert data["request_spec"]["nova_object.name"] == "RequestSpecPayload"
@@ -236,8 +236,8 @@ def test_the_format_is_chosen(cloud: Replaying, listener: Listener) -> None:
         for name, each in options.items():
             started.append(cloud.deployment.scheduler("threading", each, name=name))
             cast(cloud, notified.CALLS["simple"], name)
-        # What the silent one told would have come before.
-        heard = [each["publisher_id"] for each in listener.told(4)]
+        # What the silent one had sent would have come before.
+        heard = [each["publisher_id"] for each in listener.next_contents(4)]
         assert sorted(heard) == ["nova-scheduler:versioned"] * 2 + ["scheduler.unversioned"] * 2
     finally:
         for process in started:
@@ -294,7 +294,7 @@ def test_a_topic_that_the_broker_refuses_holds_up_no_other_format(
         try:
             for _ in range(3):
                 cast(cloud, notified.CALLS["simple"], topic)
-            heard = listener.told(6)
+            heard = listener.next_contents(6)
             assert sorted(each["event_type"] for each in heard) == sorted(TOLD * 3)
             assert {each["publisher_id"] for each in heard} == {f"scheduler.{topic}"}
             wait_for_log(process, "Sending versioned notifications failed")

@@ -62,7 +62,7 @@ def test_nobody_is_forced_onto_a_disabled_host(switched: SwitchedNova, name: str
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_host_that_is_down_may_be_forced(switched: SwitchedNova, name: str) -> None:
-    """Its service runs here, whatever Nova has been told of it."""
+    """Its service runs here, whatever the state of it in Nova's database."""
     switched.serve_by(name)
     with service_with(switched, HOSTS[0], {"forced_down": True}, {"forced_down": False}):
         forced = switched.boot(1, availability_zone=f"nova:{HOSTS[0]}")

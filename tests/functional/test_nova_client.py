@@ -192,34 +192,34 @@ def test_zones(nova_cloud: NovaCloud, newest_nova: NovaClient) -> None:
 def test_aggregates_that_the_api_tells_of(nova_cloud: NovaCloud, nova: NovaClient) -> None:
     loose = nova_cloud.zone("loose")
     first, second, *_ = loose.hosts
-    name, uuid = f"told {loose.name}", str(uuid4())
+    name, uuid = f"announced {loose.name}", str(uuid4())
     spec = {"availability_zone": name}
     metadata = {"availability_zone": name}
     aggregate = {"id": 100, "uuid": uuid, "name": name, "hosts": [first], "metadata": metadata}
     assert nova_cloud.refuses(nova, uuids(1), spec)
     for host in (first, second):
         found = [aggregate | {"hosts": [host]}]
-        nova_cloud.tell(nova, "update_aggregates", "update_aggregates: 1", aggregates=found)
+        nova_cloud.cast(nova, "update_aggregates", "update_aggregates: 1", aggregates=found)
         assert nova_cloud.boot(nova, uuids(1), **spec) == [host]
     ended = f"Received delete_aggregate: {uuid}"
-    nova_cloud.tell(nova, "delete_aggregate", ended, aggregate=aggregate)
+    nova_cloud.cast(nova, "delete_aggregate", ended, aggregate=aggregate)
     assert nova_cloud.refuses(nova, uuids(1), spec)
 
 
 def test_instances_that_hosts_tell_of(nova_cloud: NovaCloud, nova: NovaClient) -> None:
-    zone, (told, other, uuid) = nova_cloud.zone(), uuids(3)
+    zone, (named, other, uuid) = nova_cloud.zone(), uuids(3)
     host, *_ = zone.hosts
     spec = {"group": {"uuid": str(uuid4()), "members": [uuid]}, "destination": {"host": host}}
-    here, secret = f"_info of {host}", {"uuid": told, "user_data": SECRETS["user data"]}
+    here, secret = f"_info of {host}", {"uuid": named, "user_data": SECRETS["user data"]}
     assert nova_cloud.boot(nova, [uuid], **spec) == [host]
     casts: list[tuple[str, str, dict[str, Any]]] = [
         ("update_instance_info", here, {"instances": [secret]}),
-        ("delete_instance_info", f"{here}: instance ", {"instance_uuid": told}),
-        ("sync_instance_info", f"{here}: 2 instances", {"instance_uuids": [told, other]}),
+        ("delete_instance_info", f"{here}: instance ", {"instance_uuid": named}),
+        ("sync_instance_info", f"{here}: 2 instances", {"instance_uuids": [named, other]}),
     ]
     for cast, expected, words in casts:
-        nova_cloud.tell(nova, cast, expected, host_name=host, **words)
-        # The claim says where it is, whatever its host tells.
+        nova_cloud.cast(nova, cast, expected, host_name=host, **words)
+        # The claim says where it is, whatever its host reports.
         assert nova_cloud.refuses(nova, uuids(1), spec)
     nova_cloud.loses(nova, uuid, host)
 
@@ -248,12 +248,12 @@ def test_caps_as_operators_write_them(
         zone = nova_cloud.zone()
         result = nova_cloud.ask(newest_nova, uuids(1), {"availability_zone": zone.name}, **asked)
         assert hosts_of(result)[0] in zone.hosts
-        told = {"host_name": "unknown", "instance_uuids": []}
+        instances = {"host_name": "unknown", "instance_uuids": []}
         if cap == "4.0":
             with pytest.raises(NovaFailure, match="RPCVersionCapError"):
-                newest_nova.ask("sync_instance_info", **told)
+                newest_nova.ask("sync_instance_info", **instances)
         else:
-            newest_nova.ask("sync_instance_info", **told)
+            newest_nova.ask("sync_instance_info", **instances)
     finally:
         newest_nova.ask("cap", version=None)
 

@@ -30,7 +30,7 @@ class Moved:
         self.uuid = str(uuid4())
         self.spec: dict[str, Any] = {"availability_zone": zone.name, **spec}
         (self.source,) = cloud.boot(nova, [self.uuid], **self.spec)
-        cloud.accounts.settle(self.uuid)
+        cloud.accounts.confirm(self.uuid)
 
     def ask(self, operation: str, request_id: str = "", **move: Any) -> dict[str, Any]:
         """Ask for a host for an operation."""
@@ -167,7 +167,7 @@ def test_a_move_keeps_its_server_group_apart(nova_cloud: NovaCloud, nova: NovaCl
     zone, uuid = nova_cloud.zone(), str(uuid4())
     group: dict[str, Any] = {"uuid": str(uuid4()), "members": [uuid]}
     (near,) = nova_cloud.boot(nova, [uuid], availability_zone=zone.name, group=group)
-    nova_cloud.accounts.settle(uuid)
+    nova_cloud.accounts.confirm(uuid)
     moved = Moved(nova_cloud, nova, zone, group=group | {"hosts": [near]})
     assert moved.source != near
     members = {"members": [uuid, moved.uuid], "hosts": [near, moved.source]}

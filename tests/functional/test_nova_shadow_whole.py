@@ -50,7 +50,7 @@ def config(cloud: ServedNova, tmp_path: Path) -> Path:
     return tmp_path / "conf"
 
 
-def settled(cloud: ServedNova) -> bool:
+def all_counted(cloud: ServedNova) -> bool:
     """Return whether all servers are ACTIVE or in ERROR, and our rows have their vCPUs."""
     servers = cloud.nova.servers()
     is_over = all(each.status in ("ACTIVE", "ERROR") for each in servers.values())
@@ -60,7 +60,7 @@ def settled(cloud: ServedNova) -> bool:
 
 
 def test_every_disagreement_is_explained(cloud: ServedNova, config: Path) -> None:
-    """The first come faster than the mirror tells. For some of the last ones there is no room."""
+    """The first come faster than the mirror reports. For some of the last ones there is no room."""
     small, large = cloud.nova.flavor(512), cloud.nova.flavor(LARGE_MB)
     options = ["nova", "shadow", f"--requests={REQUESTS}", "--wait=20", "-f", "json"]
     with Guard() as guard:
@@ -70,7 +70,7 @@ def test_every_disagreement_is_explained(cloud: ServedNova, config: Path) -> Non
         for _ in range(REQUESTS - SLOW):
             cloud.nova.boot(small)
         for _ in range(SLOW):
-            assert wait_until(lambda: settled(cloud))
+            assert wait_until(lambda: all_counted(cloud))
             cloud.nova.boot(large)
         status = shadow.wait()
         found = json.loads(shadow.log.read_text().partition(LISTENING)[2])

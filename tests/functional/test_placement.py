@@ -178,12 +178,12 @@ def test_what_is_wrong_with_a_document_is_said(client: PlacementClient) -> None:
     assert caught.value.status == 404
 
 
-def test_an_account_without_the_role_is_told_so(ask: Ask) -> None:
+def test_an_account_without_the_role_is_named(ask: Ask) -> None:
     with pytest.raises(PlacementUnavailable, match="lacks the role that Placement's policy asks"):
         ask(token="somebody").providers()
 
 
-def test_a_wrong_endpoint_is_told_so(ask: Ask, placement: Placement) -> None:
+def test_a_wrong_endpoint_is_named(ask: Ask, placement: Placement) -> None:
     client = ask(endpoint=f"{placement.url}/nothing")
     with pytest.raises(PlacementUnavailable, match=r"check \[placement\] endpoint_override"):
         client.providers()

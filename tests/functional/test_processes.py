@@ -94,7 +94,7 @@ def test_a_reload_that_is_rejected_is_not_said_to_be_made(
 
 
 @each_backend
-def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
+def test_systemd_is_notified_when_the_service_is_ready_alive_and_stopping(
     deployment: Deployment, tmp_path: Path, backend: str
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -102,12 +102,12 @@ def test_systemd_is_told_when_the_service_is_ready_alive_and_stopping(
         manager.settimeout(PATIENCE)
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
         scheduler = deployment.scheduler(backend, environment=environment)
-        told = [manager.recv(4096).decode() for _ in range(2)]
-        assert told[0].startswith("READY=1")
-        assert told[1] == "WATCHDOG=1"
+        states = [manager.recv(4096).decode() for _ in range(2)]
+        assert states[0].startswith("READY=1")
+        assert states[1] == "WATCHDOG=1"
         assert scheduler.stop() == 0
-        while "STOPPING=1" not in told:
-            told.append(manager.recv(4096).decode())
+        while "STOPPING=1" not in states:
+            states.append(manager.recv(4096).decode())
 
 
 @each_backend
@@ -142,7 +142,7 @@ def test_sigusr2_prints_a_report_without_secrets(deployment: Deployment, backend
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (
             {"filter_scheduler": {"host_subset_size": "many"}},
@@ -163,10 +163,10 @@ def test_sigusr2_prints_a_report_without_secrets(deployment: Deployment, backend
     ],
 )
 def test_a_bad_option_stops_the_start_with_one_line(
-    deployment: Deployment, options: dict[str, dict[str, str]], told: str
+    deployment: Deployment, options: dict[str, dict[str, str]], expected: str
 ) -> None:
     backend = "" if "DEFAULT" in options else "eventlet"
-    with pytest.raises(ProcessError, match=told) as refused:
+    with pytest.raises(ProcessError, match=expected) as refused:
         deployment.scheduler(backend, options, name="bad")
     log = refused.value.log.read_text()
     assert "Traceback" not in log

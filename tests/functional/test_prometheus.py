@@ -162,13 +162,13 @@ def test_rules_are_evaluated_and_nothing_fires_where_all_is_well(prometheus: Pro
     # One of the two requests has found no host.
     expected = {"BerthmasterNoValidHost"}
 
-    def settled() -> bool:
+    def only_expected_fire() -> bool:
         rules = prometheus.rules()
         active = {name for name, each in rules.items() if each.get("alerts")}
         # Before the first look at the daemons those that need an answer are pending.
         return active <= expected and all(rule["health"] == "ok" for rule in rules.values())
 
-    assert wait_until(settled), prometheus.rules()
+    assert wait_until(only_expected_fire), prometheus.rules()
 
 
 @pytest.mark.matrix

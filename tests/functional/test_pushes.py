@@ -30,13 +30,13 @@ HOST = "compute1"
 # Of these 65536 MB the request below leaves room for 512 MB that are kept back, not for more.
 FULL, FREE, MEMORY_MB = 65000, 512, 32768
 AGENT = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
-# A view that nobody brings up to date is one of the first request.
+# A host cache that nobody refreshes has the hosts of the first request.
 LAZY = {"view_max_age": 3600, "view_reload_interval": 3600}
 OPTIONS = {
     "DEFAULT": {"debug": True},
     "scheduler": LAZY,
     "filter_scheduler": {"enabled_filters": "ComputeFilter,RamFilter"},
-    # With claims a decision on an outdated view is made once more on a fresh one.
+    # With claims a decision on an outdated host cache is made again after a refresh.
     "claims": {"enabled": False},
 }
 
@@ -132,7 +132,7 @@ def test_a_broker_that_restarts_is_found_again(
     numbers = count(1)
 
     def heard() -> bool:
-        # What is told before the schedulers listen again is lost.
+        # What is pushed before the schedulers listen again is lost.
         cloud.reserve(FREE + next(numbers))
         return wait_until(cloud.works, 1.0)
 

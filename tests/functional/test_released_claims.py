@@ -66,13 +66,13 @@ def test_claims_of_deleted_instances_are_released_by_one_scheduler(
     debug = {"DEFAULT": {"debug": True}}
     schedulers = [deployment.scheduler(backend, debug) for _ in range(2)]
     sent: dict[str, float] = {}
-    with connected(deployment, schedulers[0]) as teller, ThreadPoolExecutor(1) as pool:
+    with connected(deployment, schedulers[0]) as sender, ThreadPoolExecutor(1) as pool:
         freed = pool.submit(ends, database, {*hosts})
         began, pace = time.monotonic(), Event()
         for number, (uuid, host) in enumerate(hosts.items()):
             pace.wait(max(0.0, began + number / RATE - time.monotonic()))
             sent[uuid] = time.monotonic()
-            teller.send("cast_delete_instance_info", host_name=host, instance_uuid=uuid)
+            sender.send("cast_delete_instance_info", host_name=host, instance_uuid=uuid)
         waits = sorted(at - sent[uuid] for uuid, at in freed.result().items())
         seconds = time.monotonic() - began
     print(f"released after {waits[len(waits) // 2]:.1f} s, the last after {waits[-1]:.1f} s")

@@ -48,7 +48,7 @@ def cloud(
 
 def in_order(found: Round) -> bool:
     """Tell whether nothing was violated, and print the figures, or what was."""
-    print(f"seed {SEED}: {found.figures.line()}\n{found.told}")
+    print(f"seed {SEED}: {found.figures.line()}\n{found.summary}")
     print("\n".join(shortened(found.violations)))
     return not found.violations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova's services tell by fanout casts counts in the decisions that follow, or is a hint."""
+"""What Nova's services announce by casts counts in later decisions, or is a hint."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tests.unit.scheduler.wire import wire_samples
 
 SYNC = "cast_sync_instance_info"
 HOSTS = ["compute1", "compute2", "compute3"]
-NAME = "told"
+NAME = "announced"
 OPTIONS: dict[str, dict[str, Any]] = {
     "DEFAULT": {"debug": True},
     # So each decision reads what has changed.
@@ -37,7 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class Teller:
+class CastSender:
     """Publishes captured casts as compute and API services do: to every scheduler."""
 
     def __init__(self, connection: kombu.Connection, scheduler: Process) -> None:
@@ -54,7 +54,7 @@ class Teller:
             json.dumps(body), content_type="application/json", content_encoding="utf-8"
         )
 
-    def tell(self, name: str, expected: str, **changes: Any) -> None:
+    def send_and_wait(self, name: str, expected: str, **changes: Any) -> None:
         """Send a captured cast and return when the log says that it was taken in."""
         before = self.log().count(expected)
         self.send(name, **changes)
@@ -89,21 +89,23 @@ def scheduler(deployment: Deployment, database: Database) -> Process:
 
 
 @pytest.fixture
-def teller(deployment: Deployment, database: Database, scheduler: Process) -> Iterator[Teller]:
-    """What tells the scheduler, which knows of no instances and aggregates when a test begins."""
+def sender(deployment: Deployment, database: Database, scheduler: Process) -> Iterator[CastSender]:
+    """Sends casts to the scheduler, which knows no instances and aggregates when a test begins."""
     execute(database, "DELETE FROM aggregates")
     database.write(lambda c: revisions.advance(c, revisions.AGGREGATES))
     with connected(deployment, scheduler) as found:
         unnoticed(database)
-        found.tell(SYNC, "sync_instance_info of compute1: 1", instance_uuids=[str(uuid4())])
+        found.send_and_wait(
+            SYNC, "sync_instance_info of compute1: 1", instance_uuids=[str(uuid4())]
+        )
         yield found
 
 
 @contextmanager
-def connected(deployment: Deployment, scheduler: Process) -> Iterator[Teller]:
-    """Yield what tells a scheduler."""
+def connected(deployment: Deployment, scheduler: Process) -> Iterator[CastSender]:
+    """Yield what sends casts to a scheduler."""
     with kombu.Connection(deployment.transport_url.replace("rabbit://", "amqp://")) as connection:
-        yield Teller(connection, scheduler)
+        yield CastSender(connection, scheduler)
 
 
 def place(
@@ -122,13 +124,13 @@ def place(
 
 @pytest.mark.parametrize("release", ["", "newton_"])
 def test_aggregates_that_the_api_tells_of(
-    teller: Teller, client: SchedulerClient, release: str
+    sender: CastSender, client: SchedulerClient, release: str
 ) -> None:
     assert place(client, *HOSTS, availability_zone="az1") is None
-    teller.tell(f"cast_{release}update_aggregates", "update_aggregates: 1")
+    sender.send_and_wait(f"cast_{release}update_aggregates", "update_aggregates: 1")
     assert place(client, *HOSTS, availability_zone="az1") in ("compute1", "compute2")
     assert place(client, *HOSTS, availability_zone="nova") == "compute3"
-    teller.tell(f"cast_{release}delete_aggregate", "Received delete_aggregate:")
+    sender.send_and_wait(f"cast_{release}delete_aggregate", "Received delete_aggregate:")
     assert place(client, *HOSTS, availability_zone="az1") is None
 
 
@@ -148,10 +150,10 @@ def unnoticed(database: Database, *uuids: str) -> None:
     execute(database, "UPDATE instances SET updated_at = '2001-01-01'")
 
 
-def tell_and_read(
-    teller: Teller, client: SchedulerClient, database: Database, release: str = ""
+def cast_and_read(
+    sender: CastSender, client: SchedulerClient, database: Database, release: str = ""
 ) -> None:
-    """Let compute1 tell of its instances, and see that its rows are read each time."""
+    """Let compute1 send its instances, and see that its rows are read each time."""
     there = not elsewhere(client, "compute1")
     for verb, changes in (
         ("update_instance_info", {}),
@@ -160,45 +162,45 @@ def tell_and_read(
     ):
         unnoticed(database, *([] if there else [INSTANCE]))
         assert elsewhere(client, "compute1") != there
-        teller.tell(f"cast_{release}{verb}", f"Received {verb} of compute1", **changes)
-        # With claims a view may be a second old. Nothing else would find it within minutes.
+        sender.send_and_wait(f"cast_{release}{verb}", f"Received {verb} of compute1", **changes)
+        # With claims the host cache may be a second old. Nothing else would find it within minutes.
         assert wait_until(lambda was=there: elsewhere(client, "compute1") == was)
         there = not there
 
 
 @pytest.mark.parametrize("release", ["", "newton_"])
 def test_a_host_that_tells_of_its_instances_is_read_again(
-    teller: Teller, client: SchedulerClient, database: Database, release: str
+    sender: CastSender, client: SchedulerClient, database: Database, release: str
 ) -> None:
-    tell_and_read(teller, client, database, release)
+    cast_and_read(sender, client, database, release)
 
 
 @pytest.mark.parametrize("release", ["", "newton_"])
 def test_an_instance_that_its_host_has_deleted_is_expected_no_longer(
-    teller: Teller, client: SchedulerClient, release: str
+    sender: CastSender, client: SchedulerClient, release: str
 ) -> None:
     assert elsewhere(client, "compute1")
     assert place(client, "compute1", uuid=INSTANCE) == "compute1"
-    teller.tell(f"cast_{release}update_instance_info", "update_instance_info of compute1")
+    sender.send_and_wait(f"cast_{release}update_instance_info", "update_instance_info of compute1")
     assert not elsewhere(client, "compute1")
     deleted = f"delete_instance_info of compute1: instance {INSTANCE}"
-    teller.tell(f"cast_{release}delete_instance_info", deleted)
+    sender.send_and_wait(f"cast_{release}delete_instance_info", deleted)
     assert elsewhere(client, "compute1")
 
 
-def test_an_aggregate_of_the_database_is_as_it_was_told_until_the_database_changes_it(
-    teller: Teller, client: SchedulerClient, database: Database
+def test_an_aggregate_of_the_database_is_as_announced_until_the_database_changes_it(
+    sender: CastSender, client: SchedulerClient, database: Database
 ) -> None:
     zone = {"availability_zone": "z"}
     database.write(lambda c: aggregates.create(c, "ours", ["compute3"], zone))
     uuid = database.read(aggregates.everything)[0].uuid
     assert place(client, *HOSTS, availability_zone="z") == "compute3"
-    (told,) = wire_samples.arguments("cast_update_aggregates")["aggregates"]
-    told["nova_object.data"]["uuid"] = uuid
-    teller.tell("cast_update_aggregates", "update_aggregates: 1", aggregates=[told])
+    (aggregate,) = wire_samples.arguments("cast_update_aggregates")["aggregates"]
+    aggregate["nova_object.data"]["uuid"] = uuid
+    sender.send_and_wait("cast_update_aggregates", "update_aggregates: 1", aggregates=[aggregate])
     assert place(client, *HOSTS, availability_zone="z") is None
     assert place(client, "compute1", availability_zone="az1") == "compute1"
-    teller.tell("cast_delete_aggregate", f"delete_aggregate: {uuid}", aggregate=told)
+    sender.send_and_wait("cast_delete_aggregate", f"delete_aggregate: {uuid}", aggregate=aggregate)
     assert place(client, *HOSTS, availability_zone="az1") is None
     assert place(client, "compute3", availability_zone="z") is None
     execute(database, "INSERT INTO aggregate_hosts SELECT id, 'compute2' FROM aggregates")
@@ -207,15 +209,15 @@ def test_an_aggregate_of_the_database_is_as_it_was_told_until_the_database_chang
 
 
 def test_what_cannot_be_read_is_one_line_of_the_log(
-    teller: Teller, client: SchedulerClient
+    sender: CastSender, client: SchedulerClient
 ) -> None:
     refused = "Refused a malformed sync_instance_info of req-"
-    teller.tell("cast_sync_instance_info", refused, instance_uuids=7)
-    assert ": instance_uuids: 7 is not a list" in teller.log()
+    sender.send_and_wait("cast_sync_instance_info", refused, instance_uuids=7)
+    assert ": instance_uuids: 7 is not a list" in sender.log()
     refused = "Refused a malformed update_aggregates of req-"
-    teller.tell("cast_update_aggregates", refused, aggregates=[{"name": "a"}])
-    assert ": aggregates[0].uuid: is missing" in teller.log()
+    sender.send_and_wait("cast_update_aggregates", refused, aggregates=[{"name": "a"}])
+    assert ": aggregates[0].uuid: is missing" in sender.log()
     for verb in ("update_instance_info", "delete_instance_info", "sync_instance_info"):
-        teller.tell(f"cast_{verb}", f"Received {verb} of unknown", host_name="unknown")
-    assert "Traceback" not in teller.log()
+        sender.send_and_wait(f"cast_{verb}", f"Received {verb} of unknown", host_name="unknown")
+    assert "Traceback" not in sender.log()
     assert place(client, "compute1") == "compute1"

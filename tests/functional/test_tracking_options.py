@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova's services tell, with schedulers that are configured otherwise or differently later."""
+"""Tracking casts of Nova's services, to schedulers with other options or with changed ones."""
 
 import signal
 from uuid import uuid4
@@ -17,10 +17,10 @@ from tests.functional.test_tracking import (
     HOSTS,
     NAME,
     OPTIONS,
+    cast_and_read,
     connected,
     elsewhere,
     place,
-    tell_and_read,
     unnoticed,
 )
 
@@ -32,36 +32,36 @@ def test_what_hosts_tell_is_ignored_when_instances_are_no_longer_tracked(
 ) -> None:
     a_fleet(database, HOSTS)
     scheduler = deployment.scheduler("threading", OPTIONS, name=NAME)
-    told = "update_instance_info of compute1"
-    with connected(deployment, scheduler) as teller:
+    line = "update_instance_info of compute1"
+    with connected(deployment, scheduler) as sender:
         assert elsewhere(client, "compute1")
-        teller.tell("cast_update_instance_info", told)
+        sender.send_and_wait("cast_update_instance_info", line)
         off = {**OPTIONS["filter_scheduler"], "track_instance_changes": False}
         deployment.write_config(NAME, OPTIONS | {"filter_scheduler": off})
-        teller.scheduler.send(signal.SIGHUP)
-        assert wait_until(lambda: "Configuration read again" in teller.log())
-        # What was told before is read about.
+        sender.scheduler.send(signal.SIGHUP)
+        assert wait_until(lambda: "Configuration read again" in sender.log())
+        # The rows that were announced before are read.
         assert elsewhere(client, "compute1")
         unnoticed(database, INSTANCE)
-        teller.send("cast_update_instance_info")
+        sender.send("cast_update_instance_info")
         # Sent later, and so as a rule taken in later.
-        teller.tell("cast_update_aggregates", "update_aggregates: 1")
+        sender.send_and_wait("cast_update_aggregates", "update_aggregates: 1")
         assert elsewhere(client, "compute1")
-        assert teller.log().count(told) == 1
+        assert sender.log().count(line) == 1
 
 
-def test_aggregates_that_were_told_outlive_complete_readings_with_claims(
+def test_announced_aggregates_outlive_complete_readings_with_claims(
     deployment: Deployment, database: Database, client: SchedulerClient
 ) -> None:
     a_fleet(database, HOSTS)
     changed: Options = {"scheduler": {"view_reload_interval": 1}}
     scheduler = deployment.scheduler("threading", CLAIMING | changed)
-    with connected(deployment, scheduler) as teller:
-        teller.tell("cast_update_aggregates", "update_aggregates: 1")
+    with connected(deployment, scheduler) as sender:
+        sender.send_and_wait("cast_update_aggregates", "update_aggregates: 1")
 
         def readings() -> int:
             place(client, "compute3")
-            return teller.log().count("Read all ")
+            return sender.log().count("Read all ")
 
         first = readings()
         assert wait_until(lambda: readings() >= first + 2)
@@ -76,8 +76,8 @@ def test_a_host_that_tells_of_its_instances_is_read_again_before_claims(
 ) -> None:
     a_fleet(database, HOSTS)
     scheduler = deployment.scheduler(options=CLAIMING)
-    with connected(deployment, scheduler) as teller:
-        tell_and_read(teller, client, database)
+    with connected(deployment, scheduler) as sender:
+        cast_and_read(sender, client, database)
 
 
 def test_the_claim_of_an_instance_that_its_host_has_deleted_is_released(
@@ -92,10 +92,10 @@ def test_the_claim_of_an_instance_that_its_host_has_deleted_is_released(
     def claimed() -> list[str]:
         return list(database.read(lambda connection: connection.scalars(query).all()))
 
-    with connected(deployment, scheduler) as teller:
+    with connected(deployment, scheduler) as sender:
         assert place(client, "compute1", uuid=INSTANCE) == "compute1"
         assert claimed() == ["compute1"]
         assert not elsewhere(client, "compute1")
-        teller.send("cast_delete_instance_info")
+        sender.send("cast_delete_instance_info")
         assert wait_until(lambda: not claimed())
         assert wait_until(lambda: elsewhere(client, "compute1"))

@@ -142,7 +142,7 @@ def a_cell(words: Words) -> objects.CellMapping:
 
 
 def instances(words: Any, host: str) -> objects.InstanceList:
-    """Return instances as a compute host tells of them."""
+    """Return instances as a compute host sends them."""
     return objects.InstanceList(objects=[an_instance({"host": host, **each}) for each in words])
 
 

@@ -68,7 +68,7 @@ def check(destinations: Destinations, step: Words) -> None:
     answer = answered(destinations, asked, caller)
     assert [each[0].service_host for each in answer] == step["hosts"], (what, refusals)
     if "refused" in step:
-        assert told(refusals) == step["refused"], what
+        assert reasons_by_host(refusals) == step["refused"], what
     if "alternates" in step:
         spare = [[each.service_host for each in selections[1:]] for selections in answer]
         assert spare == step["alternates"], what
@@ -97,7 +97,7 @@ def answered(
     return decode_destinations(json.loads(json.dumps(encode_destinations(answer, asked))))
 
 
-def told(refusals: list[Refusal]) -> dict[str, dict[str, str]]:
+def reasons_by_host(refusals: list[Refusal]) -> dict[str, dict[str, str]]:
     """Return {host: {filter: reason}}."""
     found: dict[str, dict[str, str]] = {}
     for each in refusals:

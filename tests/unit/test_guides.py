@@ -101,13 +101,13 @@ def test_the_weights_of_the_example_are_those_that_are_computed() -> None:
 
 def test_the_reasons_of_the_example_are_those_that_are_given() -> None:
     asked = Request(the_request(), ["first", "second"])
-    told = [
+    reasons = [
         f"   {each.host} {each.filter}: {each.reason}\n"
         for verdict in explain(the_fleet(), asked, DRIVER, 0).verdicts
         for each in verdict.refusals
     ]
-    assert len(told) == 2
-    assert "".join(told) in DECIDING
+    assert len(reasons) == 2
+    assert "".join(reasons) in DECIDING
 
 
 GUIDES = [

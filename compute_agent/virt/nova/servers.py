@@ -178,7 +178,7 @@ class Servers:
 
 
 def _server(row: Any, place: NodeName, extra: Extra) -> _Server:
-    # It takes its room all the same, which its row tells.
+    # It takes its room all the same, which its row says.
     found = _Server(row, place, guests.guest(row, Extra()))
     try:
         found.guest, found.flavors = guests.guest(row, extra), guests.flavors(extra.flavor)

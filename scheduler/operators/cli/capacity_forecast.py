@@ -20,7 +20,7 @@ from scheduler.operators.cli.arguments import age_or_time, positive
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.request_arguments import format_flavor
 from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.simulation.forecast import SizeGrowth, forecast, residents
+from scheduler.operators.simulation.forecast import SizeGrowth, forecast, rows_by_size
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 
 # How many simulations are run, and how many at either end are left out of the range.
@@ -93,14 +93,14 @@ def make_forecast(
         raise OperationRefused("no decision is saved since then, so nothing is known of growth")
     if growth.come_days < _LEAST / timedelta(days=1):
         raise OperationRefused(
-            "the oldest saved decision of that time is less than an hour old: growth cannot be told"
-            " yet"
+            "the oldest saved decision of that time is less than an hour old: growth cannot be"
+            " computed yet"
         )
     sizes = [*_sizes(growth)]
     questions = live.database.read(
         lambda connection: [*_questions(connection, specs, default_zone)]
     )
-    asked, there = [each.spec for each in questions], residents(hosts)
+    asked, there = [each.spec for each in questions], rows_by_size(hosts)
     runs = []
     for seed in range(RUNS):
         show(seed)

@@ -129,7 +129,7 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
         hurried = sum(each.recent > 0 for each in differing)
         yield (
             f"\nWhere they differ; {hurried} of {len(differing)} came within {MIRRORED:g} s of"
-            " others, which Nova saw and the mirror may not have told yet:"
+            " others, which Nova saw and the mirror may not have reported yet:"
         )
     for each in differing[:limit]:
         assert each.comparison is not None

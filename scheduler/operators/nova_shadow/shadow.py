@@ -30,7 +30,7 @@ from scheduler.wire.errors import SchedulerFailure
 POLL = 0.1
 # Requests whose answer is awaited, each with a copy of the host table: more are not compared.
 MAX_PENDING = 200
-# Seconds within which the agent that reads Nova's databases has told of a placement.
+# Seconds within which the agent that reads Nova's databases has reported a placement.
 MIRRORED = 3.0
 CLAIMED_NOTHING = "a rebuild stays on its host: nova-scheduler writes no allocation to compare with"
 

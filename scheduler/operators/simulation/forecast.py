@@ -82,7 +82,7 @@ class _Fleet:
             use(self.hosts, row, taken, -1)
 
 
-def residents(hosts: HostTable) -> dict[Size, list[int]]:
+def rows_by_size(hosts: HostTable) -> dict[Size, list[int]]:
     """Return the rows of the instances of each size that hosts have."""
     found: dict[Size, list[int]] = {}
     for row in hosts.rows():
@@ -103,8 +103,8 @@ def forecast(
 ) -> list[float]:
     """Return after how many days each request finds no host, infinite if it does for all days.
 
-    hosts is a working copy, on which instances are placed and removed, and there are its residents.
-    One seed gives one course of what may come.
+    hosts is a working copy, on which instances are placed and removed; there has the rows
+    of its instances by their sizes. One seed gives one possible future.
     """
     chance = np.random.default_rng(seed)
     fleet = _Fleet(hosts, there, chance)

@@ -28,7 +28,7 @@ RATIOS = {"alpha": (1.5, 1.1, 1.0), "beta": (1.1, 1.5, 1.5), "gamma": (1.0, 1.0,
 
 
 def limits(host: str) -> dict[str, float]:
-    """Return what may be promised of a host, in the units in which filters say it."""
+    """Return what may be claimed of a host, in the units in which filters say it."""
     has, (cpu, ram, disk) = HOSTS[host], RATIOS[host]
     return {
         "vcpu": has.vcpus * cpu,

@@ -449,15 +449,15 @@ class ClaimsMachine(RuleBasedStateMachine):
         self._enter(request, kept, done)
 
     def _are_in_the_rows(self, changes: Changes) -> None:
-        """Compare what others are told of nodes with the rows of those that live."""
+        """Compare what is published of nodes with the rows of those that live."""
         rows = {row.id: row for row in self.database.read(compute_nodes.all_live)}
         for each in changes:
             if each.node_id not in rows:
                 continue
             row = rows[each.node_id]
             figures = ("vcpus_used", "free_ram_mb", "free_disk_mb", "disk_mb_used", "claims")
-            told = {name: getattr(each, name) for name in figures} | each.documents
-            assert told == {name: getattr(row, name) for name in told}
+            published = {name: getattr(each, name) for name in figures} | each.documents
+            assert published == {name: getattr(row, name) for name in published}
             assert each.before < each.after == row.generation
 
     def submit_together(self, requests: Sequence[Request]) -> None:

@@ -157,7 +157,7 @@ class Ledger:
         ]
 
     def audited(self, host: str) -> None:
-        """Look at a host: what runs there is what is there, and claims are settled by that."""
+        """Look at a host: what runs there is what is there, and claims are reconciled with that."""
         running = self.running[host]
         self.alive.add(host)
         kept = [each for each in self.claims if each.host != host]

@@ -70,7 +70,7 @@ def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> 
     assert not any(each in str(error) for each in ("INSERT", "sqlalche", a_uuid("i1")))
 
 
-def test_what_a_database_refuses_is_told_without_the_statement(cloud: Database) -> None:
+def test_what_a_database_refuses_is_reported_without_the_statement(cloud: Database) -> None:
     with pytest.raises(StatementRefused) as raised:
         cloud.read(lambda connection: connection.execute(sa.text("SELECT secret FROM nowhere")))
     assert "nowhere" in str(raised.value)

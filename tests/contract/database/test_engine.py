@@ -231,7 +231,7 @@ def test_a_write_that_does_not_certify_is_tried_again_for_long(mariadb_database,
 
 
 @pytest.mark.daemons
-def test_who_always_loses_against_others_is_told_so(mariadb_database, monkeypatch):
+def test_a_transaction_that_always_loses_gets_an_error_that_says_so(mariadb_database, monkeypatch):
     monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
     with pytest.raises(TransactionLost, match=r"too busy: others wrote the same rows at each of"):
         mariadb_database.write(signalled(1213, 10_000))
@@ -246,7 +246,7 @@ def test_what_a_server_cannot_do_now_is_said_in_one_line(mariadb_database, numbe
 
 
 @pytest.mark.daemons
-def test_who_gets_no_connection_of_the_pool_is_told_so(mariadb):
+def test_a_caller_without_a_connection_of_the_pool_gets_an_error(mariadb):
     url = mariadb.create_database("pool")
     few = {"max_pool_size": 1, "max_overflow": 0, "pool_timeout": 1}
     database = open_database(a_conf(connection=url, **few))

@@ -30,15 +30,15 @@ def cloud(database):
     return database
 
 
-def a_view(database):
+def a_cache(database):
     found = HostCache(database, max_age=3600, reload_interval=3600)
     found.refresh()
     return found
 
 
 @pytest.fixture
-def view(cloud):
-    return a_view(cloud)
+def cache(cloud):
+    return a_cache(cloud)
 
 
 def order(uuid, *nodes, memory_mb=1024):
@@ -59,46 +59,46 @@ def claim(database, uuid, *nodes, **size):
     return database.write(lambda connection: claims.claim(connection, wanted))
 
 
-def there(view):
-    return {host: sorted(found["instances"]) for host, found in seen(view).items()}
+def there(cache):
+    return {host: sorted(found["instances"]) for host, found in seen(cache).items()}
 
 
-def figures(view, host):
-    found = seen(view)[host]
+def figures(cache, host):
+    found = seen(cache)[host]
     names = ("vcpus_used", "free_ram_mb", "disk_mb_used", "free_disk_mb", "num_instances")
     return tuple(found[name] for name in names)
 
 
-def numbers(view):
+def numbers(cache):
     """Return all that is known of each host besides its instances."""
     return {
         host: {name: each for name, each in found.items() if name != "instances"}
-        for host, found in seen(view).items()
+        for host, found in seen(cache).items()
     }
 
 
-def test_deltas_pushes_doubts_and_complete_readings_have_the_same(cloud, view):
+def test_deltas_pushes_doubts_and_complete_readings_have_the_same(cloud, cache):
     claim(cloud, "u1", 1, 2)
     claim(cloud, "u2", 1)
-    pushed, doubting = a_view(cloud), a_view(cloud)
+    pushed, doubting = a_cache(cloud), a_cache(cloud)
     claim(cloud, "u3", 3)
     claim(cloud, "u1", 2)
-    view.refresh()
-    assert there(view) == {"h1": ["u2"], "h2": ["u1"], "h3": ["u3"]}
-    assert figures(view, "h1") == (1, 65024 - 1024, 1500, 1000 * 1024 - 1500, 1)
+    cache.refresh()
+    assert there(cache) == {"h1": ["u2"], "h2": ["u1"], "h3": ["u3"]}
+    assert figures(cache, "h1") == (1, 65024 - 1024, 1500, 1000 * 1024 - 1500, 1)
     doubting.mark_stale(NODES)
     doubting.refresh()
     deliver(pushed, sent(cloud.read(lambda c: read_nodes(c, NODES))))
-    anew = a_view(cloud)
-    assert seen(view) == seen(anew) == seen(doubting) == seen(pushed)
+    anew = a_cache(cloud)
+    assert seen(cache) == seen(anew) == seen(doubting) == seen(pushed)
     cloud.write(lambda c: claims.release(c, ["u2", "u3"]))
-    view.refresh()
-    assert there(view) == {"h1": [], "h2": ["u1"], "h3": []}
-    assert figures(view, "h1") == (0, 65024, 0, 1000 * 1024, 0)
-    assert seen(view) == seen(a_view(cloud))
+    cache.refresh()
+    assert there(cache) == {"h1": [], "h2": ["u1"], "h3": []}
+    assert figures(cache, "h1") == (0, 65024, 0, 1000 * 1024, 0)
+    assert seen(cache) == seen(a_cache(cloud))
 
 
-def test_a_claim_that_is_committed_late_is_found(cloud, view):
+def test_a_claim_that_is_committed_late_is_found(cloud, cache):
     wanted, written, committed = order("u1", 1), Event(), Event()
 
     def work(connection):
@@ -110,13 +110,13 @@ def test_a_claim_that_is_committed_late_is_found(cloud, view):
     claiming.start()
     assert written.wait(PATIENCE)
     for _ in range(2):
-        view.mark_stale([1])
-        view.refresh()
-    assert there(view)["h1"] == []
+        cache.mark_stale([1])
+        cache.refresh()
+    assert there(cache)["h1"] == []
     committed.set()
     claiming.join(PATIENCE)
-    view.refresh()
-    assert there(view)["h1"] == ["u1"]
+    cache.refresh()
+    assert there(cache)["h1"] == ["u1"]
 
 
 def test_a_node_and_its_claims_are_of_one_moment(cloud):
@@ -142,14 +142,14 @@ def test_a_node_and_its_claims_are_of_one_moment(cloud):
         claiming.join(PATIENCE)
 
 
-def test_many_who_claim_and_read_at_once_leave_a_view_of_what_is_there(cloud, view, caplog):
-    """Threads reserve, claim, lose and read in one view, and push to it what they have done."""
+def test_many_who_claim_and_read_at_once_leave_a_cache_of_what_is_there(cloud, cache, caplog):
+    """Threads reserve, claim, lose and read in one cache, and push to it what they have done."""
     failures = []
 
     def requests(first):
         try:
             for number in range(first, first + 8):
-                place(cloud, view, f"u{number}", 1 + number % 3)
+                place(cloud, cache, f"u{number}", 1 + number % 3)
         except Exception as error:
             failures.append(error)
 
@@ -157,61 +157,61 @@ def test_many_who_claim_and_read_at_once_leave_a_view_of_what_is_there(cloud, vi
     for each in threads:
         each.start()
     while any(each.is_alive() for each in threads):
-        view._loaded_at = float("-inf")
-        view.refresh()
+        cache._loaded_at = float("-inf")
+        cache.refresh()
     for each in threads:
         each.join(PATIENCE)
     assert failures == []
-    assert view.reserved_nodes == frozenset()
-    view.refresh()
-    anew = a_view(cloud)
-    assert there(view) == there(anew)
-    assert numbers(view) == numbers(anew)
+    assert cache.reserved_nodes == frozenset()
+    cache.refresh()
+    anew = a_cache(cloud)
+    assert there(cache) == there(anew)
+    assert numbers(cache) == numbers(anew)
     # 65024 MB are free of each, and each takes 20000.
-    assert [len(each) for each in there(view).values()] == [3, 3, 3]
+    assert [len(each) for each in there(cache).values()] == [3, 3, 3]
     assert "wrong figures of 0 others" in caplog.text or "healed" not in caplog.text
 
 
-def place(cloud, view, uuid, node):
+def place(cloud, cache, uuid, node):
     """Walk as a request does: decide, reserve, claim, and read again what was lost."""
     spec = a_request(instance_uuid=uuid, memory_mb=20000, force_hosts=[f"h{node}"])
-    with view.current() as hosts:
+    with cache.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, [uuid]), Plan())
-        reserved = view.reserve(decision, spec)
+        reserved = cache.reserve(decision, spec)
     try:
-        view.apply_changes(claim(cloud, uuid, node, memory_mb=20000).changes)
+        cache.apply_changes(claim(cloud, uuid, node, memory_mb=20000).changes)
     except ClaimLost as lost:
-        view.mark_stale({*reserved, *lost.nodes})
-        view.refresh()
+        cache.mark_stale({*reserved, *lost.nodes})
+        cache.refresh()
     finally:
-        view.end_reservation(reserved)
+        cache.end_reservation(reserved)
 
 
-def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, view):
+def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, cache):
     claim(cloud, "u1", 1)
-    view.refresh()
+    cache.refresh()
     cloud.write(lambda c: compute_nodes.delete(c, "h1", ["h1"]))
-    view.refresh()
-    assert there(view) == {"h2": [], "h3": []}
-    assert seen(view) == seen(a_view(cloud))
+    cache.refresh()
+    assert there(cache) == {"h2": [], "h3": []}
+    assert seen(cache) == seen(a_cache(cloud))
     # Its successor has none of them.
     save(cloud, a_node("h1", id=9, uuid=a_uuid("another")))
-    view.refresh()
-    assert there(view)["h1"] == []
+    cache.refresh()
+    assert there(cache)["h1"] == []
 
 
-def test_the_instances_of_a_host_that_lists_others_are_read_once_more(cloud, view):
+def test_the_instances_of_a_host_that_lists_others_are_read_once_more(cloud, cache):
     for host, uuid in (("h1", "u1"), ("h2", "u2")):
         rows = [an_instance(a_uuid(uuid)), an_instance(a_uuid(f"lost {uuid}"))]
         cloud.write(lambda c, host=host, rows=rows: instances.replace(c, host, host, rows))
-    view.refresh()
+    cache.refresh()
     for uuid in ("u1", "u2"):
         execute(cloud, "DELETE FROM instances WHERE uuid = :uuid", uuid=a_uuid(f"lost {uuid}"))
     # Letter case counts, whatever the database thinks of it.
-    view.compare_instances("H2", [])
-    view.compare_instances("h1", [a_uuid("new")])
-    view.refresh()
-    assert there(view) == {
+    cache.compare_instances("H2", [])
+    cache.compare_instances("h1", [a_uuid("new")])
+    cache.refresh()
+    assert there(cache) == {
         "h1": [a_uuid("u1")],
         "h2": sorted([a_uuid("u2"), a_uuid("lost u2")]),
         "h3": [],

@@ -27,7 +27,7 @@ def one(connection):
     return connection.scalar(sa.text("SELECT 1"))
 
 
-def test_an_account_that_has_all_its_connections_is_told_so_at_once(url_of_few):
+def test_an_account_with_all_its_connections_gets_an_error_at_once(url_of_few):
     database = open_at(url_of_few)
 
     def while_one_is_held(_):

@@ -206,14 +206,14 @@ def test_instances_that_cannot_become_members(cloud):
     see(cloud, "h1", "u1", "u2")
     add(cloud, "u1", name="other")
     claim(cloud, "a group of a conductor", "u3")
-    for uuid, kind, told in (
+    for uuid, kind, refusal in (
         ("u1", InUse, "instance u1 is in server group other: it can be in one only"),
         ("u3", InUse, "instance u3 is in server group a group of a conductor: it can be in"),
         ("u9", NotFound, "there is no instance 'u9': no agent has seen it and nothing is claimed"),
     ):
         with pytest.raises(kind) as caught:
             add(cloud, "u2", uuid)
-        assert str(caught.value).startswith(told)
+        assert str(caught.value).startswith(refusal)
     with pytest.raises(InUse, match="instance u1 is in server group other already"):
         add(cloud, "u1", name="other")
     assert show(cloud)["members"] == []

@@ -184,7 +184,7 @@ def test_forced_down_beats_a_living_heart_until_it_is_unset(database):
     assert revision(database) == before + 2
 
 
-def test_readers_are_not_told_of_what_was_so_before(database):
+def test_an_order_that_changes_nothing_advances_no_revision(database):
     serve(database, "h1")
     for order in (
         lambda c: service_operations.disable(c, "h1", LAMP),

@@ -174,7 +174,7 @@ def test_reasons_of_any_text_and_length(database, reason):
     assert switch(database) == UNTOUCHED
 
 
-def test_readers_are_told_of_switches_and_of_nothing_else(database):
+def test_only_new_services_and_switches_advance_the_revision(database):
     before = revision(database)
     ids = serve(database, "h1")
     assert revision(database) == before + 1

@@ -81,12 +81,12 @@ def test_what_was_delivered_twice(forger: Forger, check: Any) -> None:
 def test_what_was_delivered_twice_and_answered_wrongly(
     forger: Forger, check: Any, again: tuple[str, ...]
 ) -> None:
-    outcome, told = again
+    outcome, reason = again
     forger.placed("r1", "i1", "alpha")
     if outcome == "placed":
-        forger.answered("r1", outcome, told)
+        forger.answered("r1", outcome, reason)
     else:
-        forger.answered("r1", outcome, reason=told)
+        forger.answered("r1", outcome, reason=reason)
     assert any(each.startswith("two answers: request r1 got ") for each in check())
 
 
@@ -112,7 +112,7 @@ def test_a_refusal_that_was_heard_and_an_earlier_attempt_that_found_room(
     assert check("--after-leases") != []
 
 
-def test_what_only_attempts_that_were_given_up_were_told(forger: Forger, check: Any) -> None:
+def test_answers_to_attempts_that_were_given_up_only(forger: Forger, check: Any) -> None:
     forger.asked("r1", "i1")
     forger.asked("r1", "i1", attempt=2)
     forger.answered("r1", "placed", "alpha")

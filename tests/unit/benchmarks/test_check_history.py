@@ -137,8 +137,8 @@ def test_groups(
     assert check() == []
     for number, host in enumerate(hosts):
         forger.placed(f"r{number}", f"i{number}", host, group=group, size=small)
-    told, rows = check()
-    assert told.startswith(f"group broken: {group.policy} group {group.uuid} on ")
+    violation, rows = check()
+    assert violation.startswith(f"group broken: {group.policy} group {group.uuid} on ")
     assert rows.startswith(f"group broken: {group.policy} group {group.uuid} has claims: ")
 
 

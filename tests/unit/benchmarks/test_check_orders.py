@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks.check_orders: placements against what operators were told is done."""
+"""Tests of benchmarks.check_orders: placements against the outcomes that operators saw."""
 
 from datetime import datetime
 from typing import Any

@@ -17,10 +17,10 @@ def test_the_machine_is_described_without_what_is_of_its_owner():
 
 
 def test_what_is_absent_has_no_version(monkeypatch, tmp_path):
-    told = (sys.executable, "-c", "print('daemon 12.3.4-x (5.6)')")
+    prints = (sys.executable, "-c", "print('daemon 12.3.4-x (5.6)')")
     fails = (sys.executable, "-c", "import sys; print('1.2'); sys.exit(3)")
     monkeypatch.setattr(
-        machine, "DAEMONS", {"here": told, "gone": ("no-such-daemon",), "broken": fails}
+        machine, "DAEMONS", {"here": prints, "gone": ("no-such-daemon",), "broken": fails}
     )
     monkeypatch.setattr(machine, "LIBRARIES", ("numpy", "no-such-library"))
     monkeypatch.setattr(machine, "PEER", tmp_path)
@@ -30,6 +30,6 @@ def test_what_is_absent_has_no_version(monkeypatch, tmp_path):
     assert (found["no-such-library"], found["Nova"]) == (None, None)
 
 
-def test_without_a_repository_our_version_is_told(monkeypatch, tmp_path):
+def test_without_a_repository_our_version_is_there(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "ROOT", tmp_path)
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", machine.ours() or "")

@@ -74,7 +74,7 @@ def test_a_run_writes_what_its_parts_have_found(parts, run, written, tmp_path, c
     assert "=== one\none has found something\n=== one: " in printed
     assert "4 figures; failed: none" in printed
     document = Document.read(tmp_path / "results" / "latest.json")
-    assert (tmp_path / "results" / "latest.rst").read_text() == tables.told(document)
+    assert (tmp_path / "results" / "latest.rst").read_text() == tables.report(document)
     assert {each.name for each in (tmp_path / "results").iterdir()} == {
         "latest.json", "latest.rst", "latest.sizing.rst",
     }  # fmt: skip

@@ -31,7 +31,7 @@ NOVAS_ONLY_RAM = {("filter_scheduler", "weight_classes"): ["nova.scheduler.weigh
 
 
 class FirstFit:
-    """Takes the first host that has room, and tells what it was asked."""
+    """Takes the first host that has room, and keeps what it was asked."""
 
     def __init__(self):
         self.asked, self.left = [], []
@@ -199,7 +199,7 @@ def test_spreading_leaves_no_host_empty_and_stacking_a_third_of_them():
 
 
 def test_the_page_says_what_its_table_shows():
-    """Compare the promise of the page with the table that was made by the benchmark."""
+    """Compare what the page says with the table that was made by the benchmark."""
     page = (ROOT / "doc/source/admin/packing.rst").read_text()
     assert "within one point of the best on every fleet" in " ".join(page.split())
     cells = re.findall(
@@ -226,11 +226,11 @@ def test_other_plugins_of_ours_would_change_nothing(strategy):
 )
 @pytest.mark.parametrize("fleet", [BOTH_BIND, MIXED_PUBLIC])
 def test_nova_chooses_as_we_do(peer, fleet, settings, novas):
-    heard, told = Listening(Novas(peer, novas)), Listening(Ours({**CONCERNED, **settings}))
-    found, expected = run(fleet, 5, 1, heard), run(fleet, 5, 1, told)
+    theirs, own = Listening(Novas(peer, novas)), Listening(Ours({**CONCERNED, **settings}))
+    found, expected = run(fleet, 5, 1, theirs), run(fleet, 5, 1, own)
     assert found == expected
-    assert heard.asked == told.asked
-    assert heard.hosts == told.hosts
+    assert theirs.asked == own.asked
+    assert theirs.hosts == own.hosts
     assert len(found.chosen) > 50
     assert {*found.chosen} == {0, 1, 2, 3, 4, None}
 

@@ -21,7 +21,7 @@ PROCESSOR = {
 
 def test_the_page_shows_the_latest_run():
     path = LATEST.with_suffix(".sizing.rst")
-    assert path.read_text() == sizing.told(Document.read(LATEST))
+    assert path.read_text() == sizing.report(Document.read(LATEST))
 
 
 @pytest.mark.parametrize("daemon", PROCESSOR)

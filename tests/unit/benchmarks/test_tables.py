@@ -20,7 +20,7 @@ def rows_of(text, title):
 
 
 def test_the_page_shows_the_latest_run():
-    assert LATEST.with_suffix(".rst").read_text() == tables.told(Document.read(LATEST))
+    assert LATEST.with_suffix(".rst").read_text() == tables.report(Document.read(LATEST))
 
 
 def test_each_case_has_a_row_that_says_what_is_special_about_it():
@@ -31,7 +31,7 @@ def test_each_case_has_a_row_that_says_what_is_special_about_it():
         decided(100, 1, 5.0, list="comparable"),
         decided(100, 1, 6.0, grouped=0.1),
     ]
-    text = tables.told(a_document(figures))
+    text = tables.report(a_document(figures))
     assert rows_of(text, "decide, ms (instances 1, weighing spread, aggregate sets 40)") == [
         ["hosts", "grouped", "but", "ours (middle half)", "Nova (middle half)", "Nova / ours"],
         ["100", "0", "", "2 (1.5 to 3)", "400 (300 to 600)", "200"],

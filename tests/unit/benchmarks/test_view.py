@@ -52,7 +52,7 @@ def test_an_audit_changes_so_many_nodes(database, every, changed):
     inventory_rows.audit(database, every)
     with kept.current() as hosts:
         assert (hosts.free_ram_mb != before).sum() == changed
-    inventory_rows.settle(database)
+    inventory_rows.age_nodes(database)
     assert (
         database.read(lambda c: view.refresh_queries.read_changes(c, kept._last, WANTED)).nodes
         == []
@@ -62,7 +62,7 @@ def test_an_audit_changes_so_many_nodes(database, every, changed):
 WANTED = view.refresh_queries.DeltaQuery({})
 
 
-def test_every_turn_is_told(database):
+def test_every_turn_is_a_figure(database):
     turns = {view.FULL: 2, view.NOTHING: 3, view.SOME: 1, view.ALL: 1}
     found = list(view.figures(database, SIZE, turns))
     assert [(each.what, each.who, len(each.turns)) for each in found] == [

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The timers go on through every outage, and the service row tells of it."""
+"""The timers go on through every outage, which the service row shows."""
 
 import logging
 import time

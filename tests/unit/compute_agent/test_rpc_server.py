@@ -138,12 +138,14 @@ def test_without_a_broker_it_says_so_once_and_tries_again(
         assert not agent.listening()
         agent.stop()
     assert "did not stop in time" not in caplog.text
-    told = [each.getMessage() for each in caplog.records if each.levelno >= logging.INFO]
-    assert told[0].startswith("No operations over RPC, trying again in 0.01 s and then less often")
+    logged = [each.getMessage() for each in caplog.records if each.levelno >= logging.INFO]
+    assert logged[0].startswith(
+        "No operations over RPC, trying again in 0.01 s and then less often"
+    )
     # The kernel has more than one word for being shown the door; each is said once.
-    problems = [text.split("less often: ")[1] for text in told]
+    problems = [text.split("less often: ")[1] for text in logged]
     assert len(set(problems)) == len(problems) < doorman.callers
-    assert all(text.endswith("check [DEFAULT] transport_url") for text in told)
+    assert all(text.endswith("check [DEFAULT] transport_url") for text in logged)
     assert "secret" not in caplog.text
 
 
@@ -159,7 +161,7 @@ def test_a_url_that_means_nothing_is_named(
 
 
 @pytest.mark.parametrize("url", ["rabbit://u:secret#x@h:5672/", "rabbit://u:secret/x@h:5672/"])
-def test_a_password_that_breaks_the_url_is_not_told(
+def test_a_password_that_breaks_the_url_is_not_logged(
     configured: Configured, caplog: pytest.LogCaptureFixture, url: str
 ) -> None:
     conf = configured("kombu+memory:///")
@@ -193,7 +195,7 @@ def test_it_can_be_stopped_without_a_start(configured: Configured) -> None:
     assert not agent.listening()
 
 
-def test_a_client_without_a_broker_is_told_at_once(configured: Configured) -> None:
+def test_a_client_without_a_broker_fails_at_once(configured: Configured) -> None:
     conf = configured(f"rabbit://guest:secret@127.0.0.1:{free_port()}/")
     client = AgentClient(conf)
     began = time.monotonic()
@@ -204,7 +206,7 @@ def test_a_client_without_a_broker_is_told_at_once(configured: Configured) -> No
     client.close()
 
 
-def test_a_client_of_an_absent_agent_is_told_in_time(configured: Configured) -> None:
+def test_a_client_of_an_absent_agent_fails_in_time(configured: Configured) -> None:
     client = AgentClient(configured("kombu+memory:///"))
     with pytest.raises(ServiceUnavailable, match=r"'beta' has not answered within 0\.2 s: is"):
         client.call(RequestContext(), "beta", "ping", 0.2, arg="hello")

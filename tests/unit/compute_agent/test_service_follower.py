@@ -40,7 +40,7 @@ class Driver(FakeDriver):
         return {host: NodeName(host, host) for host in self.states}
 
     def put(self, host: str, state: ServiceState | None) -> None:
-        """Give a host another state, or none, and tell."""
+        """Give a host another state, or none, and send an event."""
         if state is None:
             del self.states[host]
         else:

@@ -92,7 +92,7 @@ def test_what_oslo_config_accepts_and_nothing_can_use(loaded, tmp_path, section,
         ("Top$Secret99", "a $ that means itself is written $$"),
     ],
 )
-def test_nothing_is_told_of_the_password_of_a_url_that_is_no_good(loaded, tmp_path, password, why):
+def test_no_error_shows_the_password_of_a_url_that_is_no_good(loaded, tmp_path, password, why):
     with pytest.raises(ConfigError) as caught:
         loaded(f"[database]\nconnection = mysql+pymysql://nova:{password}@host/nova\n")
     path = tmp_path / "berthmaster.conf"
@@ -127,7 +127,7 @@ def test_the_same_name_in_another_section_is_not_blamed(loaded):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "option"),
     [
         ("[scheduler]\nworkers = many\n", "option [scheduler] workers = 'many'"),
         ("[scheduler]\nview_max_age = nan\n", "option [scheduler] view_max_age = nan"),
@@ -135,18 +135,18 @@ def test_the_same_name_in_another_section_is_not_blamed(loaded):
         ("[DEFAULT]\nscheduler_max_attempts = many\n", "option [DEFAULT] max_attempts = 'many'"),
     ],
 )
-def test_of_several_files_the_one_that_has_the_option_is_named(loaded, tmp_path, text, told):
+def test_of_several_files_the_one_that_has_the_option_is_named(loaded, tmp_path, text, option):
     later = tmp_path / "later"
     later.mkdir()
     (later / "10.conf").write_text("[scheduler]\nview_reload_interval = 60\n[DEFAULT]\nhost = h\n")
     with pytest.raises(ConfigError) as caught:
         loaded(text, "--config-dir", str(later))
-    assert str(caught.value).startswith(f"{told} in {tmp_path / 'berthmaster.conf'}: ")
+    assert str(caught.value).startswith(f"{option} in {tmp_path / 'berthmaster.conf'}: ")
     # The last one counts where several have it.
     (later / "20.conf").write_text(text)
     with pytest.raises(ConfigError) as caught:
         loaded(text, "--config-dir", str(later))
-    assert str(caught.value).startswith(f"{told} in {later / '20.conf'}: ")
+    assert str(caught.value).startswith(f"{option} in {later / '20.conf'}: ")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_files_that_are_not_there(process_state, arguments, why):
         loading.load(cfg.ConfigOpts(), "berthmaster-test", arguments, "1.0")
 
 
-def test_an_error_about_no_option_is_told_as_it_is():
+def test_an_error_about_no_option_is_shown_as_it_is():
     assert loading.explain(ValueError("two\n lines")) == "two lines"
 
 

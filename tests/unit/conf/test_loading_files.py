@@ -76,7 +76,7 @@ def read_by_a_user(home, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("locked", "arguments", "told"),
+    ("locked", "arguments", "named"),
     [
         # What is in there is not known, and there is nothing else.
         (".", [], [".", "berthmaster.conf.d", "berthmaster-scheduler.conf"]),
@@ -87,14 +87,14 @@ def read_by_a_user(home, *arguments):
         ("a.conf", ["--config-file=a.conf"], ["a.conf"]),
     ],
 )
-def test_files_that_may_not_be_read_are_named(home, monkeypatch, locked, arguments, told):
+def test_files_that_may_not_be_read_are_named(home, monkeypatch, locked, arguments, named):
     monkeypatch.chdir(home)
     path = home / locked
     path.chmod(0)
     said = read_by_a_user(home, *arguments)
     path.chmod(0o700)
     assert said.startswith("this user may not read ")
-    for name in told:
+    for name in named:
         assert name in said
     assert "--config-file" in said
 

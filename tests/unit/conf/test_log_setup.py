@@ -114,7 +114,7 @@ def test_a_file_that_has_them_is_not(
     assert capsys.readouterr().err == ""
 
 
-def test_a_handler_that_is_not_there_is_told_with_the_file(
+def test_a_handler_that_is_not_there_is_named_with_the_file(
     loaded: Loaded, written: Callable[..., str]
 ) -> None:
     with pytest.raises(ConfigError, match=r"log_config_append = '\S+' cannot be used: .*fluent"):

@@ -207,7 +207,7 @@ def test_the_plug_ins_they_name_are_ours(loaded, path, filters, implied):
 
 
 def what_is_logged(path):
-    """Return what a process of its own logs; oslo.log remembers what it has told a process."""
+    """Return what a process of its own logs; oslo.log warns once in a process."""
     command = [sys.executable, "-c", LOAD, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return (done.stdout + done.stderr).splitlines()

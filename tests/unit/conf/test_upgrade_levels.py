@@ -34,9 +34,11 @@ def test_what_nova_s_client_takes_and_auto(loaded, written, cap):
 
 @pytest.mark.parametrize("value", ["queens", "Pike", "4", "4.x", "v4.3", "4.3.1", "-4.3"])
 def test_anything_else_is_refused_with_the_name_of_the_option(loaded, value):
-    with pytest.raises(ConfigError, match=r"option \[upgrade_levels\] scheduler = .* in ") as told:
+    with pytest.raises(
+        ConfigError, match=r"option \[upgrade_levels\] scheduler = .* in "
+    ) as caught:
         loaded(f"[upgrade_levels]\nscheduler = {value}\n")
-    assert "must be a version such as 4.4, auto or one of grizzly," in str(told.value)
+    assert "must be a version such as 4.4, auto or one of grizzly," in str(caught.value)
 
 
 def test_other_levels_of_a_nova_conf_are_left_alone(loaded):

@@ -35,7 +35,7 @@ def counts(pools):
             "needs 1 of vendor_id=8086, 0 free besides remote_managed=true",
         ),
         ([a_pool(remote_managed="false")], [wanted(1)], None),
-        # What is not given away unasked does not count as free, but is told of.
+        # What is not given away unasked does not count as free, but is listed.
         (
             [a_pool(1), a_pool(5, **PF), a_pool(3, **REMOTE)],
             [wanted(1), wanted(2)],
@@ -148,7 +148,7 @@ def test_what_is_not_taken_stays_as_it_is():
 
 
 def test_one_order_of_requests_may_fail_where_another_does_not():
-    # As on the compute host, which is to hand out what is promised here.
+    # As on the compute host, which hands out what is claimed here.
     pools = devices(a_pool(1), a_pool(1, product_id="1521"))
     general, special = wanted(1, VENDOR), wanted(1, PRODUCT)
     assert pools.consume([general, special]) is None

@@ -99,17 +99,17 @@ def test_bare_metal_has_its_own_list():
     assert in_use(conf) == ["CoreFilter", "DiskFilter", "ExactRamFilter"]
 
 
-def told(conf, caplog):
+def logged(conf, caplog):
     caplog.clear()
     with caplog.at_level(logging.INFO):
         report_bounds(conf, load_driver(conf).plan.filters)
     return [(each.levelname, each.getMessage()) for each in caplog.records]
 
 
-def test_the_operator_is_told_what_is_implied(caplog):
-    assert told(a_conf_with(), caplog) == []
-    assert told(a_conf_with(*(f"Aggregate{each}" for each in ALL)), caplog) == []
-    assert told(a_conf_with(*OF_NEWTON), caplog) == [
+def test_filters_that_are_implied_are_logged(caplog):
+    assert logged(a_conf_with(), caplog) == []
+    assert logged(a_conf_with(*(f"Aggregate{each}" for each in ALL)), caplog) == []
+    assert logged(a_conf_with(*OF_NEWTON), caplog) == [
         (
             "INFO",
             "Filters in use besides [filter_scheduler] enabled_filters: CoreFilter, so that claims"
@@ -123,7 +123,7 @@ def test_the_operator_is_told_what_is_implied(caplog):
     "claims", [{"enabled": False}, {"bounded_resources": ["memory_mb"]}, {"bounded_resources": []}]
 )
 def test_the_operator_is_warned_of_what_nothing_bounds(caplog, claims):
-    *_, (level, text) = told(a_conf_with("RamFilter", claims=claims), caplog)
+    *_, (level, text) = logged(a_conf_with("RamFilter", claims=claims), caplog)
     assert level == "WARNING"
     assert text.startswith("The filters in use lack CoreFilter, DiskFilter: nothing keeps hosts")
 
@@ -132,7 +132,7 @@ def test_a_driver_that_does_not_filter_gets_no_filters(caplog):
     conf = a_conf_with(*OF_NOVA)
     conf.set_override("driver", "chance_scheduler", "scheduler")
     assert in_use(conf) == ["ComputeFilter"]
-    ((level, text),) = told(conf, caplog)
+    ((level, text),) = logged(conf, caplog)
     assert level == "WARNING"
     assert "CoreFilter, RamFilter, DiskFilter" in text
 

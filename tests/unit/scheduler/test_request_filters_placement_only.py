@@ -139,7 +139,7 @@ DRIVERS = ["filter_scheduler", "chance_scheduler", "simple_scheduler", "multi"]
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("forced", [{}, {"force_hosts": ["h1"]}])
-def test_the_caller_is_told_and_so_is_the_operator(cloud, driver, forced):
+def test_the_caller_gets_an_error_and_the_operator_a_log_line(cloud, driver, forced):
     scheduler = a_scheduler(cloud, driver)
     reason = f"{IS}'trait:CUSTOM_GOLD' = 'required' of the flavor."
     with pytest.raises(NoValidHost) as refused:

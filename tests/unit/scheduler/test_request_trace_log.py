@@ -25,9 +25,9 @@ def warned(caplog):
     def ending(*warnings, after=0.0):
         clock.now += after
         caplog.clear()
-        course = RequestTrace(RequestContext(), ["u"], 0.0)
-        course.decision = Decision(warnings=warnings)
-        log.on_finished(course)
+        trace = RequestTrace(RequestContext(), ["u"], 0.0)
+        trace.decision = Decision(warnings=warnings)
+        log.on_finished(trace)
         return caplog.messages
 
     return ending

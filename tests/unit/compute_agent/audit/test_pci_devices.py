@@ -110,7 +110,7 @@ def test_virtual_functions_of_one_card_and_of_another_are_told_apart() -> None:
     assert found == {("type-PF", None): 2, ("type-VF", "ens10"): 4, ("type-VF", "ens11"): 4}
 
 
-def test_remote_managed_is_told_only_of_virtual_functions() -> None:
+def test_only_virtual_functions_are_reported_as_remote_managed() -> None:
     remote = specs({"vendor_id": "8086", "remote_managed": "true"}, {"vendor_id": "8086"})
     pools = free_pools(remote, a_card(), [])
     assert {pool.tags["dev_type"]: pool.tags["remote_managed"] for pool in pools} == {

@@ -159,7 +159,7 @@ def test_what_went_well_is_said_to_those_who_debug(
     assert "INFO" not in {record.levelname for record in caplog.records}
 
 
-def test_schedulers_are_told_which_claims_count_on(cloud: Cloud, database: Database) -> None:
+def test_pushes_name_the_claims_that_still_count(cloud: Cloud, database: Database) -> None:
     for uuid in U[1:4]:
         cloud.claim(uuid)
     cloud.published.clear()

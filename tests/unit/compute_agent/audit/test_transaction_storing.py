@@ -53,7 +53,7 @@ def write(
 
 
 def published(stored: AuditResult) -> tuple[dict[str, int], dict[str, bool]]:
-    """Return {node: generation} and {uuid: whether it is dead} of what is to be told."""
+    """Return {node: generation} and {uuid: whether it is dead} of what is to be published."""
     return (
         {row.hypervisor_hostname: row.generation for row in stored.nodes},
         {row.uuid: bool(row.deleted) for row in stored.instances},
@@ -93,7 +93,7 @@ def test_a_change_of_a_guest_counts_as_one_of_its_node(database: Database) -> No
     assert stored.generations == {ONE: 2, TWO: 1}
 
 
-def test_guests_that_come_and_go_are_told_of(database: Database) -> None:
+def test_guests_that_come_and_go_are_published(database: Database) -> None:
     store_batch(database, found(ONE, G[1], G[2]))
     stored = store_batch(database, found(ONE, G[2], G[3]))
     assert published(stored) == ({"n1": 2}, {G[1].uuid: True, G[3].uuid: False})
@@ -106,7 +106,7 @@ def test_rows_that_are_old_are_written_as_they_are(database: Database) -> None:
     assert stored.generations == {ONE: 2, TWO: 2}
 
 
-def test_managed_rows_are_not_told_of(database: Database) -> None:
+def test_managed_rows_are_not_published(database: Database) -> None:
     manage(database, G[1].uuid, "h1", "n1")
     stored = store_batch(database, found(ONE, G[1], G[2]))
     assert published(stored)[1] == {G[2].uuid: False}

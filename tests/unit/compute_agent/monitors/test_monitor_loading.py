@@ -184,7 +184,7 @@ def test_what_json_cannot_tell_keeps_a_monitor_silent(caplog: pytest.LogCaptureF
     assert "metric power.watts is nan" in caplog.messages[0]
 
 
-def test_figures_of_numpy_and_moments_of_other_zones_are_told_as_ours() -> None:
+def test_numbers_of_numpy_and_times_of_other_zones_are_converted() -> None:
     summer = timezone(timedelta(hours=2))
     answers = [
         a_metric("a", np.int64(7), NOON.replace(tzinfo=summer)),

@@ -22,7 +22,7 @@ BUSY, IDLE, SILENT = (NodeName(f"alpha-000{number}", f"alpha-000{number}") for n
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> HostTable:
-    """A scheduler's view of three hosts, after the audit of an agent with the monitor of CPUs."""
+    """A scheduler's cache of three hosts, after the audit of an agent with the monitor of CPUs."""
     default = {"compute_driver": "fake", "compute_monitors": "cpu.virt_driver"}
     conf = agent.options(tmp_path, DEFAULT=default, fake={"hosts": 3})
     driver = CountingDriver(conf)

@@ -103,7 +103,7 @@ def test_closing_ends_the_wait_and_every_later_one(changes: EventMailbox) -> Non
     assert changes.closed
     changes.close()
     assert changes.wait(None) == changes.wait(PATIENCE) == frozenset()
-    # Nobody settles then, and what was noted is handed out all the same.
+    # Nobody waits then, and what was noted is handed out all the same.
     changes.note("late")
     assert changes.wait(None, debounce=PATIENCE) == {"late"}
 

@@ -39,7 +39,7 @@ def signals(monkeypatch):
 
 
 @pytest.fixture
-def told(caplog):
+def messages(caplog):
     caplog.set_level(logging.INFO, guarded.__name__)
     return lambda: [each.getMessage() for each in caplog.records]
 
@@ -51,29 +51,29 @@ def in_a_child(service, *refusals):
     return found
 
 
-def test_it_does_what_the_service_does(signals, told):
+def test_it_does_what_the_service_does(signals, messages):
     service = Service()
     found = GuardedService(service, ValueError)
     for ask in (found.start, found.reset, found.stop, found.wait):
         ask()
     assert service.asked == ["start", "reset", "stop", "wait"]
-    assert (found.lost, signals, told()) == (False, [], [])
+    assert (found.lost, signals, messages()) == (False, [], [])
 
 
-def test_a_rejected_reload_resets_nothing_and_is_logged_where_the_service_runs(signals, told):
+def test_a_rejected_reload_resets_nothing_and_is_logged_where_the_service_runs(signals, messages):
     service = Service()
     found = GuardedService(service, ValueError)
     found.rejection = lambda: "option [scheduler] workers = many"
     found.reset()
-    assert told() == []
+    assert messages() == []
     found.start()
     found.reset()
-    (logged,) = told()
+    (logged,) = messages()
     assert logged.endswith("keeping the current configuration: option [scheduler] workers = many")
     assert service.asked == ["start"]
 
 
-def test_a_reload_that_comes_while_the_service_starts_is_not_lost(signals, told):
+def test_a_reload_that_comes_while_the_service_starts_is_not_lost(signals, messages):
     class Starting(Service):
         def start(self):
             super().start()
@@ -85,27 +85,27 @@ def test_a_reload_that_comes_while_the_service_starts_is_not_lost(signals, told)
     assert service.asked == ["start", "reset"]
 
 
-def test_in_one_process_the_end_is_an_exit(signals, told):
+def test_in_one_process_the_end_is_an_exit(signals, messages):
     found = GuardedService(Service(ValueError("no\n  good")), ValueError)
     with pytest.raises(SystemExit) as end:
         found.start()
     assert (end.value.code, found.lost, signals) == (1, True, [])
-    assert told() == ["Cannot start: no good"]
+    assert messages() == ["Cannot start: no good"]
 
 
-def test_a_worker_ends_its_parent_and_others_are_silent(signals, told):
+def test_a_worker_ends_its_parent_and_others_are_silent(signals, messages):
     service = Service(ValueError("no good"))
     found = in_a_child(service, ValueError)
     for _ in range(3):
         with pytest.raises(SystemExit):
             found.start()
     assert signals == [(PARENT, signal.SIGTERM)]
-    assert told() == ["Cannot start: no good"]
+    assert messages() == ["Cannot start: no good"]
     # The last ones have not tried.
     assert service.asked == ["start"]
 
 
-def test_of_workers_that_fail_at_the_same_moment_one_signals(signals, told):
+def test_of_workers_that_fail_at_the_same_moment_one_signals(signals, messages):
     found = in_a_child(Service(ValueError("no good")), ValueError)
     for _ in range(2):
         # The other one has looked before there was anything to see.
@@ -113,25 +113,25 @@ def test_of_workers_that_fail_at_the_same_moment_one_signals(signals, told):
         with pytest.raises(SystemExit):
             found.start()
     assert signals == [(PARENT, signal.SIGTERM)]
-    assert told() == ["Cannot start: no good"]
+    assert messages() == ["Cannot start: no good"]
 
 
-def test_what_nobody_thought_of_is_told_with_its_traceback(signals, told, caplog):
+def test_an_unexpected_error_is_logged_with_its_traceback(signals, messages, caplog):
     with pytest.raises(SystemExit):
         in_a_child(Service(KeyError("x")), ValueError).start()
-    assert told() == ["Cannot start: 'x'"]
+    assert messages() == ["Cannot start: 'x'"]
     assert "Traceback (most recent call last):" in caplog.text
     assert "KeyError: 'x'" in caplog.text
 
 
-def test_where_others_have_served_only_the_worker_ends(signals, told):
+def test_where_others_have_served_only_the_worker_ends(signals, messages):
     service = Service()
     found = in_a_child(service, ValueError)
     found.start()
     service.error = ValueError("gone")
     with pytest.raises(SystemExit):
         found.start()
-    assert (found.lost, signals, told()) == (False, [], ["Cannot start: gone"])
+    assert (found.lost, signals, messages()) == (False, [], ["Cannot start: gone"])
     service.error = None
     found.start()
 

@@ -20,7 +20,7 @@ def test_it_works_after_each_interval_or_at_once(interval, at_once):
     assert not thread.is_alive()
 
 
-def test_a_stop_waits_no_longer_than_it_is_told():
+def test_a_stop_waits_no_longer_than_its_timeout():
     begun, may_end = Event(), Event()
 
     def work():

@@ -86,7 +86,7 @@ def test_a_head_of_health_has_the_status_and_no_body(page, part):
     assert int(headers["Content-Length"]) > 0
 
 
-def test_whoever_looks_elsewhere_is_told_where_to_look(page):
+def test_an_unknown_path_answers_with_the_known_ones(page):
     code, _, body = page.get("/")
     assert (code, body) == (404, "Only /metrics and /healthz are served.\n")
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.analysis.explain, and of moment and obstacles, of which it is made."""
+"""Tests of scheduler.analysis.explain."""
 
 from dataclasses import replace
 

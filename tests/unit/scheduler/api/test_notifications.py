@@ -28,7 +28,7 @@ LEGACY, VERSIONED = "scheduler.alpha", "nova-scheduler:alpha"
 SPEC = a_request()
 START = "scheduler.select_destinations.start"
 ERROR = "scheduler.select_destinations.error"
-Told = Callable[..., Notifications]
+MakeNotifier = Callable[..., Notifications]
 
 
 class Consumer:
@@ -66,9 +66,9 @@ class Consumer:
             return True
         return False
 
-    def _hear(self, priority: str, context: Any, *told: Any) -> None:
+    def _hear(self, priority: str, context: Any, *received: Any) -> None:
         self.contexts.append(context)
-        self._heard.put((priority, *told))
+        self._heard.put((priority, *received))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def conf() -> Iterator[cfg.ConfigOpts]:
     opts.set_transport_defaults()
     conf([], project="berthmaster", default_config_files=[], default_config_dirs=[])
     conf.set_override("host", "alpha")
-    # Registers the options, and tells which broker to use.
+    # Registers the options, and sets the broker.
     oslo_messaging.get_notification_transport(conf, url="fake://")
     conf.set_override("transport_url", "fake://", GROUP)
     yield conf
@@ -108,11 +108,11 @@ def listen(conf: cfg.ConfigOpts) -> Iterator[Callable[[str], Consumer]]:
 
 
 @pytest.fixture
-def told(conf: cfg.ConfigOpts) -> Iterator[Told]:
+def notifier(conf: cfg.ConfigOpts) -> Iterator[MakeNotifier]:
     """What returns notifications that have been started, with some options set."""
     started: list[Notifications] = []
 
-    def tell(drivers: list[str] | None = None, **options: Any) -> Notifications:
+    def make(drivers: list[str] | None = None, **options: Any) -> Notifications:
         conf.set_override("driver", ["messagingv2"] if drivers is None else drivers, GROUP)
         for name, value in options.items():
             conf.set_override(name, value, "notifications")
@@ -120,61 +120,69 @@ def told(conf: cfg.ConfigOpts) -> Iterator[Told]:
         started[-1].start()
         return started[-1]
 
-    yield tell
+    yield make
     for each in started:
         each.stop()
 
 
-def test_legacy_ones_are_the_default(listen: Callable[[str], Consumer], told: Told) -> None:
+def test_legacy_ones_are_the_default(
+    listen: Callable[[str], Consumer], notifier: MakeNotifier
+) -> None:
     legacy, versioned = listen("notifications"), listen("versioned_notifications")
-    told().send("start", RequestContext(), SPEC)
+    notifier().send("start", RequestContext(), SPEC)
     assert legacy.next() == ("info", LEGACY, START, {"request_spec": encode_legacy(SPEC)})
     assert versioned.heard_all()
 
 
-def test_versioned_ones_instead(listen: Callable[[str], Consumer], told: Told) -> None:
+def test_versioned_ones_instead(listen: Callable[[str], Consumer], notifier: MakeNotifier) -> None:
     legacy, versioned = listen("notifications"), listen("versioned_notifications")
-    told(notification_format="versioned").send("start", RequestContext(), SPEC)
+    notifier(notification_format="versioned").send("start", RequestContext(), SPEC)
     assert versioned.next() == ("info", VERSIONED, START, encode_payload(SPEC))
     assert legacy.heard_all()
 
 
-def test_both_with_an_error_and_its_reason(listen: Callable[[str], Consumer], told: Told) -> None:
+def test_both_with_an_error_and_its_reason(
+    listen: Callable[[str], Consumer], notifier: MakeNotifier
+) -> None:
     legacy, versioned = listen("notifications"), listen("versioned_notifications")
-    told(notification_format="both").send("error", RequestContext(), SPEC, "no room")
+    notifier(notification_format="both").send("error", RequestContext(), SPEC, "no room")
     payload = {"request_spec": encode_legacy(SPEC), "reason": "no room"}
     assert legacy.next() == ("error", LEGACY, ERROR, payload)
     assert versioned.next() == ("error", VERSIONED, ERROR, encode_error_payload(SPEC, "no room"))
 
 
 def test_each_topic_gets_every_one(
-    conf: cfg.ConfigOpts, listen: Callable[[str], Consumer], told: Told
+    conf: cfg.ConfigOpts, listen: Callable[[str], Consumer], notifier: MakeNotifier
 ) -> None:
     conf.set_override("topics", ["old1", "old2"], GROUP)
     consumers = [listen(topic) for topic in ("old1", "old2", "new1", "new2")]
-    telling = told(notification_format="both", versioned_notifications_topics=["new1", "new2"])
-    telling.send("start", RequestContext(), SPEC)
+    notifications = notifier(
+        notification_format="both", versioned_notifications_topics=["new1", "new2"]
+    )
+    notifications.send("start", RequestContext(), SPEC)
     assert [each.next()[1] for each in consumers] == [LEGACY, LEGACY, VERSIONED, VERSIONED]
 
 
 @pytest.mark.parametrize("drivers", [[], ["noop"], [""], ["", "noop"]])
 def test_without_a_driver_nothing_is_sent(
-    drivers: list[str], listen: Callable[[str], Consumer], told: Told
+    drivers: list[str], listen: Callable[[str], Consumer], notifier: MakeNotifier
 ) -> None:
     legacy, versioned = listen("notifications"), listen("versioned_notifications")
-    told(drivers, notification_format="both").send("start", RequestContext(), SPEC)
+    notifier(drivers, notification_format="both").send("start", RequestContext(), SPEC)
     # Heard after it, if it was.
-    told(notification_format="both").send("end", RequestContext(), SPEC)
+    notifier(notification_format="both").send("end", RequestContext(), SPEC)
     assert legacy.next()[2] == versioned.next()[2] == "scheduler.select_destinations.end"
 
 
-def test_of_the_context_no_secret_is_told(listen: Callable[[str], Consumer], told: Told) -> None:
+def test_no_secret_of_the_context_is_sent(
+    listen: Callable[[str], Consumer], notifier: MakeNotifier
+) -> None:
     legacy, versioned = listen("notifications"), listen("versioned_notifications")
     given = wire_samples.context("call_select_destinations_4.5_full_spec")
     assert given["auth_token"]
     assert given["service_catalog"]
     assert given["remote_address"]
-    told(notification_format="both").send("end", RequestContext.from_dict(given), SPEC)
+    notifier(notification_format="both").send("end", RequestContext.from_dict(given), SPEC)
     for consumer in (legacy, versioned):
         text = json.dumps(consumer.next())
         (context,) = consumer.contexts
@@ -185,21 +193,21 @@ def test_of_the_context_no_secret_is_told(listen: Callable[[str], Consumer], tol
             assert json.dumps(given[secret]) not in text + json.dumps(context)
 
 
-def test_a_driver_that_there_is_not(told: Told) -> None:
+def test_a_driver_that_there_is_not(notifier: MakeNotifier) -> None:
     with pytest.raises(ConfigError, match=r"^option \[oslo_messaging_notifications\] driver") as no:
-        told(["messagingv2", "messagingv3"])
+        notifier(["messagingv2", "messagingv3"])
     assert "= 'messagingv3' in " in str(no.value)
     assert "known are log, messaging, messagingv2, noop, routing, test" in str(no.value)
 
 
-def test_a_url_of_no_use(conf: cfg.ConfigOpts, told: Told) -> None:
+def test_a_url_of_no_use(conf: cfg.ConfigOpts, notifier: MakeNotifier) -> None:
     conf.set_override("transport_url", "rabit://u:secret@host/", GROUP)
     with pytest.raises(UnusableTransport, match=r"^option \[oslo_messaging_notifications\] tran"):
-        told()
+        notifier()
 
 
 def test_a_format_that_cannot_be_sent_does_not_hold_up_the_other(
-    monkeypatch: pytest.MonkeyPatch, listen: Callable[[str], Consumer], told: Told
+    monkeypatch: pytest.MonkeyPatch, listen: Callable[[str], Consumer], notifier: MakeNotifier
 ) -> None:
     send = FakeDriver.send_notification
 
@@ -212,7 +220,7 @@ def test_a_format_that_cannot_be_sent_does_not_hold_up_the_other(
 
     monkeypatch.setattr(FakeDriver, "send_notification", refusing)
     legacy = listen("notifications")
-    telling = told(notification_format="both")
+    notifications = notifier(notification_format="both")
     for _ in range(3):
-        telling.send("start", RequestContext(), SPEC)
+        notifications.send("start", RequestContext(), SPEC)
     assert [legacy.next()[2] for _ in range(3)] == [START] * 3

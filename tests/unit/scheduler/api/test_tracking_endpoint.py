@@ -17,26 +17,26 @@ class Cache:
     """Stands in for the host cache: writes down its calls, and released claims."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
         self.released = []
 
     def release(self, host, uuid):
         self.released.append((host, uuid))
 
     def update_aggregates(self, aggregates):
-        self.told.append(("update", [each.uuid for each in aggregates]))
+        self.calls.append(("update", [each.uuid for each in aggregates]))
 
     def delete_aggregate(self, aggregate):
-        self.told.append(("delete", aggregate.uuid))
+        self.calls.append(("delete", aggregate.uuid))
 
     def mark_host_stale(self, host):
-        self.told.append(("update", host))
+        self.calls.append(("update", host))
 
     def forget_instance(self, host, uuid):
-        self.told.append(("delete", host, uuid))
+        self.calls.append(("delete", host, uuid))
 
     def compare_instances(self, host, uuids):
-        self.told.append(("sync", host, uuids))
+        self.calls.append(("sync", host, uuids))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def receive(cache, name, /, tracks=True, **changes):
     getattr(endpoint, wire_samples.sample(name)["message"]["method"])(
         wire_samples.context(name), **arguments
     )
-    return cache.told
+    return cache.calls
 
 
 HEARD = {
@@ -104,7 +104,7 @@ def test_a_cast_without_arguments_is_malformed(cache, caplog, method):
     endpoint = TrackingEndpoint(cache, cache.release, lambda: True)
     with caplog.at_level(logging.INFO):
         getattr(endpoint, method)({}, of_a_later_release=1)
-    assert cache.told == []
+    assert cache.calls == []
     assert "null is not" in caplog.text
 
 

@@ -76,7 +76,7 @@ class Scene:
 
     @property
     def retries(self):
-        """What the scheduler was told: attempts and hosts tried, for each request."""
+        """What the scheduler was sent: attempts and hosts tried, for each request."""
         return [
             (spec.retry.num_attempts, [each.host for each in spec.retry.hosts]) if spec.retry else 0
             for spec in self.specs
@@ -233,7 +233,7 @@ def test_an_instance_without_attempts_left_is_not_even_asked_for():
     assert scene.asked == []
 
 
-def test_no_other_host_is_told_with_why_one_was_needed():
+def test_an_error_without_another_host_says_why_one_was_needed():
     scene = Scene(on("h1"), NoValidHost("Full."))
     with pytest.raises(NoValidHost, match="Full") as caught:
         scene.build(bad={"h1"})

@@ -183,8 +183,8 @@ def test_a_cap_is_kept_and_the_answer_is_the_same(
     )
     assert (chosen.service_host, chosen.nodename) == ("h1", "n1")
     assert len(alternates) == ("return_alternates" in arguments)
-    ((_, told),) = scheduler.asked
-    assert told.keys() == arguments
+    ((_, sent),) = scheduler.asked
+    assert sent.keys() == arguments
 
 
 def test_a_cast_keeps_the_cap(
@@ -203,8 +203,10 @@ def test_a_cap_that_leaves_nothing_to_send_is_refused(
     connect: Connect, level: Callable[[str], None], cap: str
 ) -> None:
     level(cap)
-    told = rf"option \[upgrade_levels\] scheduler = {cap} in .*: no request .* 4\.0 is the oldest"
-    with pytest.raises(ConfigError, match=told):
+    expected = (
+        rf"option \[upgrade_levels\] scheduler = {cap} in .*: no request .* 4\.0 is the oldest"
+    )
+    with pytest.raises(ConfigError, match=expected):
         connect(IN_MEMORY)
 
 
@@ -226,14 +228,14 @@ def test_a_caller_waits_as_long_as_the_configuration_says(connect: Connect) -> N
         cfg.CONF.clear_override("rpc_response_timeout")
 
 
-def test_no_scheduler_is_told_in_time(connect: Connect) -> None:
+def test_a_call_without_a_scheduler_fails_in_time(connect: Connect) -> None:
     with pytest.raises(ServiceUnavailable, match=r"within 0\.2 s: is berthmaster-scheduler"):
         connect(IN_MEMORY).select_destinations(
             RequestContext(), a_request(), [INSTANCE], timeout=0.2
         )
 
 
-def test_no_broker_is_told_at_once_and_without_the_password(connect: Connect) -> None:
+def test_a_call_without_a_broker_fails_at_once_without_the_password(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     client = connect(f"rabbit://guest:secret@127.0.0.1:{port}/")

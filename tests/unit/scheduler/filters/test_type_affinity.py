@@ -16,7 +16,7 @@ OF_HOST, OF_AGGREGATE = TypeAffinityFilter(), AggregateTypeAffinityFilter()
 
 
 def instances(*flavors):
-    """Return instances of (id, name) each, either of them told in one way or the other."""
+    """Return instances of (id, name) each, either of them known in one way or the other."""
     found = {}
     for number, (identity, name) in enumerate(flavors):
         uuid = f"u{number}"

@@ -108,30 +108,33 @@ def test_every_explanation_is_one_of_the_decision(cloud, scheduler):
         shortage, driver = decision.shortage, _driver(each)
         last = shortage.index if shortage else len(request.instance_uuids) - 1
         for index in range(last + 1):
-            told = explain(each.table(), request, driver, index)
-            steps = told.steps
+            explanation = explain(each.table(), request, driver, index)
+            steps = explanation.steps
             if shortage is None or index == last:
                 parts = shortage or decision.placements[index]
                 assert steps == parts.steps
-            assert sum(one.rank is not None for one in told.verdicts) == told.passing
-            assert told.passing == steps[-1].after
+            assert sum(one.rank is not None for one in explanation.verdicts) == explanation.passing
+            assert explanation.passing == steps[-1].after
             # For the next ones not all hosts are asked again.
             if index == 0:
-                assert_steps_tell_of(told)
+                assert_steps_agree_with_verdicts(explanation)
             if shortage is None:
                 chosen = decision.placements[index].chosen
-                assert (told.chosen, told.chosen_node) == (chosen.host, chosen.nodename)
-                assert [one.host for one in told.verdicts if one.chosen] == [chosen.host]
+                assert (explanation.chosen, explanation.chosen_node) == (
+                    chosen.host,
+                    chosen.nodename,
+                )
+                assert [one.host for one in explanation.verdicts if one.chosen] == [chosen.host]
             else:
-                assert (told.chosen is None) == (index == last)
+                assert (explanation.chosen is None) == (index == last)
 
 
-def assert_steps_tell_of(told):
+def assert_steps_agree_with_verdicts(explanation):
     """Check that each host is refused first by the filter at whose step it fell out."""
-    order = {each.name: place for place, each in enumerate(told.steps)}
-    fell = {each.name: each.before - each.after for each in told.steps}
+    order = {each.name: place for place, each in enumerate(explanation.steps)}
+    fell = {each.name: each.before - each.after for each in explanation.steps}
     first = dict.fromkeys(fell, 0)
-    for verdict in told.verdicts:
+    for verdict in explanation.verdicts:
         if verdict.refusals:
             names = (each.filter for each in verdict.refusals if each.filter in order)
             first[min(names, key=order.__getitem__)] += 1

@@ -26,16 +26,16 @@ class Scheduler:
         self.driver.settings = {"filter_scheduler": {"enabled_filters": ["RamFilter"]}}
 
     def decide(self, name: str, instances: int = 1, **changes) -> RequestTrace:
-        """Return the course of a request for these instances, the first of which is so called."""
+        """Return the trace of a request for these instances, the first of which is so called."""
         uuids = [a_uuid(name), *(a_uuid(f"{name} {each}") for each in range(1, instances))]
-        course = RequestTrace(RequestContext(request_id=f"req-{name}"), uuids, monotonic())
-        course.request, course.driver = Request(a_request(**changes), uuids), self.driver
-        course.decision = self.driver.decide(self.hosts.working_copy(), course.request)
-        course.snapshot = self.snapshot_log.take(self.hosts)
-        course.snapshots.append(course.snapshot)
-        course.outcome = REFUSED if course.decision.shortage else PLACED
-        for each in course.decision.placements:
+        trace = RequestTrace(RequestContext(request_id=f"req-{name}"), uuids, monotonic())
+        trace.request, trace.driver = Request(a_request(**changes), uuids), self.driver
+        trace.decision = self.driver.decide(self.hosts.working_copy(), trace.request)
+        trace.snapshot = self.snapshot_log.take(self.hosts)
+        trace.snapshots.append(trace.snapshot)
+        trace.outcome = REFUSED if trace.decision.shortage else PLACED
+        for each in trace.decision.placements:
             free = self.hosts.get(each.chosen.row, "free_ram_mb") - each.taken.memory_mb
             self.hosts.set(each.chosen.row, "free_ram_mb", free)
-        course.total = monotonic() - course.began
-        return course
+        trace.total = monotonic() - trace.began
+        return trace

@@ -266,16 +266,16 @@ def pushed(cloud, node):
     return sent(cloud.read(lambda connection: read_nodes(connection, [node])))
 
 
-def settle(cache, reserved, made):
+def apply_claim(cache, reserved, made):
     """End a reservation of which the claims were made."""
     cache.apply_changes(made.changes)
     cache.end_reservation(reserved)
 
 
 def test_a_claim_is_not_forgotten_when_an_older_row_is_pushed(cloud, cache):
-    settle(cache, reserve(cache, "h1", "u1"), claim(cloud, a_claim("u1", 1)))
+    apply_claim(cache, reserve(cache, "h1", "u1"), claim(cloud, a_claim("u1", 1)))
     older = pushed(cloud, 1)
-    settle(cache, reserve(cache, "h1", "u2"), claim(cloud, a_claim("u2", 1)))
+    apply_claim(cache, reserve(cache, "h1", "u2"), claim(cloud, a_claim("u2", 1)))
     # On its way while the second one was claimed.
     deliver(cache, older)
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
@@ -289,7 +289,7 @@ def test_a_claim_follows_an_older_row_that_comes_before_it_is_made(cloud, cache)
     claim(cloud, a_claim("u1", 1))
     reserved = reserve(cache, "h1", "u2")
     deliver(cache, pushed(cloud, 1))
-    settle(cache, reserved, claim(cloud, a_claim("u2", 1)))
+    apply_claim(cache, reserved, claim(cloud, a_claim("u2", 1)))
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2 * 2048, ["u1", "u2"])
     assert seen(cache)["h1"]["num_instances"] == 2
     deliver(cache, pushed(cloud, 1))
@@ -300,7 +300,7 @@ def test_a_claim_whose_row_has_come_already_counts_once(cloud, cache):
     reserved = reserve(cache, "h1", "u1")
     made = claim(cloud, a_claim("u1", 1))
     deliver(cache, pushed(cloud, 1))
-    settle(cache, reserved, made)
+    apply_claim(cache, reserved, made)
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, ["u1"])
 
 
@@ -311,7 +311,7 @@ def test_claims_of_others_and_own_ones_on_a_node_come_in_any_order(cloud, cache,
     mine = claim(cloud, a_claim("u1", 1))
     if not is_late:
         deliver(cache, other)
-    settle(cache, reserved, mine)
+    apply_claim(cache, reserved, mine)
     if is_late:
         # What was reserved holds until the other claim comes, or the node is read.
         assert (free(cache, "h1"), there(cache, "h1")) == (FREE - 2048, ["u1"])
@@ -334,7 +334,7 @@ def test_a_row_from_before_a_claim_of_our_own_takes_nothing_back(cloud, cache, o
 
     def meanwhile():
         cloud.meanwhile = lambda: None
-        settle(cache, reserved, claim(cloud, a_claim("u1", 1)))
+        apply_claim(cache, reserved, claim(cloud, a_claim("u1", 1)))
 
     cloud.meanwhile = meanwhile
     (reload if complete else HostCache.refresh)(cache)
@@ -397,7 +397,7 @@ def test_many_names_are_cut_short(cloud, cache, caplog):
     assert "wrong figures of 9 others: h1, h2, h3, h4, h5, ...; corrected" in caplog.text
 
 
-def test_how_long_a_refresh_took_is_told(cloud, cache, caplog, monkeypatch):
+def test_how_long_a_refresh_took_is_logged(cloud, cache, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
     claim(cloud, a_claim("u1", 1))
     cache.refresh()

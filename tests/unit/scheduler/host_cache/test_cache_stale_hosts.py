@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.host_cache: hosts of which Nova's services tell are read once more."""
+"""Tests of scheduler.host_cache: hosts in casts of Nova's services are read once more."""
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from tests.unit.scheduler.host_cache.interrupted import Interrupted
 from tests.unit.scheduler.host_cache.pushing import deliver, seen, write
 
 LONG_AGO = "'2001-01-01 00:00:00.000000'"
-# What Nova's services tell of a host.
+# Casts of Nova's services about a host.
 HINTS = {
     "updated": HostCache.mark_host_stale,
     "deleted": lambda cache, host: cache.forget_instance(host, "u9"),

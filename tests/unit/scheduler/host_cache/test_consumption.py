@@ -110,7 +110,7 @@ def test_an_instance_that_was_reported_is_no_promise_any_more(cloud, monkeypatch
     monkeypatch.setattr(assumed, "LIFETIME", 0.0)
     take(cache, "h1", "u1")
     cloud.write(lambda c: instances.replace(c, "h1", "h1", [an_instance("u1")]))
-    # Reported by the time its promise has run out: it stays.
+    # Reported by the time that it is assumed no longer: it stays.
     assert there(cache, "h1") == ["u1"]
     cloud.write(lambda c: instances.replace(c, "h1", "h1", []))
     assert there(cache, "h1") == []

@@ -15,7 +15,7 @@ def names(aggregates):
     return [each.name for each in aggregates]
 
 
-def test_told_aggregates_come_in_the_place_of_those_with_their_uuid():
+def test_announced_aggregates_replace_those_with_their_uuid():
     casts = CastAggregates()
     inventory = [an_aggregate(1, "one", "x1"), an_aggregate(2, "two", "x2")]
     assert casts.merge_into(inventory) == inventory
@@ -25,7 +25,7 @@ def test_told_aggregates_come_in_the_place_of_those_with_their_uuid():
     assert names(casts.merge_into(inventory)) == ["one again", "two", "other"]
 
 
-def test_an_aggregate_without_uuid_is_known_by_its_id_among_those_that_were_told():
+def test_an_aggregate_without_uuid_is_known_by_its_id_among_announced_ones():
     casts = CastAggregates()
     casts.put(an_aggregate(2, "theirs"))
     # The numbers of the inventory are others.
@@ -39,7 +39,7 @@ def test_an_aggregate_without_uuid_is_known_by_its_id_among_those_that_were_told
     assert casts.merge_into(inventory) == inventory
 
 
-def test_the_order_of_told_ones_does_not_depend_on_that_of_the_casts():
+def test_the_order_of_announced_ones_does_not_depend_on_that_of_the_casts():
     casts = CastAggregates()
     for each in (3, 1, 2):
         casts.put(an_aggregate(each, f"a{each}", f"x{each}"))
@@ -58,7 +58,7 @@ def test_a_deleted_aggregate_is_gone_wherever_it_was():
     assert casts.merge_into([]) == []
 
 
-def test_an_aggregate_whose_end_was_told_is_back_when_it_is_told_again():
+def test_a_deleted_aggregate_is_back_when_it_is_announced_again():
     casts = CastAggregates()
     inventory = [an_aggregate(1, "of the inventory", "x1")]
     casts.delete(an_aggregate(1, "one", "x1"))
@@ -105,7 +105,7 @@ class Counted:
         return self._facts[name]
 
 
-def test_many_aggregates_are_told_of_at_the_cost_of_each():
+def test_announcing_many_aggregates_costs_the_sum_of_each():
     casts = CastAggregates()
     for number in range(300):
         casts.put(Counted(number))

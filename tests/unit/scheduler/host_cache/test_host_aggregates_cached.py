@@ -30,20 +30,20 @@ def aggregates_of(cache, host):
         return [each.name for each in hosts.get(hosts.row_of(host, host), "aggregates")]
 
 
-def an_aggregate(number, *hosts, name="told", **metadata):
+def an_aggregate(number, *hosts, name="announced", **metadata):
     return Aggregate(number, f"x{number}", name, list(hosts), metadata)
 
 
-def test_what_was_told_before_the_first_reading_shows_after_it(cloud):
+def test_what_was_announced_before_the_first_reading_shows_after_it(cloud):
     cache = HostCache(cloud)
     cache.update_aggregates([an_aggregate(1, "h2")])
-    assert aggregates_of(cache, "h2") == ["told"]
+    assert aggregates_of(cache, "h2") == ["announced"]
 
 
-def test_what_was_told_about_a_host_that_comes_later(cloud, cache):
+def test_what_was_announced_about_a_host_that_comes_later(cloud, cache):
     cache.update_aggregates([an_aggregate(1, "h3")])
     save(cloud, a_node("h3"))
-    assert aggregates_of(cache, "h3") == ["told"]
+    assert aggregates_of(cache, "h3") == ["announced"]
 
 
 def test_casts_are_taken_in_in_the_order_in_which_they_came(cache, monkeypatch):
@@ -72,23 +72,23 @@ def _casts(cache, number):
 def test_all_casts_at_once_with_readings(cloud):
     cache = HostCache(cloud, max_age=0.01, reload_interval=0.1)
     with ThreadPoolExecutor(8) as pool:
-        told = [pool.submit(_casts, cache, number) for number in range(6)]
+        casting = [pool.submit(_casts, cache, number) for number in range(6)]
         asked = [pool.submit(aggregates_of, cache, "h1") for _ in range(60)]
-        for each in (*told, *asked):
+        for each in (*casting, *asked):
             each.result()
     with cache.current() as hosts:
         found = [{each.id for each in hosts.get(hosts.row_of(h, h), "aggregates")} for h in HOSTS]
     assert found == [set(), {0, 2, 4}]
 
 
-def test_told_aggregates_stay_beside_those_of_the_inventory(cloud, cache):
+def test_announced_aggregates_stay_beside_those_of_the_inventory(cloud, cache):
     cloud.write(lambda c: aggregates.create(c, "ours", ["h1"], ZONE))
     cache.update_aggregates([an_aggregate(1, "h1", "h2", "h2", "h9")])
     for _ in range(2):
-        assert aggregates_of(cache, "h1") == ["ours", "told"]
-        assert aggregates_of(cache, "h2") == ["told"]
+        assert aggregates_of(cache, "h1") == ["ours", "announced"]
+        assert aggregates_of(cache, "h2") == ["announced"]
     cloud.write(lambda c: aggregates.create(c, "new", ["h2"], {}))
-    assert aggregates_of(cache, "h2") == ["new", "told"]
+    assert aggregates_of(cache, "h2") == ["new", "announced"]
     cache.update_aggregates([an_aggregate(1, "h2", name="smaller")])
     assert aggregates_of(cache, "h1") == ["ours"]
     assert aggregates_of(cache, "h2") == ["new", "smaller"]
@@ -122,17 +122,17 @@ def change(database, statements):
         (f"{FORGET}_hosts; {FORGET}_metadata; DELETE FROM aggregates", ([], [])),
     ],
 )
-@pytest.mark.parametrize("told", ["changed", "deleted"])
-def test_what_was_told_of_an_aggregate_counts_until_the_inventory_changes_it(
-    cloud, cache, told, statements, expected
+@pytest.mark.parametrize("cast", ["changed", "deleted"])
+def test_what_was_announced_of_an_aggregate_counts_until_the_inventory_changes_it(
+    cloud, cache, cast, statements, expected
 ):
     uuid = ours(cloud)
     assert everyones(cache) == (["ours"], [])
-    if told == "changed":
+    if cast == "changed":
         cache.update_aggregates([Aggregate(99, uuid, "theirs", ["h2"])])
     else:
         cache.delete_aggregate(Aggregate(99, uuid))
-    theirs = [], ["theirs"] if told == "changed" else []
+    theirs = [], ["theirs"] if cast == "changed" else []
     for _ in range(2):
         assert everyones(cache) == theirs
     # Another one changes.
@@ -145,8 +145,8 @@ def test_what_was_told_of_an_aggregate_counts_until_the_inventory_changes_it(
 
 
 def test_an_aggregate_that_the_inventory_gets_later_is_as_the_inventory_has_it(cloud, cache):
-    cache.update_aggregates([Aggregate(1, a_uuid("a"), "told", ["h2"])])
-    assert everyones(cache) == ([], ["told"])
+    cache.update_aggregates([Aggregate(1, a_uuid("a"), "announced", ["h2"])])
+    assert everyones(cache) == ([], ["announced"])
     cloud.write(
         lambda c: c.execute(sa.insert(tables.aggregates).values(uuid=a_uuid("a"), name="n"))
     )
@@ -154,7 +154,7 @@ def test_an_aggregate_that_the_inventory_gets_later_is_as_the_inventory_has_it(c
     assert everyones(cache) == (["n"], [])
 
 
-def test_a_told_aggregate_without_uuid_has_nothing_to_do_with_ours_of_its_id(cloud, cache):
+def test_an_announced_aggregate_without_uuid_has_nothing_to_do_with_ours_of_its_id(cloud, cache):
     ours(cloud)
     cache.update_aggregates([Aggregate(1, None, "theirs", ["h2"])])
     assert everyones(cache) == (["ours"], ["theirs"])
@@ -164,7 +164,7 @@ def test_a_told_aggregate_without_uuid_has_nothing_to_do_with_ours_of_its_id(clo
     assert everyones(cache) == (["new"], [])
 
 
-def test_what_was_told_of_an_aggregate_before_the_first_reading_counts(cloud):
+def test_what_was_announced_of_an_aggregate_before_the_first_reading_counts(cloud):
     uuid = ours(cloud)
     cache = HostCache(cloud)
     cache.update_aggregates([Aggregate(99, uuid, "theirs", ["h2"])])
@@ -174,10 +174,10 @@ def test_what_was_told_of_an_aggregate_before_the_first_reading_counts(cloud):
     assert everyones(cache) == ([], [])
 
 
-def test_an_aggregate_loses_the_hosts_and_metadata_that_are_told_no_longer(cache):
+def test_an_aggregate_loses_the_hosts_and_metadata_that_are_announced_no_longer(cache):
     cache.update_aggregates([an_aggregate(1, "h1", "h2", ssd="true", az="z")])
     cache.update_aggregates([an_aggregate(1, "h2", az="z")])
-    assert everyones(cache) == ([], ["told"])
+    assert everyones(cache) == ([], ["announced"])
     with cache.current() as hosts:
         (found,) = hosts.get(hosts.row_of("h2", "h2"), "aggregates")
     assert found.metadata == {"az": "z"}
@@ -187,7 +187,7 @@ def test_an_aggregate_loses_the_hosts_and_metadata_that_are_told_no_longer(cache
 
 def test_the_names_of_hosts_in_aggregates_are_told_apart_by_case(cache):
     cache.update_aggregates([an_aggregate(1, "H1", "h2")])
-    assert everyones(cache) == ([], ["told"])
+    assert everyones(cache) == ([], ["announced"])
 
 
 def test_filters_see_equal_sets_of_aggregates_as_one_value(cache):

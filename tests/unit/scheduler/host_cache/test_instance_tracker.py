@@ -78,7 +78,7 @@ class Cloud:
         row = self.hosts.row_of(host, host if node is None else node)
         self.tracker.add_claim(row, Instance(uuid=uuid, **facts))
 
-    def promise(self, host, uuid, node=None, at=0, **facts):
+    def assume(self, host, uuid, node=None, at=0, **facts):
         row = self.hosts.row_of(host, host if node is None else node)
         known = self.hosts.instances.on(row).get(uuid)
         self.hosts.instances.add(row, uuid, Instance(uuid=uuid, **facts))
@@ -100,9 +100,9 @@ def cloud():
     return Cloud(("h1", "h1"), ("h2", "h2"))
 
 
-def test_reported_claimed_and_promised_instances_are_all_there(cloud):
+def test_reported_claimed_and_assumed_instances_are_all_there(cloud):
     cloud.audit("h1", "u1", claimed=["u2"])
-    cloud.promise("h1", "u3")
+    cloud.assume("h1", "u3")
     assert (cloud.on("h1"), cloud.on("h2")) == (["u1", "u2", "u3"], [])
     cloud.audit("h1", "u1", claimed=["u2"], complete=True)
     assert cloud.on("h1") == ["u1", "u2", "u3"]
@@ -119,8 +119,8 @@ def test_what_was_claimed_stays_known_when_an_agent_reports_less(cloud):
     assert (found.vcpus, found.instance_type_id) == (4, 7)
 
 
-def test_what_a_request_told_stays_known_when_the_instance_has_arrived(cloud):
-    cloud.promise("h1", "u1", instance_type_id=7, flavor_name="m1.small")
+def test_what_a_request_said_stays_known_when_the_instance_has_arrived(cloud):
+    cloud.assume("h1", "u1", instance_type_id=7, flavor_name="m1.small")
     for complete in (False, True):
         cloud.audit("h1", {"uuid": "u1", "flavor_name": "m1.small"}, complete=complete)
         found = cloud.instance("h1", "u1")
@@ -129,13 +129,13 @@ def test_what_a_request_told_stays_known_when_the_instance_has_arrived(cloud):
 
 def test_what_was_known_stays_known_when_the_instance_is_sent_to_the_same_host(cloud):
     cloud.audit("h1", {"uuid": "u1", "project_id": "p9"})
-    cloud.promise("h1", "u1", instance_type_id=7)
+    cloud.assume("h1", "u1", instance_type_id=7)
     found = cloud.instance("h1", "u1")
     assert (found.project_id, found.instance_type_id) == ("p9", 7)
 
 
-def test_a_promise_outlives_its_node_with_all_that_is_known(cloud):
-    cloud.promise("h1", "u1", instance_type_id=7)
+def test_an_assumed_instance_outlives_its_node_with_all_that_is_known(cloud):
+    cloud.assume("h1", "u1", instance_type_id=7)
     cloud.remove("h1", "h1")
     cloud.add(("h1", "h1"))
     assert cloud.instance("h1", "u1").instance_type_id == 7
@@ -143,7 +143,7 @@ def test_a_promise_outlives_its_node_with_all_that_is_known(cloud):
 
 def test_the_newest_source_counts(cloud):
     cloud.audit("h1", {"uuid": "u1", "vcpus": 1})
-    cloud.promise("h1", "u1", vcpus=2)
+    cloud.assume("h1", "u1", vcpus=2)
     assert cloud.instance("h1", "u1").vcpus == 2
     # The row is read again, but says nothing new.
     cloud.audit("h1", {"uuid": "u1", "vcpus": 1}, complete=True)
@@ -189,7 +189,7 @@ def test_released_instances_do_not_stand_in_for_those_that_are_gone(cloud):
 
 
 def test_the_end_of_a_row_that_was_never_read_is_no_error(cloud):
-    cloud.promise("h1", "u1")
+    cloud.assume("h1", "u1")
     cloud.audit("h1", gone=["u1", "u9"])
     assert cloud.on("h1") == ["u1"]
 
@@ -202,7 +202,7 @@ def test_the_end_of_an_unknown_instance_is_no_error(cloud):
 
 
 def test_an_instance_that_was_deleted_while_it_was_built_is_no_longer_expected(cloud):
-    cloud.promise("h1", "u1")
+    cloud.assume("h1", "u1")
     cloud.forget("h2", "u1")
     cloud.tracker.rewrite(["h1"])
     assert cloud.on("h1") == ["u1"]
@@ -213,7 +213,7 @@ def test_an_instance_that_was_deleted_while_it_was_built_is_no_longer_expected(c
 def test_an_instance_that_was_deleted_is_there_while_rows_say_so(cloud):
     cloud.audit("h1", "u1", claimed=["u2"])
     for uuid in ("u1", "u2"):
-        cloud.promise("h1", uuid)
+        cloud.assume("h1", uuid)
         cloud.forget("h1", uuid)
     assert cloud.on("h1") == ["u1", "u2"]
     cloud.audit("h1", gone=["u1"])
@@ -222,7 +222,7 @@ def test_an_instance_that_was_deleted_is_there_while_rows_say_so(cloud):
 
 def test_an_instance_that_was_built_is_promised_no_longer(cloud, monkeypatch):
     monkeypatch.setattr(assumed, "LIFETIME", 10.0)
-    cloud.promise("h1", "u1", instance_type_id=7)
+    cloud.assume("h1", "u1", instance_type_id=7)
     cloud.audit("h1", {"uuid": "u1", "vm_state": "active"})
     cloud.audit("h1", {"uuid": "u1", "vm_state": "active"}, at=100)
     found = cloud.instance("h1", "u1")
@@ -232,14 +232,14 @@ def test_an_instance_that_was_built_is_promised_no_longer(cloud, monkeypatch):
 
 
 def test_an_instance_that_was_built_elsewhere_is_expected_there_no_longer(cloud):
-    cloud.promise("h1", "u1")
+    cloud.assume("h1", "u1")
     cloud.audit("h2", "u1")
     assert (cloud.on("h1"), cloud.on("h2")) == ([], ["u1"])
 
 
 def test_an_instance_that_moves_is_expected_while_its_old_host_reports_it(cloud):
     cloud.audit("h1", "u1")
-    cloud.promise("h2", "u1")
+    cloud.assume("h2", "u1")
     cloud.audit("h1", "u1")
     assert (cloud.on("h1"), cloud.on("h2")) == (["u1"], ["u1"])
     cloud.audit("h2", "u1")
@@ -249,7 +249,7 @@ def test_an_instance_that_moves_is_expected_while_its_old_host_reports_it(cloud)
 
 def test_a_promise_that_is_never_kept_runs_out(cloud, monkeypatch):
     monkeypatch.setattr(assumed, "LIFETIME", 10.0)
-    cloud.promise("h1", "u1")
+    cloud.assume("h1", "u1")
     cloud.audit("h2", at=9)
     assert cloud.on("h1") == ["u1"]
     cloud.audit("h2", at=10)
@@ -275,7 +275,7 @@ def test_the_names_of_hosts_are_told_apart_by_case(cloud):
 def test_an_instance_is_on_the_node_of_its_host_that_somebody_names():
     cloud = Cloud(("h1", "n1"), ("h1", "n2"))
     cloud.audit("h1", "u1", node="n2", claimed=["u2"])
-    cloud.promise("h1", "u3", node="n1")
+    cloud.assume("h1", "u3", node="n1")
     assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == (["u3"], ["u1", "u2"])
     cloud.audit("h1", "u3", node="n2")
     assert (cloud.on("h1", "n1"), cloud.on("h1", "n2")) == ([], ["u1", "u3"])
@@ -392,7 +392,7 @@ HOSTS = st.sampled_from(["h1", "h2"])
 UUIDS = st.sampled_from(["u1", "u2", "u3"])
 STEPS = st.lists(
     st.tuples(st.just("audit"), HOSTS, st.sets(UUIDS), st.none() | st.sets(UUIDS))
-    | st.tuples(st.sampled_from(["claim", "promise", "forget"]), HOSTS, UUIDS, st.none()),
+    | st.tuples(st.sampled_from(["claim", "assume", "forget"]), HOSTS, UUIDS, st.none()),
     max_size=20,
 )
 
@@ -403,11 +403,11 @@ class Model:
     def __init__(self):
         self.reported, self.claimed = set(), set()
         # Where each instance was sent, and where it was before.
-        self.promised = {}
+        self.assumed = {}
 
     def there(self, host):
         said = self.reported | self.claimed
-        said |= {(place, uuid) for uuid, (place, _) in self.promised.items()}
+        said |= {(place, uuid) for uuid, (place, _) in self.assumed.items()}
         return sorted(uuid for place, uuid in said if place == host)
 
     def audit(self, host, seen, claimed=()):
@@ -415,20 +415,20 @@ class Model:
             places -= {each for each in places if each[0] == host}
             places |= {(host, uuid) for uuid in new}
         for uuid in seen:
-            if uuid in self.promised and host not in self.promised[uuid][1]:
-                del self.promised[uuid]
+            if uuid in self.assumed and host not in self.assumed[uuid][1]:
+                del self.assumed[uuid]
 
     def claim(self, host, uuid):
         self.claimed.add((host, uuid))
 
     def forget(self, host, uuid):
-        if uuid in self.promised and self.promised[uuid][0] == host:
-            del self.promised[uuid]
+        if uuid in self.assumed and self.assumed[uuid][0] == host:
+            del self.assumed[uuid]
 
-    def promise(self, host, uuid):
+    def assume(self, host, uuid):
         before = {place for place in ("h1", "h2") if uuid in self.there(place)}
-        older = {self.promised[uuid][0]} if uuid in self.promised else set()
-        self.promised[uuid] = (host, before - older - {host})
+        older = {self.assumed[uuid][0]} if uuid in self.assumed else set()
+        self.assumed[uuid] = (host, before - older - {host})
 
 
 @given(STEPS)

@@ -245,7 +245,7 @@ def test_what_a_decision_took_stays_taken_until_a_later_row_is_pushed(cloud, cac
     shift([later], 5)
     deliver(cache, later)
     assert (free(cache, "h1"), there(cache, "h1")) == (100, ["u1"])
-    # The promise was kept: it is gone with the row.
+    # The agent has reported it: it is gone with the row.
     deliver(cache, write(cloud, "h1"))
     assert there(cache, "h1") == []
 

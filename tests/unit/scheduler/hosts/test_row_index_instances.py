@@ -23,7 +23,7 @@ TRAITS = [EVERY, ("flavor_id", 1), ("flavor_name", "small"), ("image", "os_distr
 
 
 class ResidentsMachine(RuleBasedStateMachine):
-    """Residents and copies of them, each beside a dictionary of dictionaries.
+    """Indexes and copies of them, each beside a dictionary of dictionaries.
 
     What was copied is not changed any more.
     """
@@ -40,54 +40,54 @@ class ResidentsMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), row=ROWS, uuid=UUIDS, instance=INSTANCES)
     def add(self, data, row, uuid, instance):
-        residents, model = self.one(data)
-        residents.add(row, uuid, instance)
+        index, model = self.one(data)
+        index.add(row, uuid, instance)
         model.setdefault(row, {})[uuid] = instance
 
     @rule(data=st.data(), row=ROWS, uuid=UUIDS)
     def discard(self, data, row, uuid):
-        residents, model = self.one(data)
-        residents.change(row, {}, [uuid])
+        index, model = self.one(data)
+        index.change(row, {}, [uuid])
         model.get(row, {}).pop(uuid, None)
 
     @rule(data=st.data(), row=ROWS, instances=st.dictionaries(UUIDS, INSTANCES))
     def replace(self, data, row, instances):
-        residents, model = self.one(data)
-        residents.replace(row, instances)
+        index, model = self.one(data)
+        index.replace(row, instances)
         model[row] = dict(instances)
 
     @rule(data=st.data(), row=ROWS, added=st.dictionaries(UUIDS, INSTANCES), gone=st.lists(UUIDS))
     def change(self, data, row, added, gone):
-        residents, model = self.one(data)
-        residents.change(row, added, gone)
+        index, model = self.one(data)
+        index.change(row, added, gone)
         left = {uuid: each for uuid, each in model.get(row, {}).items() if uuid not in gone}
         model[row] = left | added
 
     @rule(data=st.data())
     def copy(self, data):
-        residents, model = data.draw(st.sampled_from(self.all))
-        self.copied.add(id(residents))
+        index, model = data.draw(st.sampled_from(self.all))
+        self.copied.add(id(index))
         copied = {row: dict(instances) for row, instances in model.items()}
-        self.all = [*self.all, (InstanceIndex(residents), copied)]
+        self.all = [*self.all, (InstanceIndex(index), copied)]
 
     @rule(data=st.data(), trait=st.sampled_from(TRAITS), size=st.integers(4, 6))
     def count(self, data, trait, size):
-        residents, model = self.one(data)
+        index, model = self.one(data)
         expected = [
             sum(trait in traits(each) for each in model.get(row, {}).values())
             for row in range(size)
         ]
-        assert residents.count(trait, size).tolist() == expected
+        assert index.count(trait, size).tolist() == expected
 
     @invariant()
     def same(self):
-        for residents, model in getattr(self, "all", []):
+        for index, model in getattr(self, "all", []):
             for row in range(4):
-                assert dict(residents.on(row)) == model.get(row, {})
-            assert set(residents.occupied()) == {row for row in model if model[row]}
+                assert dict(index.on(row)) == model.get(row, {})
+            assert set(index.occupied()) == {row for row in model if model[row]}
             for uuid in ("u1", "u2", "u3"):
                 rows = {row for row in model if uuid in model[row]}
-                assert set(residents.rows_of(uuid)) == rows
+                assert set(index.rows_of(uuid)) == rows
 
 
 TestResidents = ResidentsMachine.TestCase
@@ -95,11 +95,11 @@ TestResidents.settings = settings(stateful_step_count=25)
 
 
 def test_a_mapping_that_was_read_does_not_change_later():
-    residents = InstanceIndex()
-    residents.add(0, "u1", "first")
-    seen = residents.on(0)
-    residents.add(0, "u2", "second")
-    residents.change(0, {}, ["u1"])
+    index = InstanceIndex()
+    index.add(0, "u1", "first")
+    seen = index.on(0)
+    index.add(0, "u2", "second")
+    index.change(0, {}, ["u1"])
     assert seen == {"u1": "first"}
 
 
@@ -113,13 +113,13 @@ def test_an_instance_counts_by_the_id_of_its_flavor_else_by_its_name():
 
 
 def test_what_is_counted_is_bounded():
-    residents = InstanceIndex()
-    residents.add(0, "u", Instance("u", instance_type_id=99))
+    index = InstanceIndex()
+    index.add(0, "u", Instance("u", instance_type_id=99))
     for identity in range(200):
-        residents.count(("flavor_id", identity), 1)
-    assert len(residents._counts) == 128
-    residents.add(5, "v", Instance("v", instance_type_id=199))
-    assert residents.count(("flavor_id", 199), 6).tolist() == [0, 0, 0, 0, 0, 1]
+        index.count(("flavor_id", identity), 1)
+    assert len(index._counts) == 128
+    index.add(5, "v", Instance("v", instance_type_id=199))
+    assert index.count(("flavor_id", 199), 6).tolist() == [0, 0, 0, 0, 0, 1]
 
 
 def test_each_change_is_logged_with_its_row():

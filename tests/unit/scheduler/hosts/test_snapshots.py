@@ -24,13 +24,13 @@ def contents(table):
     numbers = {name: getattr(table, name).tobytes() for name in NUMBERS}
     objects = {name: [repr(table.get(row, name)) for row in range(table.size)] for name in OBJECTS}
     places = {row: (table.get(row, "host"), table.get(row, "nodename")) for row in table.rows()}
-    residents = [
+    instances = [
         [(uuid, repr(each)) for uuid, each in table.instances.on(row).items()]
         for row in range(table.size)
     ]
     rest = table.size, len(table), table.time, table.numa_packing, table.present.tolist()
     rest = *rest, table.flavor_mix
-    return numbers, objects, dict(sorted(places.items())), residents, rest
+    return numbers, objects, dict(sorted(places.items())), instances, rest
 
 
 @settings(suppress_health_check=SLOW)

@@ -118,14 +118,14 @@ class TableMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.rows)
     @rule(data=st.data(), uuid=UUIDS)
-    def settle(self, data, uuid):
+    def add_instance(self, data, uuid):
         place, instance = self.a_place(data), Instance(uuid=uuid)
         self.table.instances.add(self.table.row_of(*place), uuid, instance)
         self.model.instances[place][uuid] = instance
 
     @precondition(lambda self: self.model.rows)
     @rule(data=st.data(), uuid=UUIDS)
-    def leave(self, data, uuid):
+    def remove_instance(self, data, uuid):
         place = self.a_place(data)
         self.table.instances.change(self.table.row_of(*place), {}, [uuid])
         self.model.instances[place].pop(uuid, None)

@@ -60,7 +60,7 @@ class Broker:
             raise self.failure
 
     @property
-    def told(self) -> list[tuple[str, int]]:
+    def published(self) -> list[tuple[str, int]]:
         """Which nodes in which generations have arrived."""
         rows = [row for message in self.messages for row in message["args"]["nodes"]]
         return [(row["host"], row["generation"]) for row in rows]
@@ -133,7 +133,7 @@ def store(database: Database, *hosts: str, guests: tuple[str, ...] = ()) -> Stor
     return database.write(work)
 
 
-def test_every_scheduler_is_told_what_was_written(
+def test_every_scheduler_gets_what_was_written(
     publisher: ChangePublisher, broker: Broker, database: Database
 ) -> None:
     publisher.start()
@@ -171,8 +171,8 @@ def test_while_a_cast_hangs_the_newest_row_of_a_node_replaces_older_ones(
     assert time.monotonic() - began < PATIENCE / 2
     broker.answers.set()
     assert wait_until(lambda: len(broker.messages) == 2)
-    assert broker.told == [("h1", 1), ("h1", 4), ("h2", 3)]
-    # Of each guest the last row is told, also when it changed in an earlier audit, or has gone.
+    assert broker.published == [("h1", 1), ("h1", 4), ("h2", 3)]
+    # The last row of each guest is published, also if it changed in an earlier audit, or is gone.
     pushed = push_messages.decode(broker.messages[1]["args"])
     assert sorted((row.uuid, bool(row.deleted)) for row in pushed.instances) == [
         (f"h{number} {guest}", guest == "a") for number in (1, 2) for guest in ("a", "b", "c")
@@ -190,11 +190,11 @@ def test_what_fails_is_tried_again_and_said_once(
     assert [each.levelname for each in caplog.records] == ["WARNING"]
     assert "they read them from the database: the broker is gone" in caplog.messages[0]
     broker.failing = 0
-    assert wait_until(lambda: broker.told == [("h1", 1)])
+    assert wait_until(lambda: broker.published == [("h1", 1)])
     assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages[1] == "Pushing changes to schedulers recovered"
     publisher.publish(store(database, "h1"))
-    assert wait_until(lambda: broker.told == [("h1", 1), ("h1", 2)])
+    assert wait_until(lambda: broker.published == [("h1", 1), ("h1", 2)])
     assert len(caplog.messages) == 2
 
 
@@ -206,11 +206,11 @@ def test_one_failure_is_not_worth_a_line(
     publisher.start()
     for generation in (1, 2):
         publisher.publish(store(database, "h1"))
-        assert wait_until(lambda number=generation: ("h1", number) in broker.told)
+        assert wait_until(lambda number=generation: ("h1", number) in broker.published)
     assert (broker.attempts, caplog.messages) == (3, [])
 
 
-def test_rows_that_cannot_be_told_soon_are_dropped(
+def test_rows_that_cannot_be_published_soon_are_dropped(
     publisher: ChangePublisher, broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_publisher, "MAX_AGE", 0.0)
@@ -222,7 +222,7 @@ def test_rows_that_cannot_be_told_soon_are_dropped(
         assert wait_until(lambda: not publisher._waiting)
     broker.failing = 0
     publisher.publish(store(database, "h1"))
-    assert wait_until(lambda: broker.told == [("h1", 3)])
+    assert wait_until(lambda: broker.published == [("h1", 3)])
 
 
 def test_a_transport_that_cannot_be_made_is_a_failure_like_others(
@@ -242,7 +242,7 @@ def test_a_transport_that_cannot_be_made_is_a_failure_like_others(
     publisher.publish(store(database, "h1"))
     assert wait_until(lambda: publisher._failures > 1)
     broker.failing = 0
-    assert wait_until(lambda: broker.told == [("h1", 1)])
+    assert wait_until(lambda: broker.published == [("h1", 1)])
     publisher.stop()
 
 
@@ -251,7 +251,7 @@ def test_many_nodes_go_in_several_messages(
 ) -> None:
     publisher.publish(store(database, *(f"h{number}" for number in range(250))))
     publisher.start()
-    assert wait_until(lambda: len(broker.told) == 250)
+    assert wait_until(lambda: len(broker.published) == 250)
     assert [len(each["args"]["nodes"]) for each in broker.messages] == [100, 100, 50]
 
 
@@ -263,7 +263,7 @@ def test_many_instances_go_in_several_messages_but_never_without_their_node(
     publisher.publish(store(database, "h4", guests=tuple("abcdef")))
     publisher.publish(store(database, "h5"))
     publisher.start()
-    assert wait_until(lambda: len(broker.told) == 5)
+    assert wait_until(lambda: len(broker.published) == 5)
     sizes = [
         (len(each["args"]["nodes"]), len(each["args"]["instances"])) for each in broker.messages
     ]
@@ -278,9 +278,9 @@ def test_no_more_nodes_wait_than_are_worth_it(
     publisher.publish(store(database, "h2", "h3"))
     publisher.start()
     assert wait_until(lambda: broker.messages)
-    assert broker.told == [("h1", 1), ("h2", 2)]
+    assert broker.published == [("h1", 1), ("h2", 2)]
     publisher.publish(store(database, "h3"))
-    assert wait_until(lambda: ("h3", 3) in broker.told)
+    assert wait_until(lambda: ("h3", 3) in broker.published)
 
 
 @pytest.mark.parametrize("started", [False, True])
@@ -317,7 +317,7 @@ def test_it_stops_quickly_while_the_broker_does_not_work(
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_what_is_claimed_on_a_node_is_told_with_it(
+def test_what_is_claimed_on_a_node_is_published_with_it(
     publisher: ChangePublisher, broker: Broker, database: Database
 ) -> None:
     store(database, "h1", "h2")
@@ -353,7 +353,7 @@ def test_what_a_scheduler_claims_within_a_moment_is_one_message(
     assert [[claim.uuid for claim in each.added] for each in found] == [["u1"], ["u2"], ["u3"]]
 
 
-def test_claims_that_cannot_be_told_soon_are_dropped(
+def test_claims_that_cannot_be_published_soon_are_dropped(
     scheduler: ChangePublisher, broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_publisher, "MAX_AGE", 0.0)

@@ -49,10 +49,14 @@ def transport(dispatcher):
 
 def a_message(**changes):
     """Return a message of a caller that wants a heartbeat within 2 seconds."""
-    told = []
+    heartbeats = []
     message = {"method": "ask", "version": "4.0", "args": {"a": 1}} | changes
     return SimpleNamespace(
-        message=message, ctxt={}, client_timeout=2, heartbeat=lambda: told.append(1), told=told
+        message=message,
+        ctxt={},
+        client_timeout=2,
+        heartbeat=lambda: heartbeats.append(1),
+        heartbeats=heartbeats,
     )
 
 
@@ -136,7 +140,7 @@ def test_heartbeats_end_with_the_call(dispatcher, changes):
     # That of all calls ends with the last one.
     assert len({*threading.enumerate()} - before) <= 1
     assert wait_until(lambda: {*threading.enumerate()} <= before)
-    assert message.told == []
+    assert message.heartbeats == []
 
 
 @pytest.mark.parametrize("context", [{"self": 1}, {"deep": json.loads("[" * 600 + "]" * 600)}])

@@ -48,7 +48,7 @@ def test_what_can_work_is_left_alone(checked: Checked, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("rabbit://u:secret@h:0/", "port 0 of host 'h' is not from 1 to 65535"),
         ("rabbit://u:secret@a:1,u:secret@b:99999/", "port 99999 of host 'b' is not from 1 to"),
@@ -59,18 +59,18 @@ def test_what_can_work_is_left_alone(checked: Checked, text: str) -> None:
     ],
 )
 def test_a_url_of_no_use_is_named_without_its_password(
-    checked: Checked, url: str, told: str
+    checked: Checked, url: str, expected: str
 ) -> None:
     with pytest.raises(UnusableTransport) as caught:
         checked(f"[DEFAULT]\ntransport_url = {url}\n")
     assert str(caught.value).startswith("option [DEFAULT] transport_url in ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (f"{RABBIT}\nheartbeat_timeout_threshold = soon", "heartbeat_timeout_threshold = 'soon'"),
         (f"{RABBIT}\nrabbit_login_method = NONE", "rabbit_login_method = 'NONE'"),
@@ -84,12 +84,12 @@ def test_a_url_of_no_use_is_named_without_its_password(
     ],
 )
 def test_a_value_of_no_use_is_named_with_option_and_file(
-    checked: Checked, text: str, told: str
+    checked: Checked, text: str, expected: str
 ) -> None:
     group = text.partition("\n")[0]
     with pytest.raises(ConfigError) as caught:
         checked(text)
-    assert str(caught.value).startswith(f"option {group} {told} in ")
+    assert str(caught.value).startswith(f"option {group} {expected} in ")
     assert "own.conf: " in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -162,7 +162,7 @@ def test_a_small_pool_bounds_what_is_in_flight(bus: Bus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (RuntimeError("Configuration Error: this needs that"), "this needs that"),
         (
@@ -174,14 +174,14 @@ def test_a_small_pool_bounds_what_is_in_flight(bus: Bus) -> None:
     ],
 )
 def test_options_that_keep_it_from_listening_are_named(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, error: Exception, expected: str
 ) -> None:
     def fail() -> None:
         raise error
 
     server = RpcServer(bus.transport, "other", "server", [bus.endpoint], 1)
     monkeypatch.setattr(server._server, "start", fail)
-    with pytest.raises(UnusableTransport, match=told) as caught:
+    with pytest.raises(UnusableTransport, match=expected) as caught:
         server.start()
     assert "[oslo_messaging_rabbit]" in str(caught.value)
 

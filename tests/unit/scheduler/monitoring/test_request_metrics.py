@@ -34,10 +34,10 @@ def value(registry):
 
 
 def a_course(outcome=PLACED, decision=None, **changes):
-    course = RequestTrace(RequestContext(), ["u1"], 0.0, outcome, decision=decision, total=0.003)
+    trace = RequestTrace(RequestContext(), ["u1"], 0.0, outcome, decision=decision, total=0.003)
     for name, each in changes.items():
-        setattr(course, name, each)
-    return course
+        setattr(trace, name, each)
+    return trace
 
 
 def placed(*steps, instances=1):

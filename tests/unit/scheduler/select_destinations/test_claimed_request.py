@@ -82,10 +82,10 @@ class Causes:
 
 def a_scheduler(database, plan=PLAN, max_age=NEVER, observers=(), **terms):
     """Return a scheduler; unless it has to, it never looks at the database twice."""
-    view = HostCache(database, max_age=max_age)
-    claimer = Claimer(database, ClaimSettings(**terms), view.apply_changes)
+    cache = HostCache(database, max_age=max_age)
+    claimer = Claimer(database, ClaimSettings(**terms), cache.apply_changes)
     driver = FilterScheduler(plan)
-    return Destinations(database, view, driver, claimer=claimer, observers=observers)
+    return Destinations(database, cache, driver, claimer=claimer, observers=observers)
 
 
 def ask(destinations, *uuids, request_id="req-1", alternates=False, deadline=None, **changes):
@@ -192,7 +192,7 @@ def test_the_same_request_gets_its_answer_also_where_nothing_is_left(cloud):
     answer = ask(scheduler, *U[:9])
     assert ask(scheduler, *U[:9]) == answer
     assert ask(a_scheduler(cloud), *U[:9]) == answer
-    # Nothing of the second decision is left in the first one's view.
+    # Nothing of the second decision is left in the first one's hosts.
     cloud.write(lambda c: instances.replace(c, "h1", "h1", []))
     with pytest.raises(NoValidHost):
         ask(scheduler, U[10], request_id="req-10")
@@ -273,7 +273,7 @@ def in_group(policy, scheduler, uuid, **changes):
 def test_members_are_kept_apart_also_by_schedulers_that_do_not_know_of_them(cloud):
     schedulers = [a_scheduler(cloud) for _ in range(3)]
     for scheduler in schedulers:
-        ask(scheduler, U[9], request_id="to read the view", memory_mb=1)
+        ask(scheduler, U[9], request_id="to fill the cache", memory_mb=1)
     places = [in_group("anti-affinity", schedulers[n], U[n]) for n in range(3)]
     assert sorted(places) == ["h1", "h2", "h3"]
     with pytest.raises(NoValidHost):
@@ -368,7 +368,7 @@ def test_alternates_that_nothing_is_claimed_on_are_returned_where_that_is_wanted
 def test_an_alternate_that_could_not_be_claimed_is_not_returned(cloud):
     scheduler = a_scheduler(cloud)
     ask(scheduler, U[9], request_id="req-9", memory_mb=1)
-    # The view is old: there is less room on h2 than it says.
+    # The cache is old: there is less room on h2 than it says.
     execute(
         cloud,
         "UPDATE compute_nodes SET free_ram_mb = 0, memory_mb_used = memory_mb WHERE host = 'h2'",
@@ -380,16 +380,16 @@ def test_an_alternate_that_could_not_be_claimed_is_not_returned(cloud):
     assert again == answer
 
 
-def test_those_who_follow_are_told_what_has_changed(cloud):
-    told = []
-    claimer = Claimer(cloud, ClaimSettings(), told.append)
-    view = HostCache(cloud)
-    destinations = Destinations(cloud, view, FilterScheduler(PLAN), claimer=claimer)
+def test_what_a_claim_has_changed_is_published(cloud):
+    published = []
+    claimer = Claimer(cloud, ClaimSettings(), published.append)
+    cache = HostCache(cloud)
+    destinations = Destinations(cloud, cache, FilterScheduler(PLAN), claimer=claimer)
     ask(destinations, U[0])
     ask(destinations, U[0])
     tried = SchedulerRetries(2, [TriedHost("h1", "h1")])
     ask(destinations, U[0], retry=tried)
-    first, second = filter(None, told)
+    first, second = filter(None, published)
     assert [(each.node_id, len(each.added)) for each in first] == [(1, 1)]
     assert sorted((each.node_id, len(each.added), each.ended) for each in second) == [
         (1, 0, [U[0]]),

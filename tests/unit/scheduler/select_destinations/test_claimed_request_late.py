@@ -202,7 +202,7 @@ def test_who_has_no_id_is_never_taken_for_the_same(cloud):
 )
 def test_who_knows_old_totals_only_decides_again_on_the_new_ones(cloud, changes, hosts):
     scheduler = a_scheduler(cloud)
-    ask(scheduler, U[9], request_id="to read the view", memory_mb=1, force_hosts=["h3"])
+    ask(scheduler, U[9], request_id="to fill the cache", memory_mb=1, force_hosts=["h3"])
     save(cloud, with_room("h1", 8192, **changes))
     assert ask(scheduler, *U[:3]) == hosts
     assert scheduler.claimer.width.choices == 2

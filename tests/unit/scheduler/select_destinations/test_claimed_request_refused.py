@@ -32,7 +32,7 @@ __all__ = ["cloud"]
 
 
 class Disputed(HostCache):
-    """A view of which others reserve all as soon as it was read, so many times, and in vain."""
+    """A cache of hosts that others reserve, in vain, after each of so many refreshes."""
 
     def __init__(self, database, times):
         super().__init__(database, max_age=NEVER)
@@ -41,7 +41,7 @@ class Disputed(HostCache):
         self._theirs = None
 
     def refresh(self):
-        # What one has lost is doubtful, and then settled.
+        # Nodes of a lost reservation are stale, and then read.
         if self._theirs is not None:
             self.mark_stale(self._theirs)
             self.end_reservation(self._theirs)
@@ -56,9 +56,9 @@ class Disputed(HostCache):
 
 
 def disputed(database, times):
-    view = Disputed(database, times)
+    cache = Disputed(database, times)
     return Destinations(
-        database, view, FilterScheduler(PLAN), claimer=Claimer(database, ClaimSettings(attempts=3))
+        database, cache, FilterScheduler(PLAN), claimer=Claimer(database, ClaimSettings(attempts=3))
     )
 
 
@@ -103,11 +103,11 @@ def test_a_fresh_look_does_not_find_a_host_alive_that_is_not(cloud, monkeypatch)
         ask(scheduler, U[0])
 
 
-def test_the_age_of_heartbeats_stands_still_only_where_the_view_may_be_old(cloud, monkeypatch):
-    view = HostCache(cloud, max_age=NEVER)
-    with view.current() as hosts:
+def test_the_age_of_heartbeats_stands_still_only_where_the_cache_may_be_old(cloud, monkeypatch):
+    cache = HostCache(cloud, max_age=NEVER)
+    with cache.current() as hosts:
         before = max(hosts.heartbeat_age)
     later(monkeypatch, 8)
     for how, age in (({"max_age": NEVER}, 0), ({"max_age": NEVER, "fresh": True}, 8), ({}, 8)):
-        with view.current(**how) as hosts:
+        with cache.current(**how) as hosts:
             assert max(hosts.heartbeat_age) - before == pytest.approx(age, abs=2)

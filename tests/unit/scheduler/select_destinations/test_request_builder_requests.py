@@ -76,5 +76,5 @@ def test_an_instance_without_a_name_gets_the_same_one_each_time():
     assert len({*others}) == 2
 
 
-def test_there_are_no_names_where_the_same_request_cannot_be_told():
+def test_there_are_no_names_where_the_same_request_cannot_be_recognized():
     assert named([INSTANCE, None], request_id=None) == [INSTANCE, None]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The captured notifications as ours are meant to be, and the calls that they tell of."""
+"""The captured notifications as ours are meant to be, and the calls that they are about."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ _MEANT: dict[tuple[str, str], dict[str, Any]] = {
     ("legacy", "full_spec"): _ROW | {"image": {"properties": _LISTS}},
     ("versioned", "full_spec"): {
         "image": {"properties": _LISTS},
-        # Nova tells the policy in one of the two fields if the group came in a dictionary.
+        # Nova sends the policy in one of the two fields if the group came in a dictionary.
         "instance_group": {"policies": ["anti-affinity"]},
     },
 }
@@ -55,10 +55,10 @@ def payload(form: str, phase: str, kind: str) -> dict[str, Any]:
     if form == "versioned":
         _change(found, _MEANT.get((form, kind), {}))
         return found
-    told = found["request_spec"]
-    properties = told["instance_properties"]
+    spec = found["request_spec"]
+    properties = spec["instance_properties"]
     properties["pci_requests"] = _flattened(properties["pci_requests"])
-    _change(told, _MEANT[form, kind])
+    _change(spec, _MEANT[form, kind])
     if properties["numa_topology"] and phase == "end":
         _change(properties, _MEANT_AT_THE_END)
     return found

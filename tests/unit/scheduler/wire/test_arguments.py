@@ -170,7 +170,7 @@ def _what_both_say(newest, old):
     """Return the newest primitive without the fields that the old one does not have."""
     if isinstance(newest, list) and isinstance(old, list):
         return [_what_both_say(*pair) for pair in zip(newest, old, strict=True)]
-    # These say the same in other words; that is what the codec is to settle.
+    # These say the same in other words; that is for the codec to unify.
     reworded = ("InstanceNUMACell", "InstanceGroup")
     if not isinstance(newest, dict) or newest.get("nova_object.name") in reworded:
         return newest
@@ -285,17 +285,17 @@ def test_the_group_of_a_legacy_request_is_named():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "number", "told"),
+    ("sizes", "number", "error"),
     [
         ({"vcpus": 2**30 + 1}, 1, r"spec_obj\.flavor\.vcpus: 1073741825 is more than 1073741824"),
         ({"memory_mb": 2**28}, 8, r"spec_obj\.flavor\.memory_mb: 8 instances of 268435456 need"),
         ({"root_gb": 2**29, "ephemeral_gb": 2**29, "swap": 1}, 1, r"spec_obj\.flavor\.root_gb: "),
     ],
 )
-def test_nothing_that_the_columns_of_a_node_cannot_count(sizes, number, told):
+def test_nothing_that_the_columns_of_a_node_cannot_count(sizes, number, error):
     asked = encode_select_arguments(SelectArguments(a_request(**sizes), [None] * number))
     asked["spec_obj"]["nova_object.data"]["num_instances"] = number
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=error):
         decode_select_arguments(asked)
     asked["spec_obj"]["nova_object.data"]["flavor"]["nova_object.data"] |= dict.fromkeys(sizes, 1)
     assert len(decode_select_arguments(asked).instance_uuids) == number

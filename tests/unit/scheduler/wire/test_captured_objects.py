@@ -56,9 +56,9 @@ def test_what_is_read_is_written_again(name):
 
 
 def objects_in(sample):
-    """Yield the objects of a sample: its only one, those of a list, or those that a cast tells."""
-    told = [sample["primitive"]] if "primitive" in sample else sample["message"]["args"].values()
-    for each in told:
+    """Yield the objects of a sample: its only one, those of a list, or those of a cast."""
+    values = [sample["primitive"]] if "primitive" in sample else sample["message"]["args"].values()
+    for each in values:
         if isinstance(each, dict) and each[NAME].endswith("List"):
             yield from each[DATA]["objects"]
         elif isinstance(each, dict):

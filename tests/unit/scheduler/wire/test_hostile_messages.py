@@ -28,7 +28,7 @@ REFUSALS = {"NoValidHost", "InvalidInput", "NoSuchMethod", "UnsupportedVersion",
 class Silent:
     """Notifies nobody."""
 
-    def send(self, *_told):
+    def send(self, *_reply):
         pass
 
 

@@ -56,10 +56,10 @@ def test_each_version_has_the_arguments_that_nova_sends(version):
     assert sent.keys() == wire_samples.arguments(sample).keys()
 
 
-def test_without_uuids_the_first_and_the_number_are_told():
+def test_without_uuids_the_first_and_the_number_are_sent():
     whole = arguments(a_request(num_instances=7), OTHER, INSTANCE)
-    told = decode_select_arguments(downgraded(whole, (4, 3)))
-    assert told.instance_uuids == [OTHER, None]
+    decoded = decode_select_arguments(downgraded(whole, (4, 3)))
+    assert decoded.instance_uuids == [OTHER, None]
     assert decode_select_arguments(downgraded(whole, (4, 0))).instance_uuids == [OTHER, None]
     assert whole == arguments(a_request(num_instances=7), OTHER, INSTANCE)
 
@@ -75,26 +75,26 @@ def test_the_dictionaries_are_those_of_nova():
     )
     ours = downgraded(encode_select_arguments(whole), (4, 0))
     novas = wire_samples.arguments("call_select_destinations_4.0_full_spec")
-    assert told(ours["filter_properties"]) == told(novas["filter_properties"])
-    assert told(ours["request_spec"]) == told(novas["request_spec"])
+    assert known_parts(ours["filter_properties"]) == known_parts(novas["filter_properties"])
+    assert known_parts(ours["request_spec"]) == known_parts(novas["request_spec"])
 
 
-def told(value):
+def known_parts(value):
     """Return what a dictionary says: without what we do not know, and bookkeeping."""
     if isinstance(value, list):
-        return [told(each) for each in value]
+        return [known_parts(each) for each in value]
     if not isinstance(value, dict):
         return value
     if value.get("nova_object.name") == "CellMapping":
         return value["nova_object.data"]["uuid"]
     return {
-        key: told(each)
+        key: known_parts(each)
         for key, each in value.items()
         if key != "nova_object.changes" and key not in MOMENTS
     }
 
 
-def test_what_is_not_asked_for_is_not_told():
+def test_what_is_not_asked_for_is_not_sent():
     dictionaries = downgraded(arguments(a_request(), INSTANCE), (4, 0))
     assert dictionaries["filter_properties"] == {"limits": {}}
     assert dictionaries["request_spec"]["image"] == {}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads tell of a request what Nova's tell, field by field, and no secrets."""
+"""Payloads say the same of a request as Nova's, field by field, and no secrets."""
 
 import json
 from itertools import product
@@ -68,7 +68,7 @@ def test_the_request_of_any_release_has_all_the_fields(name: str) -> None:
         assert payload[part][DATA].keys() == full[part][DATA].keys()
 
 
-def test_of_lists_of_forced_hosts_the_first_is_told() -> None:
+def test_of_lists_of_forced_hosts_the_first_is_named() -> None:
     payload = payload_of(force_hosts=["a", "b"], force_nodes=[], ignore_hosts=["c", "d"])
     assert (payload["force_hosts"], payload["force_nodes"]) == ("a", None)
     assert payload["ignore_hosts"] == ["c", "d"]
@@ -106,12 +106,12 @@ def test_devices_are_of_their_instance() -> None:
     assert payload["requests"][0][DATA]["spec"] == [{"vendor_id": None}]
 
 
-def test_hosts_that_were_tried_are_told_by_their_nodes() -> None:
+def test_hosts_that_were_tried_are_named_by_their_nodes() -> None:
     tried = SchedulerRetries(3, [TriedHost("h1", "n1"), TriedHost("h2"), TriedHost()])
     assert payload_of(retry=tried)["retry"][DATA] == {"num_attempts": 3, "hosts": ["n1", "h2", ""]}
 
 
-def test_security_groups_are_told_by_uuid_or_name() -> None:
+def test_security_groups_are_named_by_uuid_or_name() -> None:
     groups = [SecurityGroup("web", "u1"), SecurityGroup("default")]
     assert payload_of(security_groups=groups)["security_groups"] == ["u1", "default"]
 
@@ -133,7 +133,7 @@ def test_an_error_tells_the_request_and_why() -> None:
 
 
 @pytest.mark.parametrize("name", wire_samples.names("call_*select_destinations*"))
-def test_no_secret_of_a_captured_call_is_told(name: str) -> None:
+def test_no_secret_of_a_captured_call_is_sent(name: str) -> None:
     spec = decode_select_arguments(wire_samples.arguments(name)).spec
     for payload in (encode_payload(spec), encode_legacy(spec)):
         text = json.dumps(payload)

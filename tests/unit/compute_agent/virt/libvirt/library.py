@@ -195,7 +195,7 @@ class Daemon:
         self.running = False
         for link in self.links:
             link.dead = True
-        self.tell("close", 0, 1)
+        self.send_event("close", 0, 1)
 
     def host(self, *domains: Domain) -> None:
         """Let these be all guests."""
@@ -218,7 +218,7 @@ class Daemon:
         self.answers["listAllDomains"] = lambda _: list(domains)
         self.answers["lookupByUUID"] = find
 
-    def tell(self, what: str, event: int, subject: object) -> None:
+    def send_event(self, what: str, event: int, subject: object) -> None:
         """Call back whoever registered for an event."""
         for link in self.links:
             for registered, number, callback in list(link.callbacks.values()):

@@ -68,7 +68,7 @@ def test_where_changes_are_heard_of_nothing_is_asked_twice(host: Host) -> None:
 @pytest.mark.parametrize("name", [NAME, "pci_0000_00_04_0"])
 def test_what_an_event_names_is_described_anew(host: Host, name: str) -> None:
     host.look()
-    host.daemon.tell("devices", LIFECYCLE, SimpleNamespace(name=lambda: name))
+    host.daemon.send_event("devices", LIFECYCLE, SimpleNamespace(name=lambda: name))
     host.look()
     assert host.costs() == (2, 2 if name == NAME else 1)
     host.look()
@@ -77,7 +77,7 @@ def test_what_an_event_names_is_described_anew(host: Host, name: str) -> None:
 
 def test_an_event_outlasts_a_look_that_fails(host: Host) -> None:
     host.look()
-    host.daemon.tell("devices", LIFECYCLE, host.card)
+    host.daemon.send_event("devices", LIFECYCLE, host.card)
     host.daemon.answers["listAllDevices"] = Error(1, "internal error")
     with pytest.raises(DriverUnavailable):
         host.look()

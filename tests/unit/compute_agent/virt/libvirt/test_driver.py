@@ -209,7 +209,7 @@ def test_a_change_is_noted(make: Make) -> None:
     host = make(daemon)
     host.nodes()
     assert host.changes.wait(0.001) == frozenset()
-    daemon.tell("guests", LIFECYCLE, Domain(1))
+    daemon.send_event("guests", LIFECYCLE, Domain(1))
     assert host.changes.wait(PATIENCE) == {NODE}
 
 
@@ -238,11 +238,11 @@ def test_after_a_new_connection_there_is_a_second_look(
 def test_what_is_heard_before_there_is_a_name_is_looked_at_anyway(make: Make) -> None:
     daemon = a_host()
 
-    def told() -> str:
-        daemon.tell("guests", LIFECYCLE, Domain(1))
+    def get_hostname() -> str:
+        daemon.send_event("guests", LIFECYCLE, Domain(1))
         return "vm"
 
-    daemon.answers["getHostname"] = told
+    daemon.answers["getHostname"] = get_hostname
     host = make(daemon)
     host.nodes()
     assert host.changes.wait(0.001) == frozenset()
@@ -253,10 +253,10 @@ def test_a_new_name_of_the_hypervisor_is_not_taken_over(
 ) -> None:
     daemon = a_host()
     host = make(daemon)
-    for name, told in (("vm", 0), ("vm.example.org", 1), ("vm.example.org", 1), ("vm", 1)):
+    for name, warnings in (("vm", 0), ("vm.example.org", 1), ("vm.example.org", 1), ("vm", 1)):
         daemon.answers["getHostname"] = name
         assert host.nodes() == [NODE]
-        assert len(caplog.records) == told
+        assert len(caplog.records) == warnings
     assert "is now called vm.example.org; the node stays vm" in caplog.text
     daemon.answers["getHostname"] = "vm.example.org"
     host.nodes()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What libvirt tells is kept by name and wakes who looks after it, from any thread."""
+"""Events of libvirt are kept by name and wakes who looks after it, from any thread."""
 
 import subprocess
 import sys
@@ -52,9 +52,9 @@ def test_a_guest_that_changes_is_named(daemon: Daemon, woken: Woken, event: int)
     heard, _, _ = attached(daemon, woken)
     assert heard.hears_guests
     one, other = Domain(1), Domain(2)
-    daemon.tell("guests", event, one)
-    daemon.tell("guests", event, one)
-    daemon.tell("guests", LIFECYCLE, other)
+    daemon.send_event("guests", event, one)
+    daemon.send_event("guests", event, one)
+    daemon.send_event("guests", LIFECYCLE, other)
     assert (heard.guests, heard.devices) == ({one.UUID(), other.UUID()}, set())
     assert woken.times == 3
 
@@ -63,7 +63,7 @@ def test_a_guest_that_changes_is_named(daemon: Daemon, woken: Woken, event: int)
 def test_a_device_that_changes_is_named(daemon: Daemon, woken: Woken, event: int) -> None:
     heard, _, _ = attached(daemon, woken)
     assert heard.hears_devices
-    daemon.tell("devices", event, DEVICE)
+    daemon.send_event("devices", event, DEVICE)
     assert (heard.guests, heard.devices) == (set(), {"pci_0000_00_03_0"})
     assert woken.times == 1
 
@@ -119,7 +119,7 @@ def test_who_detaches_is_called_back_no_more(daemon: Daemon, woken: Woken, dies:
     before = woken.times
     detach()
     assert link.callbacks == {}
-    daemon.tell("guests", LIFECYCLE, Domain(1))
+    daemon.send_event("guests", LIFECYCLE, Domain(1))
     assert woken.times == before
 
 

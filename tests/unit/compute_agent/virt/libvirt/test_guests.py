@@ -104,13 +104,13 @@ def test_a_guest_that_is_named_by_an_event_is_described_anew() -> None:
     one, two = Domain(1), Domain(2)
     host = Host(one, two)
     (first, _) = host.look()
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     assert host.woken
     # As long as it says the same it stays the same.
     assert host.look()[0] is first
     assert reads(one, two) == [2, 1]
     one.xml = one.xml.replace(">4<", ">3<")
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     assert host.look()[0].vcpus == 3
     host.look()
     assert reads(one, two) == [3, 1]
@@ -120,7 +120,7 @@ def test_an_event_outlasts_a_look_that_fails() -> None:
     one = Domain(1)
     host = Host(one)
     host.look()
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     listing = host.daemon.answers["getAllDomainStats"]
     host.daemon.answers["getAllDomainStats"] = ODD
     with pytest.raises(DriverUnavailable, match="no such thing"):
@@ -137,7 +137,7 @@ def test_an_event_during_a_look_leads_to_another_description() -> None:
 
     def meanwhile() -> str:
         if one.reads == 1:
-            host.daemon.tell("guests", LIFECYCLE, one)
+            host.daemon.send_event("guests", LIFECYCLE, one)
         return str(xml)
 
     one.xml = meanwhile
@@ -151,7 +151,7 @@ def test_guests_come_and_go() -> None:
     host = Host(one, two)
     assert host.names() == [1, 2]
     host.daemon.host(two, three)
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     assert host.names() == [2, 3]
     host.daemon.host(one, two, three)
     assert host.names() == [1, 2, 3]
@@ -162,7 +162,7 @@ def test_nothing_is_kept_of_guests_that_are_gone() -> None:
     host = Host(Domain(1))
     host.look()
     for number in range(2, 9):
-        host.daemon.tell("guests", LIFECYCLE, Domain(number))
+        host.daemon.send_event("guests", LIFECYCLE, Domain(number))
     host.look()
     assert (host.guests._stale, len(host.guests._known)) == (set(), 1)
 
@@ -241,7 +241,7 @@ def test_a_guest_that_vanishes_meanwhile_is_left_out() -> None:
     assert host.names() == [1]
     one.xml = GONE
     assert host.names() == [1]
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     assert host.names() == []
 
 
@@ -259,10 +259,10 @@ def test_a_guest_that_cannot_be_described(
     host = Host(one, other)
     assert host.names() == [1]
     good, one.xml = one.xml, problem
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     before = one.reads
     assert host.names() == [1]
-    # It is tried again each time, but told once.
+    # It is tried again each time, but logged once.
     assert host.names() == [1]
     assert one.reads == before + 2
     texts = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
@@ -327,7 +327,7 @@ def test_a_guest_that_hangs_holds_up_no_other(never: threading.Event) -> None:
 
     two.xml = hangs
     for each in (one, two, three):
-        host.daemon.tell("guests", LIFECYCLE, each)
+        host.daemon.send_event("guests", LIFECYCLE, each)
     # It keeps what was known of it, and nobody asks again.
     for _ in range(3):
         assert host.names() == [1, 2, 3]
@@ -344,8 +344,8 @@ def test_a_guest_that_hangs_and_never_was_described_is_left_out_aloud(
     assert host.names() == [2]
     assert host.names() == [2]
     assert one.reads == 1
-    (told,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
-    assert told.startswith(f"Cannot read guest {agent.UUID.format(1)}, it is not counted: ")
+    (warning,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
+    assert warning.startswith(f"Cannot read guest {agent.UUID.format(1)}, it is not counted: ")
 
 
 def test_a_guest_that_hung_in_its_turn_is_read_again_once_it_can_be(
@@ -378,11 +378,11 @@ def test_who_has_been_left_reads_nothing_more(never: threading.Event) -> None:
         wait_until(lambda: three.reads, 0.3)
         return str(descriptions[1])
 
-    def tells() -> str:
+    def xml() -> str:
         assert threading.get_ident() not in first
         return str(descriptions[2])
 
-    one.xml, two.xml, three.xml = hangs, frees_the_first, tells
+    one.xml, two.xml, three.xml = hangs, frees_the_first, xml
     assert host.names() == [2, 3]
     assert three.reads == 1
 
@@ -398,7 +398,7 @@ def test_what_a_guest_said_too_late_does_not_count(never: threading.Event) -> No
         return str(old)
 
     new, one.xml = one.xml, late
-    host.daemon.tell("guests", LIFECYCLE, one)
+    host.daemon.send_event("guests", LIFECYCLE, one)
     host.look()
     one.xml = new
     never.set()

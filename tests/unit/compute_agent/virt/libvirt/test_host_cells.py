@@ -92,7 +92,7 @@ def without_changes(document: Any) -> Any:
     return [without_changes(each) for each in document] if isinstance(document, list) else document
 
 
-def test_a_real_host_is_told_of_as_nova_does() -> None:
+def test_a_real_host_is_reported_as_nova_does() -> None:
     topology = NUMATopology(captured("capabilities-qemu-system.xml", TWO_CPUS))
     written = json.loads(numa_topology_to_json(topology))
     assert without_changes(written) == without_changes(

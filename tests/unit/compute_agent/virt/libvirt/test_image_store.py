@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where images are no files, the size is that of their store, as a program tells it."""
+"""Where images are no files, the size is that of their store, as a program prints it."""
 
 import json
 import os
@@ -142,7 +142,7 @@ def test_a_program_that_fails_is_quoted(tmp_path: Path, install: Install) -> Non
     assert group.look([], nothing) == (1, 0)
 
 
-def test_a_program_that_is_missing_is_told_with_its_package(
+def test_a_program_that_is_missing_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

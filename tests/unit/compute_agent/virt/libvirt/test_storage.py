@@ -49,7 +49,7 @@ def test_what_thin_disks_may_still_take_is_not_left(tmp_path: Path) -> None:
 
 
 def nothing(_paths: Collection[str]) -> dict[str, int]:
-    """Return what a libvirt tells of disks that knows of none."""
+    """Return what a libvirt that knows of no disks reports."""
     return {}
 
 
@@ -96,8 +96,8 @@ def test_a_disk_on_a_file_system_that_hangs_holds_up_no_other(
     thin, volume = sparse(tmp_path / "thin", 10 * GIB), Disk(f"{elsewhere}/volume", "raw")
     for _ in range(2):
         assert free - 12 <= storage.look([volume, thin], nothing)[1] <= free - 8
-    (told,) = [each.getMessage() for each in caplog.records]
-    assert told == (
+    (warning,) = [each.getMessage() for each in caplog.records]
+    assert warning == (
         f"disk_available_least does not count some disks of guests, such as {volume.path}: "
         "the file system at /dev/shm has not answered for 0.1 s"
     )
@@ -139,26 +139,26 @@ def test_what_is_mounted_anew_is_looked_at_although_the_old_one_hangs(
     stuck.answers.set()
 
 
-def test_disks_that_cannot_be_measured_are_told_once_for_each_reason(
+def test_disks_that_cannot_be_measured_are_logged_once_for_each_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = Storage(tmp_path, TIMEOUTS)
     gone = [Disk(str(tmp_path / name), "raw") for name in "ab"]
     odd = Disk(str(tmp_path), "raw")
 
-    def told(some: Collection[Disk]) -> list[str]:
+    def logged(some: Collection[Disk]) -> list[str]:
         caplog.clear()
         storage.look(some, nothing)
         return [each.getMessage() for each in caplog.records]
 
-    (text,) = told(gone)
+    (text,) = logged(gone)
     assert text.startswith("disk_available_least does not count some disks of guests, such as ")
     assert text.endswith("b: No such file or directory")
-    assert told(gone[:1]) == []
-    (text,) = told([*gone, odd])
+    assert logged(gone[:1]) == []
+    (text,) = logged([*gone, odd])
     assert text.endswith(f"{tmp_path}: no regular file")
-    assert told([]) == []
-    assert len(told(gone)) == 1
+    assert logged([]) == []
+    assert len(logged(gone)) == 1
 
 
 def test_sizes_that_may_not_be_read_are_asked_for(

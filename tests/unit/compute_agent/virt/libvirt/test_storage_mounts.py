@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is mounted where is told by the kernel, so that nobody has to touch what may hang."""
+"""What is mounted where is read from the kernel, so that nobody has to touch what may hang."""
 
 import os
 from pathlib import Path

@@ -307,7 +307,7 @@ def test_the_reason_is_one_short_line_about_the_part_that_fails():
     assert RULE.reason(host, asking(["and", 1])) == 'does not meet ["and", 1]'
 
 
-def test_a_variable_that_appears_twice_is_told_once():
+def test_a_variable_that_appears_twice_is_named_once():
     query = ["or", ["=", "$free_ram_mb", 1], ["=", "$free_ram_mb", 2]]
     assert verdict(query).endswith("]]: $free_ram_mb is 2048")
 

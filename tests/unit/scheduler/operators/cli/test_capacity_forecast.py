@@ -107,7 +107,7 @@ def test_what_cannot_be_known_says_why(command, cloud):
     with KeepingScheduler(cloud, configured(command.config)) as scheduler:
         scheduler.ask("just now")
     refused = command.refused(*FORECAST, "--flavor=1,1024,0")
-    assert "is less than an hour old: growth cannot be told yet" in refused
+    assert "is less than an hour old: growth cannot be computed yet" in refused
 
 
 def test_without_hosts_there_is_nothing_to_forecast(command, database):

@@ -86,7 +86,7 @@ def test_only_db_sync_makes_a_file(command, tmp_path, arguments):
     assert path.exists()
 
 
-def test_an_error_of_the_database_is_told_without_its_statement(command, database):
+def test_an_error_of_the_database_is_shown_without_its_statement(command, database):
     execute(database, "DROP TABLE aggregate_metadata")
     columns = "aggregate_id INTEGER, key TEXT, value TEXT CHECK (value <> 'b')"
     execute(database, f"CREATE TABLE aggregate_metadata ({columns})")

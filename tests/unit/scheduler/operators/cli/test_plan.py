@@ -416,7 +416,7 @@ def test_room_is_claimed_for_the_first_step(command, half_empty):
 
 @pytest.mark.parametrize("state", ["pending", "alternate"])
 def test_a_claim_of_a_plan_replaces_none_of_a_scheduler(command, half_empty, monkeypatch, state):
-    """An instance may be promised a host while the plan is made."""
+    """An instance may be claimed on a host while the plan is made."""
 
     def hold_after_a_request(*arguments):
         made = {"compute_node_id": 2, "created_at": sa.text("CURRENT_TIMESTAMP")}

@@ -90,7 +90,7 @@ def test_nodes_of_one_host_are_not_the_same():
     assert why.startswith("h1 (n2) is number 2 of 2 hosts, with weight -1.000 to ")
 
 
-def test_reasons_are_told_of_the_first_instances(monkeypatch):
+def test_reasons_are_shown_for_the_first_instances(monkeypatch):
     monkeypatch.setattr(replay, "MAX_REASONS", 2)
     kept = recalled(uuids=("u1", "u2", "u3"))
     driver = FilterScheduler(Plan((RamFilter(),), (OTHER,)))

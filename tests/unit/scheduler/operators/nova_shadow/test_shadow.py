@@ -119,10 +119,10 @@ def test_ctrl_c_ends_a_run_with_what_there_is(fleet):
 
 
 def test_the_latency_is_that_of_the_notifications_if_there_are_two(fleet):
-    told = (Notified("req-1", "start", 5.0), Notified("req-1", "end", 5.5))
-    (found,) = run(fleet, Chosen("h1"), *told, a_copy())
+    notified = (Notified("req-1", "start", 5.0), Notified("req-1", "end", 5.5))
+    (found,) = run(fleet, Chosen("h1"), *notified, a_copy())
     assert (found.nova_seconds, found.exact) == (0.5, True)
-    (found,) = run(fleet, Chosen("h1"), *told, *told, a_copy())
+    (found,) = run(fleet, Chosen("h1"), *notified, *notified, a_copy())
     assert not found.exact
 
 
@@ -131,9 +131,9 @@ def test_captured_messages_are_read_without_their_secrets():
     assert isinstance(copy, RequestCopy)
     assert copy.context["request_id"].startswith("req-")
     assert "auth_token" not in copy.context
-    told = decode(wire_samples.json.dumps(wire_samples.sample(END)["body"]), 1.0)
-    assert isinstance(told, Notified)
-    assert told.phase == "end"
+    notification = decode(wire_samples.json.dumps(wire_samples.sample(END)["body"]), 1.0)
+    assert isinstance(notification, Notified)
+    assert notification.phase == "end"
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", '{"oslo.message": "3"}', b"\xff"])

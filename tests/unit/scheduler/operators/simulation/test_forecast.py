@@ -16,7 +16,7 @@ from scheduler.filters.ram import RamFilter
 from scheduler.objects.instance import Instance
 from scheduler.operators.capacity import Simulator
 from scheduler.operators.simulation.fleet import HostKind, make_hosts
-from scheduler.operators.simulation.forecast import SizeGrowth, forecast, has_host, residents
+from scheduler.operators.simulation.forecast import SizeGrowth, forecast, has_host, rows_by_size
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import a_request
 
@@ -46,7 +46,7 @@ def two_hosts():
 
 def ends(growth, asked, simulator=SPREAD, hosts=None, days=30, seed=0):
     hosts = hosts or two_hosts()
-    return forecast(hosts.working_copy(), growth, asked, simulator, days, seed, residents(hosts))
+    return forecast(hosts.working_copy(), growth, asked, simulator, days, seed, rows_by_size(hosts))
 
 
 def full_of(spec, count):
@@ -121,7 +121,7 @@ def test_hosts_never_have_less_than_nothing_nor_more_than_all(rates, count, seed
     hosts = full_of(HALF, count)
     growth = [a_growth(spec, *rate) for spec, rate in zip((HALF, WHOLE), rates, strict=True)]
     copy = hosts.working_copy()
-    found = forecast(copy, growth, [HALF, WHOLE], SPREAD, 10, seed, residents(hosts))
+    found = forecast(copy, growth, [HALF, WHOLE], SPREAD, 10, seed, rows_by_size(hosts))
     assert found[1] <= found[0]
     assert all(0 <= copy.get(row, "free_ram_mb") <= 16384 for row in copy.rows())
     assert all(0 <= copy.get(row, "vcpus_used") <= 8 for row in copy.rows())

@@ -136,16 +136,16 @@ def test_the_mix_follows_what_is_asked_for():
 
 
 def test_progress_and_comparison_are_asked_about_every_arrival():
-    told, asked = [], []
+    progress, asked = [], []
 
     def is_as_decided(number, decision):
         asked.append((number, decision.shortage is None))
         return number != 1
 
     simulation = Simulation(two_hosts(), SPREAD)
-    result = simulation.run(arrivals((0, WHOLE, 2), (1, HALF)), told.append, is_as_decided)
+    result = simulation.run(arrivals((0, WHOLE, 2), (1, HALF)), progress.append, is_as_decided)
     assert asked == [(0, True), (1, False)]
-    assert (result.as_decided, told) == (1, [2])
+    assert (result.as_decided, progress) == (1, [2])
     assert Simulation(two_hosts(), SPREAD).run(arrivals((0, HALF))).as_decided is None
 
 
