@@ -27,6 +27,8 @@ URLS = [
 ]
 # One of a kind is enough to see how a program ends: unit tests read all of them.
 matrix = partial(pytest.param, marks=pytest.mark.matrix)
+# They share what refuses a password and an account.
+PROGRAMS = ["berthmaster-scheduler", matrix("berthmaster-agent")]
 DATABASE = "mysql+pymysql://nova:Top@secret99@127.0.0.1/nova"
 
 
@@ -68,7 +70,7 @@ def test_a_daemon_ends_over_a_transport_url_of_no_use(
     assert expected in line
 
 
-@pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_daemon_ends_over_a_password_that_is_not_encoded(
     deployment: Deployment, program: str
 ) -> None:
@@ -166,7 +168,7 @@ def test_a_file_for_tls_that_is_not_there_is_named(
     assert line.endswith(": cannot be read: No such file or directory")
 
 
-@pytest.mark.parametrize("program", ["berthmaster-scheduler", "berthmaster-agent"])
+@pytest.mark.parametrize("program", PROGRAMS)
 @each_backend
 def test_a_wrong_account_is_logged_with_its_address_and_without_its_password(
     deployment: Deployment, rabbitmq: RabbitMQ, program: str, backend: str

@@ -335,9 +335,8 @@ def waiting(broker: RabbitMQ, count: int) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("url", ["rabit://u:secret@127.0.0.1/", "rabbit://u:secret#@127.0.0.1/"])
-def test_a_url_of_no_use_stops_the_start(deployment: Deployment, url: str) -> None:
-    options = {GROUP: {"driver": "messagingv2", "transport_url": url}}
+def test_a_url_of_no_use_stops_the_start(deployment: Deployment) -> None:
+    options = {GROUP: {"driver": "messagingv2", "transport_url": "rabbit://u:secret#@127.0.0.1/"}}
     with pytest.raises(ProcessError, match="ended with status 1") as stopped:
         deployment.scheduler(options=options)
     log = stopped.value.log.read_text()

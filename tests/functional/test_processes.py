@@ -74,7 +74,9 @@ def test_sighup_with_a_mistake_keeps_the_old_configuration(
 @pytest.mark.parametrize(
     "mistake",
     [
-        {"filter_scheduler": {"enabled_filters": "NoSuchFilter"}},
+        pytest.param(
+            {"filter_scheduler": {"enabled_filters": "NoSuchFilter"}}, marks=pytest.mark.matrix
+        ),
         {"scheduler": {"max_requests_in_flight": "many"}},
     ],
     ids=["of the scheduler", "of a value"],
@@ -152,9 +154,10 @@ def test_sigusr2_prints_a_report_without_secrets(deployment: Deployment, backend
             {"filter_scheduler": {"enabled_filters": "RamFilter,NoSuchFilter"}},
             r"option \[filter_scheduler\] enabled_filters = 'NoSuchFilter' in \S+bad.conf: unknown",
         ),
-        (
+        pytest.param(
             {"scheduler": {"driver": "no.such.Driver"}},
             r"option \[scheduler\] driver = 'no.such.Driver' in \S+bad.conf: cannot be imported",
+            marks=pytest.mark.matrix,
         ),
         (
             {"DEFAULT": {"concurrency_backend": "gevent"}},
