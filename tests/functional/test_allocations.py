@@ -37,7 +37,6 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import a_node, save, serve
-from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.placement import Placement
 
 HOSTS = ("h1", "h2", "h3")
@@ -126,7 +125,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(placement: Placement, database: Database, tmp_path: Path) -> Iterator[Cloud]:
-    client = placement.client(tmp_path, timeout=PATIENCE)
+    client = placement.client(tmp_path)
     yield Cloud(database, client)
     client.close()
 

@@ -5,6 +5,7 @@
 import os
 import time
 from pathlib import Path
+from tempfile import mkdtemp
 
 from inventory.engine import Database
 from inventory.operations import aggregate_operations, server_group_operations
@@ -32,8 +33,7 @@ NAMED = [
 
 def _typed(deployment: Deployment, *lines: str) -> list[str]:
     """Return what becomes of command lines, in a bash that has the deployment's configuration."""
-    home = deployment.directory / "home"
-    home.mkdir(exist_ok=True)
+    home = Path(mkdtemp(dir=deployment.directory))
     path = os.pathsep.join([str(deployment.command.parent), os.environ["PATH"]])
     begin = f"berthmaster --config-file {deployment.config} "
     found = typed_lines([f"{begin}{line}{TAB}" for line in lines], FILE, home, {"PATH": path})
