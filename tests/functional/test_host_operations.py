@@ -130,7 +130,7 @@ def test_an_agent_answers_and_obeys_over_rpc(
         ("service_delete", {}, ComputeServiceInUse, "would register again"),
         ("host_power_action", {"action": "reboot"}, Forbidden, "allow_host_power_actions"),
         ("host_power_action", {"action": "explode"}, InvalidInput, "action: 'explode'"),
-        ("get_host_uptime", {}, Unsupported, "does not tell since when"),
+        ("get_host_uptime", {}, Unsupported, "does not report since when"),
     ):
         with pytest.raises(failure, match=text):
             agents.ask("compute1", method, **arguments)
