@@ -142,7 +142,7 @@ def _lost_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
 
 
 def _strange_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
-    """Yield claims that no answer names, unless somebody may just not have heard of them."""
+    """Yield claims that no answer names, unless the answer may have been lost on its way."""
     by_instance: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
         for uuid in request.instances:

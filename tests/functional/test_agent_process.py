@@ -88,7 +88,7 @@ class Agent:
         return came
 
     def stop(self) -> None:
-        """End it in order; nothing is waited for in vain."""
+        """Stop the agent by SIGTERM; it ends with status 0, and does not wait for libvirt."""
         self.process.send(signal.SIGTERM)
         assert self.process.wait(PATIENCE) == 0, self.log
         assert "Abandoning an audit" not in self.log

@@ -79,7 +79,7 @@ def pruned(database, max_age=WEEK, max_number=MANY):
 
 
 def aged(database, seconds):
-    """Let all snapshots be so much older."""
+    """Date all snapshots back by this time."""
 
     def work(connection):
         c = decision_inputs.c

@@ -67,7 +67,7 @@ class Bus:
         self._client.cast({"request_id": name}, "ask", name=name, wait=wait)
 
     def give_up(self, **limits: float) -> None:
-        """Call in vain; return when the time of the call is over for the server as well."""
+        """Call without an answer; return when the server counts the call as expired, too."""
         with pytest.raises(oslo_messaging.MessagingTimeout):
             self.call("given up", **limits)
         # After the message of keep_busy(). Its time begins when it is taken.

@@ -32,7 +32,7 @@ __all__ = ["cloud"]
 
 
 class Disputed(HostCache):
-    """A cache of hosts that others reserve, in vain, after each of so many refreshes."""
+    """A host cache in which others reserve hosts after each of some refreshes, and never claim."""
 
     def __init__(self, database, times):
         super().__init__(database, max_age=NEVER)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is mounted where is read from the kernel, so that nobody has to touch what may hang."""
+"""Mounts are read from the kernel: a look at a file system that hangs would hang, too."""
 
 import os
 from pathlib import Path
