@@ -31,13 +31,19 @@ def test_a_good_start_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_an_unknown_backend_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BERTHMASTER_CONCURRENCY_BACKEND", "fibres")
-    with pytest.raises(SystemExit):
-        process.begin("prog", lambda: None)
-    assert capsys.readouterr().err.startswith("prog: option [DEFAULT] concurrency_backend")
+def test_an_unknown_backend_is_refused() -> None:
+    # In a process of its own: a daemon that begins blocks SIGINT and waits for it.
+    program = "from conf.daemon import process; process.begin('prog', lambda: None)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "BERTHMASTER_CONCURRENCY_BACKEND": "fibres"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("prog: option [DEFAULT] concurrency_backend")
 
 
 @pytest.mark.parametrize(
