@@ -118,7 +118,7 @@ def configure(conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None
     logging.setLogRecordFactory(OneLineRecord)
     opts.set_defaults(conf)
     loading.load(conf, program, argv, metadata.version(PACKAGE))
-    conf.mutate_config_files = _CheckedReload(conf, program, argv)
+    conf.mutate_config_files = CheckedReload(conf, program, argv)
     version = SimpleNamespace(
         vendor_string=lambda: "The Berthmaster authors",
         product_string=lambda: PACKAGE,
@@ -191,7 +191,7 @@ def stop_each(*steps: Callable[[], object]) -> None:
             )
 
 
-class _CheckedReload:
+class CheckedReload:
     """Reloads after a check of the files: oslo.config checks values too late."""
 
     def __init__(self, conf: "cfg.ConfigOpts", program: str, argv: Sequence[str]) -> None:
@@ -209,6 +209,9 @@ class _CheckedReload:
             self.rejection = str(error)
             return {}
         changed = self._reload()
+        # oslo.config forgets cached values before it reads the files, not after: a thread that asks
+        # for an option meanwhile has its old value cached for good. This forgets them again.
+        self._conf.register_opts([])
         log_setup.follow_nova(self._conf)
         return changed
 

@@ -6,9 +6,12 @@ import importlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
+from conf import loading
 from conf.daemon import process
 from tests.fixtures.daemons.process import PATIENCE
 
@@ -98,3 +101,25 @@ def test_a_stop_logs_what_fails_and_does_the_rest(caplog: pytest.LogCaptureFixtu
         "A step of the shutdown failed, continuing with the next:"
         " ConnectionResetError: [Errno 104] Connection reset by peer"
     ]
+
+
+def test_an_option_that_is_read_during_a_reload_has_its_new_value_afterwards(
+    tmp_path: Path,
+) -> None:
+    file, program = tmp_path / "berthmaster.conf", "berthmaster-compute-agent"
+    file.write_text("[DEFAULT]\nreserved_host_memory_mb = 512\nwitness = 1\n")
+    conf, arguments = cfg.ConfigOpts(), ["--config-file", str(file)]
+    loading.read(conf, program, arguments, version="")
+    seen: list[int] = []
+
+    def witness(text: str) -> str:
+        # As another thread may: the new file is being read, and the options are the old ones.
+        seen.append(conf.reserved_host_memory_mb)
+        return text
+
+    conf.register_opt(cfg.Opt("witness", type=witness, required=True))
+    reload = process.CheckedReload(conf, program, arguments)
+    file.write_text("[DEFAULT]\nreserved_host_memory_mb = 1024\nwitness = 1\n")
+    reload()
+    assert seen[0] == 512
+    assert conf.reserved_host_memory_mb == 1024
