@@ -29,7 +29,11 @@ class Moved:
         self.cloud, self.nova, self.zone = cloud, nova, zone
         self.uuid = str(uuid4())
         self.spec: dict[str, Any] = {"availability_zone": zone.name, **spec}
-        (self.source,) = cloud.boot(nova, [self.uuid], **self.spec)
+        # The alternate of a boot would be held until the scheduler has read that it is not.
+        booted = cloud.ask(
+            nova, [self.uuid], {"num_instances": 1} | self.spec, return_alternates=False
+        )
+        (self.source,) = hosts_of(booted)
         cloud.accounts.confirm(self.uuid)
 
     def ask(self, operation: str, request_id: str = "", **move: Any) -> dict[str, Any]:
