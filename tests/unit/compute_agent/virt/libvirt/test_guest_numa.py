@@ -134,11 +134,11 @@ def test_only_a_cpu_for_pinning_is_the_emulators_own() -> None:
     assert (far[0].cpuset_reserved, far[1].cpuset_reserved, far[1].memory) == (None, {9}, 0)
 
 
-def with_pages(**totals: int) -> NUMACell:
+def with_pages(number: int = 0, **totals: int) -> NUMACell:
     """Return a host cell with so many pages of sizes such as kib2048."""
     sizes = {int(name.removeprefix("kib")): total for name, total in totals.items()}
     pages = [NUMAPagesTopology(size, total) for size, total in sizes.items()]
-    return replace(a_host_cell(0, range(8)), mempages=pages)
+    return replace(a_host_cell(number, range(8 * number, 8 * number + 8)), mempages=pages)
 
 
 X86 = with_pages(kib4=2**20, kib2048=2048, kib1048576=2)
@@ -196,6 +196,38 @@ def test_a_guest_with_huge_pages_is_somewhere_on_a_host_with_one_cell(parts: str
     assert [pages.used for pages in cell.mempages] == [0, 2048, 0]
     # Where there are several cells, nobody knows which of them it is on.
     assert placed(read(parts), a_host()) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "default"),
+    [
+        (huge(PAGES_2M), None),
+        (huge(), 2048),
+        (huge(), None),
+        (bound("0-1") + huge(PAGES_2M), 2048),
+        # What floats on both cells, or is pinned on the other, finds its pages far away.
+        (huge(PAGES_2M) + pinned("0-15", "0-15", "0-15", "0-15"), None),
+        (huge(PAGES_2M) + pinned("9", "10", "11", "12"), None),
+    ],
+)
+def test_the_only_cell_with_pages_of_a_size_is_where_they_are(
+    parts: str, default: int | None
+) -> None:
+    host = a_host(X86, with_pages(1, kib4=2**20, kib2048=0), default_pages_kib=default)
+    numa = placed(read(parts), host)
+    assert numa is not None
+    near, far = with_usage(host.numa, numa).cells
+    assert [pages.used for pages in near.mempages] == [0, 2048, 0]
+    assert [pages.used for pages in far.mempages] == [0, 0]
+    assert (near.memory_usage, far.memory_usage) == (4096, 0)
+    # CPUs that float may be on either cell.
+    assert (near.cpu_usage, far.cpu_usage) == (0, 0)
+
+
+def test_pages_of_the_default_size_are_not_where_only_others_are() -> None:
+    host = a_host(with_pages(kib4=2**20, kib1048576=8), with_pages(1, kib4=2**20, kib2048=2048))
+    assert [*on(host, huge())] == []
+    assert [*on(replace(host, default_pages_kib=2048), huge())] == [1]
 
 
 @pytest.mark.parametrize(
