@@ -118,11 +118,12 @@ class Destinations(Decider):
         request = build_request(
             arguments, caller, self._database, self._max_attempts, allocator is not None
         )
-        if allocator is not None:
+        is_claimed = self.claimer is not None and not request.spec.is_rebuild
+        if allocator is not None and is_claimed:
             scope = scope_of(request.spec, self.driver, self.host_cache)
             spec = allocator.begin(request.spec, forever, scope).restrict(request.spec)
             request = replace(request, spec=spec)
-        if self.claimer is not None and not request.spec.is_rebuild:
+        if self.claimer is not None and is_claimed:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             members = read_members(self._database.read, [request.spec.instance_group])
             request = with_members(request, uuids, members)

@@ -406,6 +406,19 @@ def test_a_dry_run_says_that_placement_forbids_a_forced_host(cloud: Cloud) -> No
     assert [each.name for each in decision.shortage.steps] == ["force_hosts", "placement"]
 
 
+def test_of_a_rebuild_placement_is_not_asked(cloud: Cloud) -> None:
+    """The instance stays, and has its allocation, on a host that is full or disabled by now."""
+    cloud.mark("h1", DISABLED)
+    stays = {"force_hosts": ["h1"], "force_nodes": ["h1"]}
+    rebuild = {"scheduler_hints": {"_nova_check_type": ["rebuild"]}, **stays}
+    (instance,) = uuids(1)
+    assert hosts_of(ask(cloud.scheduler(), instance, **rebuild)) == ["h1"]
+    arguments = SelectArguments(a_request(**FLAVOR, **rebuild), [instance], True, True)
+    decision, _ = cloud.scheduler().rehearse(arguments, RequestContext())
+    assert [each.chosen.host for each in decision.placements] == ["h1"]
+    assert not cloud.allocated()
+
+
 def test_of_several_forced_hosts_the_allowed_one_is_chosen(cloud: Cloud) -> None:
     cloud.mark("h1", DISABLED)
     (instance,) = uuids(1)
