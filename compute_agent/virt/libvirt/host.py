@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a libvirt host has of CPUs, memory and NUMA cells for guests."""
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from oslo_log import log
 from compute_agent import cpu_sets, host_memory
 from compute_agent.cpu_sets import HostCpus
 from compute_agent.host_memory import HostMemory, parse_meminfo, xen_memory
-from compute_agent.virt.libvirt import capabilities
+from compute_agent.virt.libvirt import capabilities, cpu_files
 from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
@@ -110,9 +111,18 @@ class Host:
         is_new = found is None or found.opening is not self._connection.opening
         if found is None or is_new or not cpus.online <= self._described:
             found = self._hypervisor = read_hypervisor(self._connection, self._libvirt)
-            self._cells = remembered(found.capabilities.cells, cpus.online, self._cells)
+            self._cells = remembered(self._listed(found, cpus), cpus.online, self._cells)
             self._described = cpus.online
         return found
+
+    def _listed(self, found: Hypervisor, cpus: HostCpus) -> Sequence[Cell]:
+        """Return the cells with the CPUs that libvirt lists, or on this machine the kernel."""
+        cells = found.capabilities.cells
+        missing = cpus.present.difference(cpu.id for cell in cells for cpu in cell.cpus)
+        if not (missing and self._is_local) or found.kind == TEST:
+            return cells
+        more = cpu_files.by_cell(missing)
+        return [replace(each, cpus=(*each.cpus, *more.get(each.id, ()))) for each in cells]
 
     def _host_cells(self, found: Hypervisor, cpus: HostCpus) -> HostCells | None:
         """Return the cells to which guests can be bound.

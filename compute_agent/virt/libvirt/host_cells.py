@@ -30,11 +30,21 @@ def remembered(
     """Return cells with the cores and sockets of their CPUs, as read now or before.
 
     The kernel knows them of CPUs that are online, and libvirt makes them up for others: a core of
-    its own, on socket 0. CPUs that were never online have a core of their own and no socket.
+    its own, on socket 0. CPUs that were never online have a core of their own and no socket. Those
+    that libvirt lists no more, as it began while they were offline, stay in their cells.
     """
+    cells, before = [*cells], [*before]
     known = {cpu.id: cpu for cell in before for cpu in cell.cpus}
+    listed = {cpu.id for cell in cells for cpu in cell.cpus}
+    unlisted = {cell.id: [cpu for cpu in cell.cpus if cpu.id not in listed] for cell in before}
     return tuple(
-        replace(cell, cpus=tuple(_remembered(cpu, online, known.get(cpu.id)) for cpu in cell.cpus))
+        replace(
+            cell,
+            cpus=tuple(
+                _remembered(cpu, online, known.get(cpu.id))
+                for cpu in (*cell.cpus, *unlisted.get(cell.id, ()))
+            ),
+        )
         for cell in cells
     )
 

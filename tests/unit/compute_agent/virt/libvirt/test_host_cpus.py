@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPUs that come online and go offline while the agent runs, as a real libvirtd tells of them."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compute_agent.cpu_sets import CpusNotOnline
+from compute_agent.virt.libvirt import cpu_files
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.host import Host
@@ -25,14 +27,18 @@ ONLINE = "<cpu id='{cpu}' socket_id='{socket}' die_id='0' core_id='{core}' sibli
 class Machine:
     """Two sockets of two cores with two threads each: {0, 4}, {1, 5}, {2, 6} and {3, 7}."""
 
-    def __init__(self, directory: Path, *online: int, **sections: dict[str, Any]) -> None:
+    def __init__(
+        self, directory: Path, *online: int, is_local: bool = False, **sections: dict[str, Any]
+    ) -> None:
         self.online = {*online}
+        # Those that the daemon lists in its cells; it leaves out what was offline when it started.
+        self.listed = {*range(8)}
         self.daemon = a_host(getCapabilities=self._capabilities, getCPUMap=self._cpu_map)
         library = self.daemon.library
         events = Events(library, lambda: None)
         self._connection = Connection(library, "test:///x", Timeouts(20, 20), events)
         options = agent.options(directory, **sections)
-        self._host = Host(options, library, self._connection, is_local=False)
+        self._host = Host(options, library, self._connection, is_local)
 
     def cells(self) -> list[NUMACell]:
         numa = self._host.look().numa
@@ -44,6 +50,11 @@ class Machine:
 
     def readings(self) -> int:
         return self.daemon.calls.count("getCapabilities")
+
+    def restart_libvirtd(self) -> None:
+        self.daemon.die()
+        self.daemon.running = True
+        self.listed = {*self.online}
 
     def _cpu_map(self) -> tuple[int, list[bool], int]:
         return 8, [cpu in self.online for cpu in range(8)], len(self.online)
@@ -60,6 +71,8 @@ class Machine:
         )
 
     def _cpu(self, cpu: int) -> str:
+        if cpu not in self.listed:
+            return ""
         if cpu not in self.online:
             return OFFLINE.format(cpu=cpu)
         siblings = ",".join(str(each) for each in sorted({cpu % 4, cpu % 4 + 4} & self.online))
@@ -135,3 +148,67 @@ def test_dedicated_cpus_that_are_off_fail_the_audit_without_that_option(tmp_path
     machine = Machine(tmp_path, 0, 1, 4, 5, compute=MANAGED["compute"])
     with pytest.raises(CpusNotOnline, match=r"cpu_dedicated_set .* not online: 2-3,6-7;"):
         machine.cells()
+
+
+def test_dedicated_cpus_outlast_a_libvirtd_that_has_never_seen_them(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *range(8), **MANAGED)
+    before = machine.cells()
+    machine.online = {0, 1, 4, 5, 6}
+    machine.restart_libvirtd()
+    assert machine.cells() == before
+    machine.online |= {2}
+    assert machine.cells() == before
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of the kernel about eight CPUs, of which the second socket's are offline."""
+    directory = tmp_path / "cpu"
+    for cpu in range(8):
+        (directory / f"cpu{cpu}" / f"node{cpu % 4 // 2}").mkdir(parents=True)
+    monkeypatch.setattr(cpu_files, "DIRECTORY", directory)
+    return directory
+
+
+def switch_on(kernel: Path, cpu: int, siblings: str) -> None:
+    topology = kernel / f"cpu{cpu}" / "topology"
+    topology.mkdir(exist_ok=True)
+    (topology / "thread_siblings_list").write_text(f"{siblings}\n")
+    (topology / "physical_package_id").write_text(f"{cpu % 4 // 2}\n")
+
+
+def test_the_kernel_knows_the_cells_of_dedicated_cpus_that_were_off(
+    tmp_path: Path, kernel: Path
+) -> None:
+    machine = Machine(tmp_path, 0, 1, 4, 5, is_local=True, **MANAGED)
+    machine.listed = {0, 1, 4, 5}
+    near, far = machine.cells()
+    assert (near.cpuset, near.pcpuset) == ({0, 1}, set())
+    assert (far.cpuset, far.pcpuset, far.siblings) == (set(), {2, 3, 6, 7}, [{2}, {3}, {6}, {7}])
+    # Nova switches on what a guest is pinned to.
+    machine.online |= {2, 6}
+    for cpu in (2, 6):
+        switch_on(kernel, cpu, "2,6")
+    _, far = machine.cells()
+    assert (far.pcpuset, far.siblings, far.socket) == ({2, 3, 6, 7}, [{2, 6}, {3}, {7}], 1)
+
+
+def test_threads_that_are_switched_on_count_though_libvirtd_has_never_seen_them(
+    tmp_path: Path, kernel: Path
+) -> None:
+    machine = Machine(tmp_path, 0, 1, 2, 3, is_local=True)
+    machine.listed = {0, 1, 2, 3}
+    assert [cell.cpuset for cell in machine.cells()] == [{0, 1}, {2, 3}]
+    machine.online = {*range(8)}
+    for cpu in range(8):
+        switch_on(kernel, cpu, f"{cpu % 4},{cpu % 4 + 4}")
+    near, far = machine.cells()
+    assert (near.siblings, far.siblings) == ([{0, 4}, {1, 5}], [{2, 6}, {3, 7}])
+    assert machine.vcpus() == 8
+
+
+def test_cpus_of_which_nobody_knows_the_cell_are_in_none(tmp_path: Path, kernel: Path) -> None:
+    shutil.rmtree(kernel)
+    machine = Machine(tmp_path, 0, 1, 4, 5, is_local=True, **MANAGED)
+    machine.listed = {0, 1, 4, 5}
+    assert [cell.pcpuset for cell in machine.cells()] == [set(), set()]
