@@ -17,8 +17,9 @@ from compute_agent.host_memory import HostMemory, parse_meminfo, xen_memory
 from compute_agent.virt.libvirt import capabilities, cpu_files
 from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
 from compute_agent.virt.libvirt.connection import Connection
+from compute_agent.virt.libvirt.core_file import CoreFile
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
-from compute_agent.virt.libvirt.host_cells import HostCells, host_cells, remembered
+from compute_agent.virt.libvirt.host_cells import HostCells, agree, host_cells, remembered
 from compute_agent.virt.libvirt.session import Link, ask
 from inventory.objects.canonical_names import ARCHITECTURES, canonical
 from inventory.objects.numa import NUMATopology
@@ -76,6 +77,9 @@ class Host:
         self._hypervisor: Hypervisor | None = None
         self._facts: HostFacts | None = None
         self._cpus = HostCpus(frozenset(), frozenset())
+        # Other CPUs that are offline do not count.
+        is_kept = is_local and conf.libvirt.cpu_power_management
+        self._core_file = CoreFile(Path(conf.state_path)) if is_kept else None
         # The cells as libvirt described them last, and the CPUs that were online then.
         self._cells: tuple[Cell, ...] = ()
         self._described: frozenset[int] = frozenset()
@@ -111,9 +115,18 @@ class Host:
         is_new = found is None or found.opening is not self._connection.opening
         if found is None or is_new or not cpus.online <= self._described:
             found = self._hypervisor = read_hypervisor(self._connection, self._libvirt)
-            self._cells = remembered(self._listed(found, cpus), cpus.online, self._cells)
+            listed = self._listed(found, cpus)
+            before = self._cells or self._kept(listed, cpus)
+            self._cells = remembered(listed, cpus.online, before)
             self._described = cpus.online
+            if self._core_file:
+                self._core_file.write(self._cells)
         return found
+
+    def _kept(self, listed: Sequence[Cell], cpus: HostCpus) -> Sequence[Cell]:
+        """Return the cells that the agent knew before its start, none if they do not fit."""
+        kept = self._core_file.read() if self._core_file else ()
+        return kept if agree(listed, cpus.online, kept) else ()
 
     def _listed(self, found: Hypervisor, cpus: HostCpus) -> Sequence[Cell]:
         """Return the cells with the CPUs that libvirt lists, or on this machine the kernel."""

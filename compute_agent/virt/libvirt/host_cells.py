@@ -49,6 +49,22 @@ def remembered(
     )
 
 
+def agree(cells: Iterable[Cell], online: Set[int], before: Iterable[Cell]) -> bool:
+    """Return whether CPUs that are online are where they were and share a core as they did.
+
+    If not, what was read before may be of another machine.
+    """
+    known = {cpu.id: (cell.id, cpu) for cell in before for cpu in cell.cpus}
+    now = ((cell.id, cpu) for cell in cells for cpu in cell.cpus if cpu.id in online)
+    return all(
+        home == known[cpu.id][0]
+        and known[cpu.id][1].socket in (None, cpu.socket)
+        and known[cpu.id][1].siblings & online <= cpu.siblings
+        for home, cpu in now
+        if cpu.id in known
+    )
+
+
 def _remembered(cpu: Cpu, online: Set[int], before: Cpu | None) -> Cpu:
     if cpu.id not in online:
         return before or Cpu(cpu.id, None, frozenset({cpu.id}))

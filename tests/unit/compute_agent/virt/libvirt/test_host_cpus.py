@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPUs that come online and go offline while the agent runs, as a real libvirtd tells of them."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from compute_agent.cpu_sets import CpusNotOnline
 from compute_agent.virt.libvirt import cpu_files
 from compute_agent.virt.libvirt.connection import Connection
+from compute_agent.virt.libvirt.core_file import FILE
 from compute_agent.virt.libvirt.events import Events
 from compute_agent.virt.libvirt.host import Host
 from compute_agent.virt.libvirt.session import Timeouts
@@ -212,3 +214,57 @@ def test_cpus_of_which_nobody_knows_the_cell_are_in_none(tmp_path: Path, kernel:
     machine = Machine(tmp_path, 0, 1, 4, 5, is_local=True, **MANAGED)
     machine.listed = {0, 1, 4, 5}
     assert [cell.pcpuset for cell in machine.cells()] == [set(), set()]
+
+
+def restarted(tmp_path: Path, *online: int) -> Machine:
+    """Return the machine with an agent that has just started."""
+    return Machine(tmp_path, *online, is_local=True, **MANAGED)
+
+
+def test_what_is_known_of_dedicated_cpus_outlasts_the_agent(tmp_path: Path) -> None:
+    before = restarted(tmp_path, *range(8)).cells()
+    assert (before[1].siblings, before[1].socket) == ([{2, 6}, {3, 7}], 1)
+    assert restarted(tmp_path, 0, 1, 4, 5).cells() == before
+    assert restarted(tmp_path, 0, 1, 4, 5, 7).cells() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[[0, 1]]", "[[1, [[2, 1, 3]]]]", '{"1": 2}', "\ud800"]
+)
+def test_a_file_that_cannot_be_read_counts_for_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_bytes(text.encode(errors="surrogatepass"))
+    machine = restarted(tmp_path, 0, 1, 4, 5)
+    assert machine.cells()[1].siblings == [{2}, {3}, {6}, {7}]
+    machine.online = {*range(8)}
+    after = machine.cells()
+    assert restarted(tmp_path, 0, 1, 4, 5).cells() == after
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        # Other sockets, cells and cores of CPUs that are online.
+        [[0, [[0, 1, [0, 4]]]], [1, [[2, 1, [2, 3]], [3, 1, [2, 3]]]]],
+        [[1, [[0, 0, [0, 4]], [2, 1, [2, 3]], [3, 1, [2, 3]]]]],
+        [[0, [[0, 0, [0, 1]]]], [1, [[2, 1, [2, 3]], [3, 1, [2, 3]]]]],
+    ],
+)
+def test_a_file_of_another_machine_counts_for_nothing(tmp_path: Path, other: Any) -> None:
+    (tmp_path / FILE).write_text(json.dumps(other))
+    _, far = restarted(tmp_path, 0, 1, 4, 5).cells()
+    assert (far.siblings, far.socket) == ([{2}, {3}, {6}, {7}], None)
+
+
+def test_a_file_that_cannot_be_written_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).mkdir()
+    machine = restarted(tmp_path, *range(8))
+    assert [machine.cells()[1].siblings for _ in range(2)] == [[{2, 6}, {3, 7}]] * 2
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith(f"Cannot write {tmp_path / FILE}: after a restart")
+
+
+def test_without_power_management_no_file_is_kept(tmp_path: Path) -> None:
+    Machine(tmp_path, *range(8), is_local=True, compute=MANAGED["compute"]).cells()
+    assert not (tmp_path / FILE).exists()
