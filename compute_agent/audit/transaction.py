@@ -4,7 +4,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from compute_agent.audit import usage
+from compute_agent.audit.claimed_extras import lacks_cells, lacks_devices
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
@@ -63,15 +64,14 @@ def reconcile(
     reconciled = {each.name: ClaimReconciliation() for each in found}
     for each in found:
         if here := on_node.get(ids.get(each.name, 0)):
-            seen = _seen(each, here)
-            reconciled[each.name] = _reconcile(connection, here, seen, poll_time, superseded)
+            reconciled[each.name] = _reconcile(connection, here, each, poll_time, superseded)
     return reconciled
 
 
 def _reconcile(
     connection: sa.Connection,
     rows: Collection[sa.Row[Any]],
-    seen: Seen,
+    found: PollResult,
     polled_at: datetime,
     superseded: Collection[int],
 ) -> ClaimReconciliation:
@@ -83,7 +83,8 @@ def _reconcile(
     newest = polled_at + _TICK
     later = {row.id for row in rows if row.state != CONFIRMED and row.created_at > newest}
     earlier = [row for row in rows if row.id not in later]
-    settlement = existing.reconcile(earlier, seen, polled_at, superseded)
+    seen, lacking = _seen(found, rows), _lacking(found, rows)
+    settlement = existing.reconcile(earlier, seen, polled_at, superseded, lacking)
     existing.apply_reconciliation(connection, settlement)
     counting = later | {row.id for row in settlement.pending}
     confirmed, ended = {*settlement.confirmed}, {*settlement.ended}
@@ -108,6 +109,23 @@ def _seen(found: PollResult, claims: Collection[sa.Row[Any]]) -> Seen:
     there = [each for each in usage.each_once(found.guests) if each.uuid.lower() in exacting]
     taken_over = [each for each in here if each.uuid.lower() not in exacting] + there
     return {each.uuid.lower(): (each.size.vcpus, each.size.memory_mb) for each in taken_over}
+
+
+def _lacking(found: PollResult, claims: Iterable[sa.Row[Any]]) -> set[int]:
+    """Return the ids of claims in place of what the guests have not yet.
+
+    A resize may change nothing but that, which the size of a guest does not show. Which devices
+    guests have only the hypervisor tells.
+    """
+    guests = {each.uuid.lower(): each for each in found.guests}
+    tells_devices = found.facts.settings is None
+    return {
+        row.id
+        for row in claims
+        if row.in_place and row.state != CONFIRMED
+        if (guest := guests.get(row.instance_uuid.lower()))
+        and (lacks_cells(guest, row.numa) or (tells_devices and lacks_devices(guest, row.pci)))
+    }
 
 
 @dataclass(frozen=True, slots=True)

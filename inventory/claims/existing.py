@@ -93,13 +93,18 @@ class Reconciliation:
 
 
 def reconcile(
-    rows: Iterable[Any], seen: Seen, now: datetime, superseded: Collection[int] = ()
+    rows: Iterable[Any],
+    seen: Seen,
+    now: datetime,
+    superseded: Collection[int] = (),
+    lacking: Collection[int] = (),
 ) -> Reconciliation:
     """Return which claims on a node are confirmed and which end, given the instances seen on it.
 
     A claim is confirmed by its instance and ends with it. A pending one also ends when its lease is
     over or its id is superseded. The claim of an instance that is resized in place waits until the
-    instance has the claimed size.
+    instance has the claimed size, and all else that is claimed: lacking are the ids of those of
+    which it has not.
     """
     found = Reconciliation()
     rows = list(rows)
@@ -108,7 +113,8 @@ def reconcile(
         if row.state == CONFIRMED:
             continue
         size = seen.get(row.instance_uuid.lower())
-        there = size is not None and (not row.in_place or size == (row.vcpus, row.memory_mb))
+        has_all = size == (row.vcpus, row.memory_mb) and row.id not in lacking
+        there = size is not None and (not row.in_place or has_all)
         overdue = row.expires_at is not None and row.expires_at <= now
         if there and row.instance_uuid not in confirmed:
             found.confirmed.append(row.id)

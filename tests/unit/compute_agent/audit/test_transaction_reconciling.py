@@ -5,6 +5,7 @@
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,9 @@ from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes
 from inventory.claims import existing
 from inventory.engine import Database
+from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.pci_and_network import PciDevicePool
 from tests.claimed import claim, claim_and_age, claimed, let_pass, release
 from tests.databases import execute
 from tests.fixtures.agent import a_guest, nodes, some_facts
@@ -199,6 +203,49 @@ def test_a_claim_for_an_instance_that_is_there_waits_for_its_new_size(
     cloud.driver.remove_guest("alpha", U[1])
     cloud.come(a_guest(1, vcpus=4, memory_mb=4096, root_gb=5))
     assert (used(database)[:2], claimed(database)) == ((4, 512 + 4096), {U[1]: "confirmed"})
+
+
+def cells(**changes: Any) -> InstanceNUMATopology:
+    return InstanceNUMATopology([InstanceNUMACell(0, memory=2048, **changes)])
+
+
+PINNED = cells(pcpuset={0, 1}, cpu_pinning={0: 4, 1: 5}, cpu_policy="dedicated")
+HUGE = cells(cpuset={0, 1}, pagesize=2048)
+# What a flavor of the same size may ask for besides, and a guest that has it.
+OWN = {
+    "pinned CPUs": ({"numa": guest_topology_to_json(PINNED)}, {"numa": PINNED}),
+    "huge pages": ({"numa": guest_topology_to_json(HUGE)}, {"numa": HUGE}),
+    "a device": (
+        {"pci": pci_pools_to_json([PciDevicePool("10de", "20b0", count=1)])},
+        {"pci_addresses": ("0000:05:00.0",)},
+    ),
+    "an interface": (
+        {"pci": pci_pools_to_json([PciDevicePool("8086", "154c", count=1)])},
+        {"device_names": ("ens1v0",)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("claimed_for", "becomes"), OWN.values(), ids=OWN)
+def test_a_claim_of_the_size_that_an_instance_has_waits_for_what_it_has_not(
+    cloud: Cloud, database: Database, claimed_for: dict[str, str], becomes: dict[str, Any]
+) -> None:
+    cloud.come(G[1])
+    cloud.claim(U[1], in_place=True, documents={}, **claimed_for)
+    cloud.audit()
+    assert claimed(database) == {U[1]: "pending"}
+    cloud.come(replace(G[1], **becomes))
+    assert claimed(database) == {U[1]: "confirmed"}
+
+
+@pytest.mark.parametrize("numa", [cells(cpuset={0, 1}), cells(cpuset={0, 1}, pagesize=4), PINNED])
+def test_a_claim_of_what_an_instance_has_is_confirmed_at_once(
+    cloud: Cloud, database: Database, numa: InstanceNUMATopology
+) -> None:
+    cloud.come(replace(G[1], numa=PINNED))
+    cloud.claim(U[1], in_place=True, documents={}, numa=guest_topology_to_json(numa))
+    cloud.audit()
+    assert claimed(database) == {U[1]: "confirmed"}
 
 
 def test_a_move_for_which_a_claim_holds_the_room_counts_once(
