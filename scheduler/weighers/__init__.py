@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers prefer some hosts over others. These are the base classes for all of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,10 +41,13 @@ class BaseHostWeigher(BasePlugin):
     aggregate_key: ClassVar[str | None] = None
     # Whether nothing but the metadata of aggregates changes the multiplier of a host.
     has_plain_multiplier: ClassVar[bool] = True
+    # Whether weight_multiplier() takes no host, as up to Nova 18, but is for all of them.
+    has_one_multiplier: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         base = BaseHostWeigher
+        cls.has_one_multiplier = not _takes_host(cls.weight_multiplier)
         cls.has_plain_multiplier = (
             cls.weight_multiplier is base.weight_multiplier and cls.multipliers is base.multipliers
         )
@@ -80,6 +84,9 @@ class BaseHostWeigher(BasePlugin):
 
     def multipliers(self, hosts: HostTable, rows: Rows) -> float | Weights:
         """Return the multiplier of all these rows, or one for each where they differ."""
+        if self.has_one_multiplier:
+            of_all: Any = self.weight_multiplier
+            return float(of_all())
         if type(self).weight_multiplier is not BaseHostWeigher.weight_multiplier:
             return np.array([self.weight_multiplier(HostState.of(hosts, row)) for row in rows])
         if self.aggregate_key is None:
@@ -91,6 +98,14 @@ class BaseHostWeigher(BasePlugin):
 
         found = hosts.memo("aggregates", ("multiplier", key, sign, own), of_host, float)
         return found if len(rows) == hosts.size else found.take(rows)
+
+
+def _takes_host(weight_multiplier: Callable[..., float]) -> bool:
+    try:
+        signature(weight_multiplier).bind("self", "host_state")
+    except TypeError:
+        return False
+    return True
 
 
 class ColumnWeigher(BaseHostWeigher):

@@ -169,6 +169,37 @@ def test_a_weigher_may_have_a_multiplier_for_each_host():
     assert {each.host: each.total for each in placement.weighed} == {"h1": 0, "h2": 5, "h3": 2}
 
 
+class Smallest(BaseHostWeigher):
+    """What a site may have written for Newton, whose multipliers were for all hosts alike."""
+
+    def __init__(self, multiplier):
+        super().__init__()
+        self.own = multiplier
+
+    def weight_multiplier(self):
+        return self.own
+
+    def _weigh_object(self, host_state, weight_properties):
+        return -host_state.free_ram_mb
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "totals"),
+    [
+        (3.0, {"h1": 2, "h2": 0, "h3": 3}),
+        (-3.0, {"h1": -2, "h2": 0, "h3": -3}),
+        ("1.5", {"h1": 1, "h2": 0, "h3": 1.5}),
+        (0, {"h1": 0, "h2": 0, "h3": 0}),
+    ],
+)
+def test_a_weigher_may_have_one_multiplier_for_all_hosts(multiplier, totals):
+    hosts = hosts_with("free_ram_mb", THREE)
+    decision = decide(hosts, Request(a_request(), ["u"]), Plan((), [Smallest(multiplier)]))
+    weighed = decision.placements[0].weighed
+    assert {each.host: round(each.total, 9) for each in weighed} == totals
+    assert decision.warnings == ()
+
+
 @pytest.mark.parametrize("base", [BaseHostFilter, BaseHostWeigher])
 def test_settings_are_those_that_the_class_declares(base):
     class Mine(base):
