@@ -14,6 +14,9 @@ from inventory.errors import NotFound, NotReported, nearest
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.cli.arguments import add_flag
+from scheduler.operators.cli.base import BaseCommand
+from scheduler.operators.cli.terminal import progress
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import InstanceRows, keep_zone, residents_of
@@ -22,6 +25,18 @@ UNKNOWN = (
     "Extra specs of flavors, scheduler hints and requested zones are not known. An instance without"
     " claimed NUMA cells or PCI devices is assumed to need none."
 )
+
+
+def add_keep_zone(parser: Any) -> None:
+    """Add the option for read_fleet()."""
+    add_flag(parser, "--keep-zone", "Keep every instance in the availability zone of its host.")
+
+
+def read_fleet(command: BaseCommand, live: LiveHosts, args: Any) -> Fleet:
+    """Return the fleet as it is now for a command, and show on a terminal that it is read."""
+    zone = command.default_zone if args.keep_zone else None
+    with progress(command.app, "reading the instances"):
+        return live_fleet(live, command.liveness_limit, zone)
 
 
 def live_fleet(live: LiveHosts, liveness_limit: float, zone: str | None) -> Fleet:

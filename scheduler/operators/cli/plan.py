@@ -22,7 +22,7 @@ from scheduler.operators.cli.arguments import (
     seconds,
 )
 from scheduler.operators.cli.base import ReportCommand
-from scheduler.operators.cli.live_fleet import UNKNOWN, host_names, live_fleet
+from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, host_names, read_fleet
 from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.request_arguments import add_flavors, format_flavor, request_specs
@@ -96,8 +96,7 @@ class PlanCommand(ReportCommand):
 
     def add_arguments(self, parser: Any) -> None:
         self.add_goal(parser)
-        what = "Keep every instance in the availability zone of its host."
-        add_flag(parser, "--keep-zone", what)
+        add_keep_zone(parser)
         parser.add_argument(
             "--time-limit",
             type=seconds,
@@ -129,9 +128,7 @@ class PlanCommand(ReportCommand):
 
     def take_action(self, args: Any) -> int:
         with live_hosts(self.app) as live:
-            zone = self.default_zone if args.keep_zone else None
-            with progress(self.app, "reading the instances"):
-                fleet = live_fleet(live, self.liveness_limit, zone)
+            fleet = read_fleet(self, live, args)
             search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
             with (
                 progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,

@@ -10,9 +10,8 @@ from typing import Any
 
 from inventory.errors import OperationRefused
 from scheduler.operators.cli import plan_report
-from scheduler.operators.cli.arguments import add_flag
 from scheduler.operators.cli.base import ReportCommand, Table
-from scheduler.operators.cli.live_fleet import live_fleet
+from scheduler.operators.cli.live_fleet import add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import live_hosts
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.planning.check import DONE, POSSIBLE, CheckedMove, check
@@ -31,15 +30,12 @@ class PlanCheck(ReportCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="File with a plan, as -f json has written it.")
-        what = "Keep every instance in the availability zone of its host."
-        add_flag(parser, "--keep-zone", what)
+        add_keep_zone(parser)
 
     def take_action(self, args: Any) -> int:
         moves = _read(args.file)
         with live_hosts(self.app) as live:
-            zone = self.default_zone if args.keep_zone else None
-            with progress(self.app, "reading the instances"):
-                fleet = live_fleet(live, self.liveness_limit, zone)
+            fleet = read_fleet(self, live, args)
         with progress(self.app, "checking the moves"):
             found = check(fleet, moves)
         states = Counter(each.state for each in found)
