@@ -40,6 +40,7 @@ CALLED = {
     "claim list": [],
     "complete words": ["berthmaster\nhost\nshow"],
     "db version": [],
+    "failover simulate": ["h1"],
     "decision list": [],
     "host describe": ["h1"],
     "host list": [],

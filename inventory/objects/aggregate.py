@@ -8,6 +8,8 @@ from inventory.objects.object_schema import FieldPresence
 
 # Prefix of metadata keys that set hosts aside for projects: filter_tenant_id, filter_tenant_id2 ...
 PROJECT_KEY = "filter_tenant_id"
+# Key of the names of what fails together, such as a rack; commas separate several.
+FAILURE_DOMAIN = "failure_domain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 """Names of hosts, zones and other things, for the completion of command lines."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from inventory import services
 from inventory.aggregates import ZONE, zones_in
 from inventory.claims.types import PENDING
 from inventory.errors import nearest
+from inventory.objects.aggregate import FAILURE_DOMAIN
 from inventory.tables import (
     aggregate_metadata,
     aggregates,
@@ -41,10 +43,15 @@ def _hosts(connection: sa.Connection) -> Iterable[str]:
     return connection.scalars(query)
 
 
-def _zones(connection: sa.Connection) -> Iterable[str]:
-    """Return the zones that aggregates make; the default one is an option."""
-    query = _column(aggregate_metadata.c.value, aggregate_metadata.c.key == ZONE)
-    return (zone for text in connection.scalars(query) for zone in zones_in(text))
+def _named_by(key: str) -> Callable[[sa.Connection], Iterable[str]]:
+    """Return a query for the names that aggregates have under a key, separated by commas."""
+    query = _column(aggregate_metadata.c.value, aggregate_metadata.c.key == key)
+    return lambda connection: chain.from_iterable(map(zones_in, connection.scalars(query)))
+
+
+def _domains_and_hosts(connection: sa.Connection) -> Iterable[str]:
+    """Return the failure domains and the hosts."""
+    return chain(_named_by(FAILURE_DOMAIN)(connection), _hosts(connection))
 
 
 def _newest(column: sa.Column[str]) -> Callable[[sa.Connection], Iterable[str]]:
@@ -63,13 +70,15 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
     "aggregates": _of(_column(aggregates.c.name)),
     "binaries": _of(_column(services_table.c.binary, _LIVE_SERVICE)),
     "claimed instances": _of(_column(allocations.c.instance_uuid, allocations.c.state == PENDING)),
+    "failure domains and hosts": _domains_and_hosts,
     "hosts": _hosts,
     "hypervisors": _of(_column(compute_nodes.c.hypervisor_hostname, compute_nodes.c.deleted == 0)),
     "projects": _newest(decisions.c.project_id),
     "requests": _newest(decisions.c.request_id),
     "server groups": _of(_column(server_groups.c.name)),
     "service hosts": _of(_column(services_table.c.host, _LIVE_SERVICE)),
-    "zones": _zones,
+    # The default one is an option.
+    "zones": _named_by(ZONE),
 }
 
 

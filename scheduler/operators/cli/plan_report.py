@@ -161,8 +161,8 @@ def sections(found: dict[str, Any]) -> Iterator[str | Table]:
             yield f"Reason: {reasons.pop()}"
         yield found["unknown"]
     yield _moves_table(found["moves"])
-    yield from _notes(found["moves"])
-    yield from _left(found["unplanned"])
+    yield from notes(found["moves"])
+    yield from left(found["unplanned"])
     yield from _claims(found.get("claims"))
     yield from (f"Warning: {text}" for text in found["warnings"])
 
@@ -221,7 +221,7 @@ def _moves_table(moves: Sequence[dict[str, Any]]) -> Table:
     return Table("", [*shown.values()], rows)
 
 
-def _notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
+def notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
     noted = {each["instance"]: each["notes"] for each in moves if each["notes"]}
     yield from (f"{uuid}: {'; '.join(notes)}" for uuid, notes in noted.items())
     known = {tuple(each["decided_by"]) for each in moves} - {tuple(SIZE)}
@@ -230,7 +230,7 @@ def _notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield f"Besides sizes, what was known of some: {', '.join(facts)}"
 
 
-def _left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
+def left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
     if not unplanned:
         return
     yield f"{counted(len(unplanned), 'instance')} cannot go:"

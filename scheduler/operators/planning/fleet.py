@@ -27,7 +27,8 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.occupancy import add_instance, remove_instance
 from scheduler.operators.planning.types import (
     EVACUATION,
-    HOST_IS_DOWN,
+    MOVING,
+    NOT_BUILT,
     Place,
     PlannedMove,
     Resident,
@@ -43,7 +44,7 @@ class Fleet:
 
     plan has the filters and weighers of the schedulers. down are the rows of hosts whose service
     is down. Rows of closed, those at first, take no instance; those of avoided only what no other
-    row takes.
+    row takes. Those of lost are taken for down though they run.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Fleet:
         self.residents = {each.uuid: each for each in residents}
         self.down: Mask = np.zeros(hosts.size, np.bool_) if down is None else down
         self.closed: Mask = self.down.copy()
+        self.lost: Mask = np.zeros(hosts.size, np.bool_)
         self.avoided: Mask = np.zeros(hosts.size, np.bool_)
         self.stage = self._step = 1
         self._moves: dict[int, PlannedMove] = {}
@@ -77,18 +79,18 @@ class Fleet:
         return [*self._on.get(row, {}).values()]
 
     def allow_evacuation(self, rows: Iterable[int]) -> None:
-        """Let a plan evacuate the residents of those of these rows that are down.
+        """Let a plan evacuate the residents of those of these rows that are down or lost.
 
         Only a plan in which an operator has asked for that may: local disks are lost by it.
         """
         for row in rows:
-            for each in self.on(row) if self.down[row] else ():
-                if each.fixed == HOST_IS_DOWN:
+            for each in self.on(row) if self._is_gone(row) else ():
+                if each.fixed not in (MOVING, NOT_BUILT):
                     each.fixed = None
 
     def kind_of_move(self, resident: Resident) -> str:
         """Return how a resident moves from the host that it is on now."""
-        return EVACUATION if self.down[resident.row] else resident.kind
+        return EVACUATION if self._is_gone(resident.row) else resident.kind
 
     def place(self, row: int) -> Place:
         return Place(self.hosts.get(row, "host"), self.hosts.get(row, "nodename"))
@@ -252,6 +254,18 @@ class Fleet:
             self.closed = before
 
     @contextmanager
+    def losing(self, rows: Iterable[int]) -> Iterator[None]:
+        """Lose the hosts of rows in the block: they take nothing, and what they have may leave."""
+        rows, before, self.lost = [*rows], self.lost, self.lost.copy()
+        self.lost[rows] = True
+        self.allow_evacuation(rows)
+        try:
+            with self.closing(rows):
+                yield
+        finally:
+            self.lost = before
+
+    @contextmanager
     def avoiding(self, rows: Iterable[int]) -> Iterator[None]:
         """Avoid rows in the block."""
         before, self.avoided = self.avoided, self.avoided.copy()
@@ -297,6 +311,9 @@ class Fleet:
                 reason = rule.reason(HostState.of(copy, row), spec)
                 return Refusal(*self.place(row), rule.name, reason)
         return None
+
+    def _is_gone(self, row: int) -> bool:
+        return bool(self.down[row] or self.lost[row])
 
     def _settle(self, resident: Resident, row: int, taken: Consumption) -> None:
         del self._on[resident.row][resident.uuid]

@@ -19,7 +19,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.operators.planning.types import COLD, HOST_IS_DOWN, LIVE, Resident
+from scheduler.operators.planning.types import COLD, HOST_IS_DOWN, LIVE, MOVING, NOT_BUILT, Resident
 
 # The facts that are known of every instance.
 SIZE = ["vCPUs", "memory", "disk"]
@@ -87,9 +87,9 @@ def _how(
     """Return how a resident moves, and why it cannot, or None."""
     instance = one.instance
     if is_moving:
-        return LIVE, "is moving already"
+        return LIVE, MOVING
     if state == PENDING or instance.vm_state == "building":
-        return LIVE, "is claimed for and not built yet"
+        return LIVE, NOT_BUILT
     kind = _KINDS.get(instance.vm_state or "active")
     # The memory of devices cannot be copied.
     usual = COLD if kind is None or one.spec.devices else kind

@@ -15,6 +15,9 @@ from scheduler.objects.request_spec import RequestSpec
 LIVE, COLD, EVACUATION = "live migration", "cold migration", "evacuation"
 # Why an instance stays where it is unless an evacuation of its host was asked for.
 HOST_IS_DOWN = "is on a host that is down: only drain, with its name, and repair evacuate"
+# Why it cannot be evacuated either: it is not, or not only, on its host.
+MOVING = "is moving already"
+NOT_BUILT = "is claimed for and not built yet"
 # Says whether there is time to look for something better.
 KeepGoing = Callable[[], bool]
 

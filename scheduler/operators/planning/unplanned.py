@@ -32,8 +32,8 @@ def _unplanned(fleet: Fleet, resident: Resident, explain: bool) -> Unplanned:
         return Unplanned(resident.uuid, place, "no host takes it")
     copy, spec = fleet.hosts.working_copy(), fleet.request(resident)
     found = refusals(copy, spec, fleet.plan)
-    # That a host is down is a reason that people want to see.
-    closed = fleet.closed & ~fleet.down
+    # That a host is down is a reason that people want to see, unless it is what they suppose.
+    closed = (fleet.closed & ~fleet.down) | fleet.lost
     closed[resident.row] = True
     open_hosts = [each for row, each in found.items() if each and not closed[row]]
     open_hosts.sort(key=lambda each: (len(each), each[0].host, each[0].nodename))

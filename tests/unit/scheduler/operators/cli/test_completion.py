@@ -42,6 +42,8 @@ def cloud(database, command):
                       " ('s', 'controller', 'scheduler', 'nova-scheduler', 1)")  # fmt: skip
     # Which no line can hold.
     save(database, a_node("bell\a\nrings"))
+    racks = {"failure_domain": "rack 1,power"}
+    database.write(lambda c: aggregate_operations.create(c, "racks", racks))
     for name, zone in (("fast disks", "east side"), ("spare", None)):
         zone = {} if zone is None else {"availability_zone": zone}
         database.write(lambda c, name=name, zone=zone: aggregate_operations.create(c, name, zone))
@@ -61,15 +63,16 @@ HOSTS = ["$(touch x)", "h1", "rack:2", "two"]
         ("host|power", HOSTS),
         ("host|power|h1|reboot|--agent", HOSTS),
         ("plan|drain|h1", HOSTS),
+        ("failover|simulate", ["$(touch x)", "h1", "power", "rack 1", "rack:2", "two"]),
         ("select|--vcpus|1|--force-host", HOSTS),
         ("aggregate|add|host|spare", HOSTS),
         ("service|show", ["$(touch x)", "controller", *HOSTS[1:]]),
         ("service|list|--binary", ["nova-compute", "nova-scheduler"]),
         ("host|list|--zone", ["east side", "nova"]),
         ("capacity|--flavor|1,1,1|--availability-zone", ["east side", "nova"]),
-        ("aggregate|show", ["fast disks", "spare"]),
+        ("aggregate|show", ["fast disks", "racks", "spare"]),
         ("aggregate|set|spare|--zone", ["east side", "nova"]),
-        ("select|--aggregate", ["fast disks", "spare"]),
+        ("select|--aggregate", ["fast disks", "racks", "spare"]),
         ("server|group|show", ["it's apart"]),
         ("server|group|delete|'it'\\''s apart'", ["it's apart"]),
         ("select|--hint", ["group=it's apart"]),

@@ -29,6 +29,7 @@ def cloud(database):
         ["service", "delete", "compte1"],
         ["hypervisor", "show", "compte1"],
         ["plan", "drain", "compte1"],
+        ["failover", "simulate", "compte1"],
         ["aggregate", "add", "host", "rack", "compte1"],
     ],
 )

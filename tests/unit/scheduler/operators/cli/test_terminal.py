@@ -100,6 +100,7 @@ def test_a_pipe_gets_neither_colours_nor_progress(command):
         ("capacity --flavor=1,512,1", r"instances placed(: \d+)?, \d+ s"),
         ("capacity --flavor=1,512,1", r"reading the hosts, \d+ s"),
         ("capacity --flavor=1,512,1", r"looking for what bounds the flavors, \d+ s"),
+        ("failover simulate", r"instances decided(: 0 of 1)?, \d+ s"),
         ("plan drain h2", r"reading the instances, \d+ s"),
         ("plan drain h1", r"moves planned(: \d+)?, \d+ s left; Ctrl-C shows them"),
         (
