@@ -82,18 +82,20 @@ class Destinations(Decider):
         trace.seconds["queue"] = deadline.waited()
         with notifying(trace, self._observers), refusing_late():
             reads = TimedReads(self._database, self._threads, deadline.left)
-            allocates = self.allocator is not None
+            # A reload may replace both at any time.
+            claimer, allocator = self.claimer, self.allocator
+            allocates = allocator is not None
             request = build_request(arguments, caller, reads, self._max_attempts, allocates)
-            if self.claimer is None or request.spec.is_rebuild:
+            if claimer is None or request.spec.is_rebuild:
                 return self._select_without_claims(request, trace)
             request = name_instances(request, caller.request_id, arguments.digest)
             trace.instance_uuids = request.instance_uuids
             claimed = ClaimedRequest(
-                self, self.claimer, request, arguments.digest, trace, deadline, reads
+                self, claimer, request, arguments.digest, trace, deadline, reads
             )
             # Of instances that have no names there is nobody to allocate for.
-            if self.allocator is not None and None not in arguments.instance_uuids:
-                claimed.ask_placement(self.allocator)
+            if allocator is not None and None not in arguments.instance_uuids:
+                claimed.ask_placement(allocator)
             return claimed.select()
 
     def rehearse(
@@ -114,21 +116,20 @@ class Destinations(Decider):
         Nothing is claimed. Raises InvalidInput, NoValidHost for resources that only Placement can
         allocate, DatabaseUnavailable and PlacementUnavailable.
         """
-        allocator = self.allocator
+        claimer, allocator, driver = self.claimer, self.allocator, self.driver
         request = build_request(
             arguments, caller, self._database, self._max_attempts, allocator is not None
         )
-        is_claimed = self.claimer is not None and not request.spec.is_rebuild
+        is_claimed = claimer is not None and not request.spec.is_rebuild
         if allocator is not None and is_claimed:
-            scope = scope_of(request.spec, self.driver, self.host_cache)
+            scope = scope_of(request.spec, driver, self.host_cache)
             spec = allocator.begin(request.spec, forever, scope).restrict(request.spec)
             request = replace(request, spec=spec)
-        if self.claimer is not None and is_claimed:
+        if claimer is not None and is_claimed:
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             members = read_members(self._database.read, [request.spec.instance_group])
             request = with_members(request, uuids, members)
-            request = replace(request, choices=self.claimer.width.choices)
-        driver = self.driver
+            request = replace(request, choices=claimer.width.choices)
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()
         return Rehearsal(driver.decide(copy.working_copy(), request), copy, request, driver)

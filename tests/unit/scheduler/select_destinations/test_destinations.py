@@ -8,7 +8,10 @@ from threading import Thread
 import pytest
 
 from inventory import aggregates, instances, server_groups
+from inventory.claims import existing
 from scheduler.analysis.explain import Extent
+from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.claimer import Claimer
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers.filter_scheduler import FakeScheduler, FilterScheduler
 from scheduler.filters.core import CoreFilter
@@ -18,6 +21,7 @@ from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinity
 from scheduler.host_cache.cache import HostCache
 from scheduler.objects.request_spec import CellMapping, Destination
 from scheduler.objects.selection import SchedulerLimits, Selection
+from scheduler.select_destinations import destinations
 from scheduler.select_destinations.destinations import Destinations
 from scheduler.select_destinations.request_builder import NO_CELL
 from scheduler.weighers.ram import RAMWeigher
@@ -98,6 +102,26 @@ def test_later_requests_see_what_earlier_ones_took(cloud):
     assert sorted(places) == ["h1"] * 4 + ["h2"] * 3 + ["h3"] * 2
     with pytest.raises(NoValidHost, match="There are not enough hosts available"):
         ask(destinations, "u9")
+
+
+@pytest.mark.parametrize("step", ["name_instances", "read_members"])
+def test_a_reload_that_ends_claims_does_not_disturb_a_request_under_way(cloud, monkeypatch, step):
+    answers = answering(cloud, claimer=Claimer(cloud, ClaimSettings()))
+    real = getattr(destinations, step)
+
+    def reload(*arguments):
+        answers.claimer = None
+        return real(*arguments)
+
+    monkeypatch.setattr(destinations, step, reload)
+    if step == "read_members":
+        asked = SelectArguments(a_request(), ["u1"], False, False)
+        decision, _ = answers.rehearse(asked, RequestContext())
+        assert [each.chosen.host for each in decision.placements] == ["h1"]
+    else:
+        assert hosts(ask(answers, "u1")) == ["h1"]
+        assert cloud.read(lambda connection: existing.of_instances(connection, ["u1"]))[0]
+    assert answers.claimer is None
 
 
 def test_all_or_nothing(cloud):
