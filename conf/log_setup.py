@@ -4,6 +4,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 
 from oslo_config import cfg
 from oslo_log import log
@@ -11,6 +12,7 @@ from oslo_log import log
 # The top-level packages, which all our loggers are below of.
 OURS = ("compute_agent", "conf", "inventory", "scheduler")
 NOVA = "nova"
+LOG = log.getLogger(__name__)
 
 
 class LogSetupError(Exception):
@@ -34,6 +36,34 @@ def start(conf: cfg.ConfigOpts, program: str, version: str) -> None:
             " qualname = compute_agent for agents",
             file=sys.stderr,
         )
+
+
+def reload(conf: cfg.ConfigOpts, mutate: Callable[[], object]) -> None:
+    """Read the options again; where log_config_append cannot be used, log as before.
+
+    oslo.log takes all handlers away before it reads the file, and raises what is wrong with it.
+    Raises cfg.Error.
+    """
+    # Without the places that are kept free for parents.
+    known = [logging.root, *logging.root.manager.loggerDict.values()]
+    loggers = [each for each in known if isinstance(each, logging.Logger)]
+    before = [(each, each.level, each.handlers, each.propagate) for each in loggers]
+    try:
+        mutate()
+    except cfg.Error:
+        raise
+    # As in start().
+    except Exception as error:
+        for each, level, handlers, propagate in before:
+            each.setLevel(level)
+            each.handlers, each.propagate = handlers, propagate
+        LOG.error("Logging goes on as before: %s", " ".join(_explain(conf, error).split()))
+        return
+    follow_nova(conf)
+    in_use = {handler for each in loggers for handler in each.handlers}
+    for handler in {handler for _, _, handlers, _ in before for handler in handlers} - in_use:
+        # The library does so, but for those that have come back after a failure.
+        handler.close()
 
 
 def follow_nova(conf: cfg.ConfigOpts) -> None:

@@ -199,21 +199,20 @@ class CheckedReload:
         self._program, self._argv = program, argv
         self.rejection = ""
 
-    def __call__(self) -> Any:
+    def __call__(self) -> None:
+        from oslo_config import cfg
+
         from conf import loading, log_setup
 
         self.rejection = ""
         try:
             loading.rehearse(self._program, self._argv)
-        except loading.ConfigError as error:
+            log_setup.reload(self._conf, self._reload)
+        except (loading.ConfigError, cfg.Error) as error:
             self.rejection = str(error)
-            return {}
-        changed = self._reload()
         # oslo.config forgets cached values before it reads the files, not after: a thread that asks
         # for an option meanwhile has its old value cached for good. This forgets them again.
         self._conf.register_opts([])
-        log_setup.follow_nova(self._conf)
-        return changed
 
 
 def _wake_on_signals() -> None:

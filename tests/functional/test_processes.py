@@ -20,6 +20,21 @@ from tests.builders import a_request
 from tests.fixtures.daemons.process import PATIENCE, ProcessError
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
+LOGGING = """
+[loggers]
+keys = root
+[handlers]
+keys = output
+[formatters]
+keys =
+[logger_root]
+level = INFO
+handlers = output
+[handler_output]
+class = StreamHandler
+args = ()
+"""
+
 
 # The daemons share what answers both.
 @pytest.mark.parametrize(
@@ -93,6 +108,23 @@ def test_a_reload_that_is_rejected_is_not_said_to_be_made(
     wait_for_log(scheduler, "Configuration read again")
     reloads = ("Reload rejected", "Configuration read again")
     assert [scheduler.log.read_text().count(each) for each in reloads] == [1, 1]
+
+
+@each_backend
+def test_a_log_file_that_cannot_be_used_at_a_reload_ends_nothing(
+    deployment: Deployment, tmp_path: Path, backend: str
+) -> None:
+    logging = tmp_path / "logging.conf"
+    logging.write_text(LOGGING)
+    options = {"DEFAULT": {"log_config_append": logging}}
+    scheduler = deployment.scheduler(backend, options)
+    pids = scheduler.workers()
+    logging.write_text(LOGGING.replace("StreamHandler", "fluent.handler.FluentHandler"))
+    scheduler.send(signal.SIGHUP)
+    scheduler.wait_ready(lambda: scheduler.has_logged("Configuration read again"))
+    assert scheduler.has_logged("Logging goes on as before: option [DEFAULT] log_config_append")
+    assert scheduler.workers() == pids
+    assert "Traceback" not in scheduler.log.read_text()
 
 
 @each_backend

@@ -3,6 +3,7 @@
 """Tests of conf.log_setup: files of logging that were made for Nova, and what cannot be used."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ args = ()
 [handler_file]
 class = {handler}
 formatter = plain
-args = ({file!r},)
+args = ({file!r}, 'a', None, True)
 [formatter_plain]
 format = %(name)s %(message)s
 """
@@ -48,7 +49,10 @@ format = %(name)s %(message)s
 
 @pytest.fixture
 def log_file(tmp_path: Path) -> Path:
-    return tmp_path / "nova.log"
+    path = tmp_path / "nova.log"
+    # The handlers open it with their first line.
+    path.touch()
+    return path
 
 
 @pytest.fixture
@@ -82,6 +86,32 @@ def test_our_loggers_follow_that_of_nova(
     log_setup.follow_nova(conf)
     logging.getLogger("scheduler.service").warning("once")
     assert log_file.read_text().count("scheduler.service once") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"handler": "fluent.handler.FluentHandler"}, {"level": "LOUD"}, {"root": "nowhere"}, None],
+    ids=["a class", "a level", "a name", "no file"],
+)
+def test_a_file_that_cannot_be_read_again_changes_nothing(
+    loaded: Loaded, written: Callable[..., str], log_file: Path, changes: dict[str, str] | None
+) -> None:
+    conf = loaded(written())
+    if changes is None:
+        Path(conf.log_config_append).unlink()
+    else:
+        written(**changes)
+        os.utime(conf.log_config_append, (1, 1))
+    log_setup.reload(conf, conf.mutate_config_files)
+    logging.getLogger("scheduler.service").info("decided")
+    refusal, decided = log_file.read_text().splitlines()[-2:]
+    assert refusal.startswith("conf.log_setup Logging goes on as before: option [DEFAULT] log_conf")
+    assert decided == "scheduler.service decided"
+    # Once it is mended it counts, although its time may be that of the first one.
+    written(level="ERROR")
+    log_setup.reload(conf, conf.mutate_config_files)
+    logging.getLogger("scheduler.service").info("hardly")
+    assert "hardly" not in log_file.read_text()
 
 
 def test_a_file_that_names_ours_is_followed_to_the_letter(
