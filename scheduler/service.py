@@ -217,8 +217,6 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
 
         Filters, weighers and their settings are created anew; a mistake in them keeps the old ones.
         """
-        if not self._started:
-            return
         self._notifier.reloading()
         mistake = ""
         try:

@@ -15,6 +15,7 @@ from typing import Any
 from oslo_log import log
 from oslo_service.service import ServiceBase
 
+from conf.daemon.reloads import Reloads
 from conf.daemon.state_logger import one_line
 
 LOG = log.getLogger(__name__)
@@ -26,15 +27,16 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     """A service for oslo.service, made in the parent process before any fork.
 
     Errors of start() are logged in one line if they are among refusals, else with a traceback.
+    read_again reads the files and returns why they were rejected, "" if they were not.
     """
 
-    def __init__(self, service: Any, *refusals: type[Exception]) -> None:
+    def __init__(
+        self, service: Any, read_again: Callable[[], str], *refusals: type[Exception]
+    ) -> None:
         self._service = service
+        self._read_again = read_again
         self._refusals = refusals
-        # Why the last reload was rejected; empty if it was not.
-        self.rejection: Callable[[], str] = str
-        # Whether it is for this process: the parent of workers only reads the files.
-        self._is_here = False
+        self.reloads = Reloads(self._reload)
         self._parent = os.getpid()
         self._shared = mmap.mmap(-1, 2)
         # One byte for all processes: whoever reads it is the first that could not start.
@@ -50,7 +52,6 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
     def start(self) -> None:
         """Start the service; otherwise end the daemon and raise SystemExit."""
         failure: Exception | None = None
-        self._is_here = True
         try:
             # A last fork may come before the signal.
             if not self.lost:
@@ -61,6 +62,7 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
             raise SystemExit(1)
         if failure is None:
             self._shared[_SERVED] = 1
+            self.reloads.start()
             return
         is_lost = not self._shared[_SERVED]
         # All workers fail alike; the first of them logs it and ends the daemon. oslo.service
@@ -76,7 +78,8 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         raise SystemExit(1)
 
     def stop(self) -> None:
-        """Stop the service."""
+        """Stop the service, after a reload that is under way."""
+        self.reloads.stop()
         self._service.stop()
 
     def wait(self) -> None:
@@ -84,10 +87,10 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         self._service.wait()
 
     def reset(self) -> None:
-        """Apply the configuration that was read again, or log why it was rejected."""
-        if not self._is_here:
-            return
-        if problem := self.rejection():
+        """Do nothing: oslo.service resets only the parent of workers, which reads the files."""
+
+    def _reload(self) -> None:
+        if problem := self._read_again():
             LOG.error("Reload rejected, keeping the current configuration: %s", problem)
         else:
             self._service.reset()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
 PACKAGE = "berthmaster"
+# Before eventlet replaces that of the module by one of green threads.
+start_native_thread = _thread.start_new_thread
 
 
 def refuse_import(name: str) -> None:
@@ -62,6 +64,8 @@ def begin(program: str, patch: Callable[[], None]) -> str:
     patch makes the standard library green; as an argument it keeps eventlet out of this module.
     """
     limit_numpy_threads()
+    # Until the service has started, see conf/daemon/reloads.py; before there is another thread.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     stop_on_interrupt()
     with refusing(program, ValueError):
         backend = concurrency.chosen_backend(program, sys.argv[1:], os.environ)
@@ -80,7 +84,7 @@ def stop_on_interrupt() -> None:
     """Let SIGINT, as of Ctrl-C, stop the daemon as SIGTERM does; its workers do not see it.
 
     oslo.service would end the process at once, with status 1. No handler is used, since that one
-    replaces it. The thread is a native one, since nothing is green yet.
+    replaces it.
     """
     main = _thread.get_ident()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -90,7 +94,7 @@ def stop_on_interrupt() -> None:
             signal.sigwait({signal.SIGINT})
             signal.pthread_kill(main, signal.SIGTERM)
 
-    _thread.start_new_thread(wait, ())
+    start_native_thread(wait, ())
 
 
 @contextmanager
@@ -143,18 +147,21 @@ def serve(
     from conf import private_apis
     from conf.daemon.guarded import GuardedService
 
-    guarded = GuardedService(service, *refusals)
-    guarded.rejection = lambda: conf.mutate_config_files.rejection
-
-    def reload() -> None:
+    def read_again() -> str:
         conf.mutate_config_files()
-        guarded.reset()
+        return str(conf.mutate_config_files.rejection)
 
-    if backend.get_backend_type() is backend.BackendType.EVENTLET:
-        _wake_on_signals()
+    guarded = GuardedService(service, read_again, *refusals)
+    has_native_workers = backend.get_backend_type() is backend.BackendType.THREADING
+    if has_native_workers:
+        guarded.reloads.takes_signals = False
+        private_apis.on_worker_reload(guarded.reloads.request)
     else:
-        private_apis.on_worker_reload(reload)
+        _wake_on_signals()
     launcher = launch(conf, guarded, workers=workers, restart_method="mutate")
+    if has_native_workers or workers > 1:
+        # This process reads the files and passes SIGHUP on to its workers.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         status = launcher.wait()
     # The launcher of several native workers ends so.

@@ -20,6 +20,21 @@ from tests.builders import a_request
 from tests.fixtures.daemons.process import PATIENCE, ProcessError
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
+SLOW = {"filter_scheduler": {"enabled_filters": "slow_filter.SlowFilter"}}
+SLOW_FILTER = """
+import pathlib
+import time
+
+from scheduler.filters import BaseHostFilter
+
+
+class SlowFilter(BaseHostFilter):
+    def __init__(self):
+        print("a slow filter is made", flush=True)
+        while not pathlib.Path({file!r}).exists():
+            time.sleep(0.01)
+"""
+
 LOGGING = """
 [loggers]
 keys = root
@@ -108,6 +123,58 @@ def test_a_reload_that_is_rejected_is_not_said_to_be_made(
     wait_for_log(scheduler, "Configuration read again")
     reloads = ("Reload rejected", "Configuration read again")
     assert [scheduler.log.read_text().count(each) for each in reloads] == [1, 1]
+
+
+@pytest.fixture
+def slow_filter(tmp_path: Path) -> Path:
+    """Return a file: a reload with SLOW does not end until it is there."""
+    made = tmp_path / "made"
+    (tmp_path / "slow_filter.py").write_text(SLOW_FILTER.format(file=str(made)))
+    return made
+
+
+@each_backend
+def test_a_sighup_during_a_reload_is_followed_by_another_reload(
+    deployment: Deployment, slow_filter: Path, backend: str
+) -> None:
+    environment = {"PYTHONPATH": str(slow_filter.parent)}
+    scheduler = deployment.scheduler(backend, environment=environment, name="twice")
+    deployment.write_config("twice", SLOW)
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "a slow filter is made")
+    deployment.write_config("twice", {})
+    scheduler.send(signal.SIGHUP)
+    slow_filter.touch()
+    log = scheduler.log
+    scheduler.wait_ready(lambda: log.read_text().count("Configuration read again") == 2)
+    assert scheduler.stop() == 0
+
+
+@each_backend
+def test_a_sigterm_during_a_reload_stops_as_at_any_time(
+    deployment: Deployment, slow_filter: Path, backend: str
+) -> None:
+    environment = {"PYTHONPATH": str(slow_filter.parent)}
+    scheduler = deployment.scheduler(backend, environment=environment, name="stopped")
+    deployment.write_config("stopped", SLOW)
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "a slow filter is made")
+    scheduler.send(signal.SIGTERM)
+    slow_filter.touch()
+    assert scheduler.wait() == 0
+    assert scheduler.has_logged("scheduler.service [-] Stopped")
+
+
+@each_backend
+def test_a_sighup_before_the_start_reloads_after_it(deployment: Deployment, backend: str) -> None:
+    fake = {"compute_driver": "fake"}
+    agent = deployment.agent(backend, {"DEFAULT": fake}, name="early")
+    wait_for_log(agent, "Starting as host early")
+    deployment.write_config("early", {"DEFAULT": {**fake, "reserved_host_cpus": 1}})
+    agent.send(signal.SIGHUP)
+    agent.wait_ready(lambda: agent.has_logged("Option DEFAULT.reserved_host_cpus changed"))
+    wait_for_log(agent, "Listening as")
+    assert agent.stop() == 0
 
 
 @each_backend

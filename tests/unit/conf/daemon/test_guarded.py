@@ -10,8 +10,17 @@ import pytest
 
 from conf.daemon import guarded
 from conf.daemon.guarded import GuardedService
+from tests.fixtures.daemons.process import wait_until
 
 PARENT = 4711
+
+
+@pytest.fixture(autouse=True)
+def signal_mask():
+    """Put back what a stop changes for this thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Service:
@@ -44,49 +53,61 @@ def messages(caplog):
     return lambda: [each.getMessage() for each in caplog.records]
 
 
-def in_a_child(service, *refusals):
+def guarded_service(service, problem=""):
+    """Return the service as a single process has it, without signals; reloads find a problem."""
+    found = GuardedService(service, lambda: problem, ValueError)
+    found.reloads.takes_signals = False
+    return found
+
+
+def in_a_child(service):
     """Return the service as a worker has it that was forked."""
-    found = GuardedService(service, *refusals)
+    found = guarded_service(service)
     found._parent = PARENT
     return found
 
 
 def test_it_does_what_the_service_does(signals, messages):
     service = Service()
-    found = GuardedService(service, ValueError)
-    for ask in (found.start, found.reset, found.stop, found.wait):
+    found = guarded_service(service)
+    for ask in (found.start, found.stop, found.wait):
         ask()
-    assert service.asked == ["start", "reset", "stop", "wait"]
+    assert service.asked == ["start", "stop", "wait"]
     assert (found.lost, signals, messages()) == (False, [], [])
 
 
-def test_a_rejected_reload_resets_nothing_and_is_logged_where_the_service_runs(signals, messages):
+def test_a_rejected_reload_resets_nothing_and_is_logged(signals, messages):
     service = Service()
-    found = GuardedService(service, ValueError)
-    found.rejection = lambda: "option [scheduler] workers = many"
-    found.reset()
-    assert messages() == []
+    found = guarded_service(service, "option [scheduler] workers = many")
     found.start()
-    found.reset()
+    found.reloads.request()
+    assert wait_until(messages)
     (logged,) = messages()
     assert logged.endswith("keeping the current configuration: option [scheduler] workers = many")
     assert service.asked == ["start"]
 
 
-def test_a_reload_that_comes_while_the_service_starts_is_not_lost(signals, messages):
+def test_the_parent_of_workers_is_not_reset(signals, messages):
+    service = Service()
+    found = guarded_service(service)
+    found.reset()
+    assert (service.asked, messages()) == ([], [])
+
+
+def test_a_reload_that_comes_while_the_service_starts_is_done_after_it(signals, messages):
     class Starting(Service):
         def start(self):
+            found.reloads.request()
             super().start()
-            found.reset()
 
     service = Starting()
-    found = GuardedService(service, ValueError)
+    found = guarded_service(service)
     found.start()
-    assert service.asked == ["start", "reset"]
+    assert wait_until(lambda: service.asked == ["start", "reset"])
 
 
 def test_in_one_process_the_end_is_an_exit(signals, messages):
-    found = GuardedService(Service(ValueError("no\n  good")), ValueError)
+    found = guarded_service(Service(ValueError("no\n  good")))
     with pytest.raises(SystemExit) as end:
         found.start()
     assert (end.value.code, found.lost, signals) == (1, True, [])
@@ -95,7 +116,7 @@ def test_in_one_process_the_end_is_an_exit(signals, messages):
 
 def test_a_worker_ends_its_parent_and_others_are_silent(signals, messages):
     service = Service(ValueError("no good"))
-    found = in_a_child(service, ValueError)
+    found = in_a_child(service)
     for _ in range(3):
         with pytest.raises(SystemExit):
             found.start()
@@ -106,7 +127,7 @@ def test_a_worker_ends_its_parent_and_others_are_silent(signals, messages):
 
 
 def test_of_workers_that_fail_at_the_same_moment_one_signals(signals, messages):
-    found = in_a_child(Service(ValueError("no good")), ValueError)
+    found = in_a_child(Service(ValueError("no good")))
     for _ in range(2):
         # The other one has looked before there was anything to see.
         found._shared[guarded._LOST] = 0
@@ -118,7 +139,7 @@ def test_of_workers_that_fail_at_the_same_moment_one_signals(signals, messages):
 
 def test_an_unexpected_error_is_logged_with_its_traceback(signals, messages, caplog):
     with pytest.raises(SystemExit):
-        in_a_child(Service(KeyError("x")), ValueError).start()
+        in_a_child(Service(KeyError("x"))).start()
     assert messages() == ["Cannot start: 'x'"]
     assert "Traceback (most recent call last):" in caplog.text
     assert "KeyError: 'x'" in caplog.text
@@ -126,7 +147,7 @@ def test_an_unexpected_error_is_logged_with_its_traceback(signals, messages, cap
 
 def test_where_others_have_served_only_the_worker_ends(signals, messages):
     service = Service()
-    found = in_a_child(service, ValueError)
+    found = in_a_child(service)
     found.start()
     service.error = ValueError("gone")
     with pytest.raises(SystemExit):
@@ -137,7 +158,7 @@ def test_where_others_have_served_only_the_worker_ends(signals, messages):
 
 
 def test_processes_share_what_has_become_of_it(signals):
-    found = GuardedService(Service(), ValueError)
+    found = guarded_service(Service())
     child = os.fork()
     if not child:
         found._shared[1] = 1
