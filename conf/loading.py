@@ -79,7 +79,11 @@ def prepare(conf: cfg.ConfigOpts) -> None:
     """Register all options on conf, logging's included, before its arguments are parsed."""
     opts.set_library_defaults()
     opts.register(conf)
+    handlers = standard_logging.root.handlers[:]
     log.register_options(conf)
+    # The library adds one where there is none: a reload, which reads the files twice, would have
+    # all printed that is logged elsewhere by a log_config_append without handlers of the root.
+    standard_logging.root.handlers[:] = handlers
 
 
 def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 from oslo_log import handlers
 
-from conf import log_setup
+from conf import loading, log_setup
 from conf.loading import ConfigError
 
 Loaded = Callable[..., cfg.ConfigOpts]
@@ -112,6 +112,17 @@ def test_a_file_that_cannot_be_read_again_changes_nothing(
     log_setup.reload(conf, conf.mutate_config_files)
     logging.getLogger("scheduler.service").info("hardly")
     assert "hardly" not in log_file.read_text()
+
+
+def test_a_reload_prints_nothing_that_is_logged_to_a_file(
+    loaded: Loaded, written: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = written(root="")
+    conf = loaded(text)
+    loading.rehearse("berthmaster-test", ["--config-file", conf.config_file[0]])
+    log_setup.reload(conf, conf.mutate_config_files)
+    logging.getLogger("scheduler.service").info("decided")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_that_names_ours_is_followed_to_the_letter(
