@@ -64,20 +64,32 @@ def _transport(
     if loading.is_ambiguous_list(url):
         raise UnusableTransport(f"{option_in_use(conf, group)}: {loading.AMBIGUOUS}")
     try:
-        return make(conf)
+        made = make(conf)
     # A driver may fail in any way at all, an import included; its error may quote the URL.
     except Exception as error:
         problem = _problem(conf, error, url, option_in_use(conf, group))
+    else:
+        if _former_file(conf, group):
+            newton_rabbit.set_tls_files(conf)
+        return made
     raise UnusableTransport(problem)
 
 
 def option_in_use(conf: cfg.ConfigOpts, group: str = "DEFAULT") -> str:
     """Return the name of an option transport_url, and where its value comes from."""
-    former, file = newton_rabbit.transport_url(conf)
-    with suppress(cfg.NoSuchOptError):
-        if group == "DEFAULT" and former and conf.transport_url == former:
-            return f"options rabbit_... of [{newton_rabbit.GROUP}] in {file}"
+    if file := _former_file(conf, group):
+        return f"options rabbit_... of [{newton_rabbit.GROUP}] in {file}"
     return f"option [{group}] transport_url in {loading.source(conf, group, 'transport_url')}"
+
+
+def _former_file(conf: cfg.ConfigOpts, group: str) -> str:
+    """Return the file whose options rabbit_... are in use instead of a URL, "" where none are."""
+    try:
+        is_given = loading.is_given(conf, "DEFAULT", "transport_url")
+    # What follows a $ is unknown, in a URL or in one of the options.
+    except cfg.NoSuchOptError:
+        is_given = loading.setting(conf, [("DEFAULT", "transport_url")]) is not None
+    return "" if is_given or group != "DEFAULT" else newton_rabbit.transport_url(conf)[1]
 
 
 def _url(conf: cfg.ConfigOpts, group: str) -> tuple[str, str]:

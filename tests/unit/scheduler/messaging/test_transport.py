@@ -154,6 +154,11 @@ def test_a_broker_that_answers_is_left_in_order() -> None:
             "rabbit://nova:guest@a:5672,nova:guest@b:5673/",
         ),
         ("rabbit_host = fd00::1\n", "rabbit://guest:guest@[fd00::1]:5672/"),
+        (
+            "rabbit_hosts = $rabbit_host:$rabbit_port\nrabbit_host = broker\nrabbit_port = 5671\n",
+            "rabbit://guest:guest@broker:5671/",
+        ),
+        ("rabbit_host = $control_exchange\n", "rabbit://guest:guest@nova:5672/"),
     ],
 )
 @pytest.mark.parametrize("section", ["oslo_messaging_rabbit", "DEFAULT"])
@@ -165,6 +170,42 @@ def test_the_broker_of_a_nova_conf_up_to_newton_is_found(
     assert conf.transport_url == url
     where = transport.option_in_use(conf)
     assert where == f"options rabbit_... of [oslo_messaging_rabbit] in {tmp_path}/berthmaster.conf"
+    conf.clear_default("transport_url")
+
+
+@pytest.mark.parametrize("section", ["oslo_messaging_rabbit", "DEFAULT"])
+def test_the_files_for_tls_of_a_nova_conf_up_to_newton_are_used(
+    conf: cfg.ConfigOpts, tmp_path: Path, section: str
+) -> None:
+    authorities = tmp_path / "ca.pem"
+    text = f"[{section}]\nrabbit_host = broker\nkombu_ssl_ca_certs = {authorities}\n"
+    configured(conf, tmp_path, text)
+    rpc_transport(conf)
+    assert conf.oslo_messaging_rabbit.ssl_ca_file == ""
+    conf.clear_default("transport_url")
+    configured(conf, tmp_path, f"{text}rabbit_use_ssl = True\n")
+    with pytest.raises(ConfigError) as refused:
+        rpc_transport(conf)
+    assert str(refused.value) == (
+        f"option [{section}] kombu_ssl_ca_certs = {authorities} in {tmp_path}/berthmaster.conf:"
+        " cannot be read: No such file or directory"
+    )
+    authorities.touch()
+    rpc_transport(conf)
+    # Of the certificates of brokers those of others are refused then.
+    assert conf.oslo_messaging_rabbit.ssl_ca_file == str(authorities)
+    conf.clear_default("ssl_ca_file", "oslo_messaging_rabbit")
+    conf.clear_default("transport_url")
+
+
+def test_a_reference_to_nothing_is_said_of_the_options_that_have_it(
+    conf: cfg.ConfigOpts, tmp_path: Path
+) -> None:
+    configured(conf, tmp_path, "[oslo_messaging_rabbit]\nrabbit_host = $secret\n")
+    with pytest.raises(UnusableTransport) as refused:
+        rpc_transport(conf)
+    assert str(refused.value).startswith("options rabbit_... of [oslo_messaging_rabbit] in ")
+    assert "secret" not in str(refused.value)
     conf.clear_default("transport_url")
 
 
