@@ -3,7 +3,7 @@
 """Store what an audit found in one transaction, and confirm or expire the claims on the node."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +12,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from compute_agent.audit import usage
-from compute_agent.audit.claimed_extras import lacks_cells, lacks_devices
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
@@ -20,9 +19,13 @@ from inventory.claims import existing
 from inventory.claims.existing import Seen
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
+from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
+from inventory.objects.numa import InstanceNUMATopology
 
 # The resolution of SQLite's clock.
 _TICK = timedelta(milliseconds=1)
+# KiB of the largest pages that a kernel has for everybody.
+_ORDINARY = 64
 
 
 @dataclass(slots=True)
@@ -114,8 +117,9 @@ def _seen(found: PollResult, claims: Collection[sa.Row[Any]]) -> Seen:
 def _lacking(found: PollResult, claims: Iterable[sa.Row[Any]]) -> set[int]:
     """Return the ids of claims in place of what the guests have not yet.
 
-    A resize may change nothing but that, which the size of a guest does not show. Which devices
-    guests have only the hypervisor tells.
+    A resize may change nothing but that, which the size of a guest does not show. They have to have
+    as many CPUs, pages and devices, not the same ones: Nova's compute service chooses for itself.
+    Which devices guests have only the hypervisor tells.
     """
     guests = {each.uuid.lower(): each for each in found.guests}
     tells_devices = found.facts.settings is None
@@ -124,8 +128,31 @@ def _lacking(found: PollResult, claims: Iterable[sa.Row[Any]]) -> set[int]:
         for row in claims
         if row.in_place and row.state != CONFIRMED
         if (guest := guests.get(row.instance_uuid.lower()))
-        and (lacks_cells(guest, row.numa) or (tells_devices and lacks_devices(guest, row.pci)))
+        and (_lacks_cells(guest, row.numa) or (tells_devices and _lacks_devices(guest, row.pci)))
     }
+
+
+def _lacks_cells(guest: Guest, claimed: str | None) -> bool:
+    """Return whether a guest has fewer pinned CPUs or huge pages than a claim, as JSON."""
+    if not claimed:
+        return False
+    has = _own(guest.numa or InstanceNUMATopology())
+    return not _own(guest_topology_from_json(claimed)) <= has
+
+
+def _lacks_devices(guest: Guest, claimed: str | None) -> bool:
+    """Return whether a guest has fewer devices than a claim, as JSON."""
+    number = sum(pool.count for pool in pci_pools_from_json(claimed))
+    return number > len(guest.pci_addresses) + len(guest.device_names)
+
+
+def _own(numa: InstanceNUMATopology) -> Counter[str]:
+    """Return how many CPUs are pinned, and how many MiB are in huge pages by their size."""
+    found = Counter(cpus=sum(len(cell.pcpuset) for cell in numa.cells))
+    for cell in numa.cells:
+        if cell.pagesize and cell.pagesize > _ORDINARY:
+            found[f"{cell.pagesize} KiB"] += cell.memory
+    return found
 
 
 @dataclass(frozen=True, slots=True)
