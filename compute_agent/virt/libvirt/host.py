@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a libvirt host has of CPUs, memory and NUMA cells for guests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +14,14 @@ from oslo_log import log
 from compute_agent import cpu_sets, host_memory
 from compute_agent.cpu_sets import HostCpus
 from compute_agent.host_memory import HostMemory, parse_meminfo, xen_memory
-from compute_agent.virt.libvirt import capabilities, cpu_files
-from compute_agent.virt.libvirt.capabilities import Capabilities, Cell
+from compute_agent.virt.libvirt import capabilities
+from compute_agent.virt.libvirt.capabilities import Capabilities, Cell, Cpu
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.core_file import CoreFile
 from compute_agent.virt.libvirt.domain_xml import DOMAIN_0
 from compute_agent.virt.libvirt.host_cells import HostCells, agree, host_cells, remembered
 from compute_agent.virt.libvirt.session import Link, ask
+from compute_agent.virt.libvirt.xml_values import members, number
 from inventory.objects.canonical_names import ARCHITECTURES, canonical
 from inventory.objects.numa import NUMATopology
 
@@ -31,6 +32,8 @@ TEST = "TEST"
 XEN = "Xen"
 QEMU = "QEMU"
 MEMINFO = Path("/proc/meminfo")
+CPU_FILES = Path("/sys/devices/system/cpu")
+_NODE = "node"
 # What getMemoryStats() calls the figures that it takes from /proc/meminfo.
 MEMINFO_NAMES = {"total": "MemTotal", "free": "MemFree", "buffers": "Buffers", "cached": "Cached"}
 # Where Nova binds guests to cells: only with QEMU, and whatever the hypervisor.
@@ -129,12 +132,16 @@ class Host:
         return kept if agree(listed, cpus.online, kept) else ()
 
     def _listed(self, found: Hypervisor, cpus: HostCpus) -> Sequence[Cell]:
-        """Return the cells with the CPUs that libvirt lists, or on this machine the kernel."""
+        """Return the cells with the CPUs that libvirt lists, or on this machine the kernel.
+
+        libvirtd learns when it starts which CPUs a cell has, and the kernel leaves out those that
+        are offline then.
+        """
         cells = found.capabilities.cells
         missing = cpus.present.difference(cpu.id for cell in cells for cpu in cell.cpus)
         if not (missing and self._is_local) or found.kind == TEST:
             return cells
-        more = cpu_files.by_cell(missing)
+        more = _cpus_by_cell(missing)
         return [replace(each, cpus=(*each.cpus, *more.get(each.id, ()))) for each in cells]
 
     def _host_cells(self, found: Hypervisor, cpus: HostCpus) -> HostCells | None:
@@ -256,3 +263,30 @@ def _running(libvirt: ModuleType, link: Link) -> dict[int, int]:
         if info is not None:
             found[domain.ID()] = info[2]
     return found
+
+
+def _cpus_by_cell(cpus: Iterable[int]) -> dict[int, list[Cpu]]:
+    """Return CPUs by their cells, as the kernel's files say; those without files are left out.
+
+    Of a CPU that is offline neither its socket nor its siblings are known.
+    """
+    found: dict[int, list[Cpu]] = {}
+    for cpu in sorted(cpus):
+        own = CPU_FILES / f"cpu{cpu}"
+        cells = (number(each.name.removeprefix(_NODE)) for each in own.glob(f"{_NODE}[0-9]*"))
+        cell = next((each for each in cells if each is not None), None)
+        if cell is not None:
+            found.setdefault(cell, []).append(_cpu(cpu, own / "topology"))
+    return found
+
+
+def _cpu(cpu: int, topology: Path) -> Cpu:
+    siblings = members(_text(topology / "thread_siblings_list").strip())
+    socket = number(_text(topology / "physical_package_id"))
+    return Cpu(cpu, socket, frozenset(siblings | {cpu}))
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError, ValueError):
+        return path.read_text()
+    return ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compute_agent.cpu_sets import CpusNotOnline
-from compute_agent.virt.libvirt import cpu_files
+from compute_agent.virt.libvirt import host
 from compute_agent.virt.libvirt.connection import Connection
 from compute_agent.virt.libvirt.core_file import FILE
 from compute_agent.virt.libvirt.events import Events
@@ -168,7 +168,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cpu"
     for cpu in range(8):
         (directory / f"cpu{cpu}" / f"node{cpu % 4 // 2}").mkdir(parents=True)
-    monkeypatch.setattr(cpu_files, "DIRECTORY", directory)
+    monkeypatch.setattr(host, "CPU_FILES", directory)
     return directory
 
 
