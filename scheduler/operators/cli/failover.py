@@ -113,8 +113,7 @@ def _simulated(
         outcome = count_places(fleet, each, keep_going)
         if outcome.placed + outcome.refused < outcome.instances:
             break
-        hosts = sorted({fleet.place(row).host for row in each.rows})
-        found.append({"domain": each.name, "hosts": hosts, **outcome._asdict()})
+        found.append(each.facts(fleet.hosts, outcome))
     return {
         "version": plan_report.VERSION,
         "complete": len(found) == len(domains) and not any(each["refused"] for each in found),

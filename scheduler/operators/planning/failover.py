@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evacuate the hosts of a failure domain as though they died now: what has a place, and where."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inventory.objects.aggregate import FAILURE_DOMAIN
 from scheduler.hosts.aggregate_metadata import split_values
@@ -19,6 +18,11 @@ class FailureDomain(NamedTuple):
     name: str
     rows: list[int]
     is_host: bool = False
+
+    def facts(self, hosts: HostTable, outcome: "Outcome") -> dict[str, Any]:
+        """Return what programs are told of the loss of the domain."""
+        names = sorted({hosts.get(row, "host") for row in self.rows})
+        return {"domain": self.name, "hosts": names, **outcome._asdict()}
 
 
 class Outcome(NamedTuple):
@@ -54,39 +58,34 @@ def simulate(fleet: Fleet, domain: FailureDomain, keep_going: KeepGoing) -> Move
 
     The largest instances go first, as in all plans. Nothing else moves to make room for them.
     """
-    residents = _residents(fleet, domain)
     with fleet.losing(domain.rows):
-        refused = [*_refused(fleet, domain, keep_going)]
+        outcome, refused = _evacuate(fleet, domain, keep_going)
         unplanned = explain_unplanned(fleet, refused)
-    outcome = Outcome(len(residents), len(fleet.moves), len(refused))
-    hosts = sorted({fleet.place(row).host for row in domain.rows})
-    result = {"domain": domain.name, "hosts": hosts, **outcome._asdict()}
-    result["reached"] = outcome.placed == outcome.instances
+    result = {**domain.facts(fleet.hosts, outcome), "reached": outcome.placed == outcome.instances}
     return MovePlan("failover", fleet.moves, unplanned, result)
 
 
 def count_places(fleet: Fleet, domain: FailureDomain, keep_going: KeepGoing) -> Outcome:
     """Return what the loss of a domain would come to; the fleet stays as it is."""
-    residents, mark = _residents(fleet, domain), fleet.mark()
+    mark = fleet.mark()
     with fleet.losing(domain.rows):
-        refused = len([*_refused(fleet, domain, keep_going)])
-    placed = len(fleet.moves)
+        outcome, _ = _evacuate(fleet, domain, keep_going)
     fleet.roll_back(mark)
-    return Outcome(len(residents), placed, refused)
+    return outcome
 
 
-def _residents(fleet: Fleet, domain: FailureDomain) -> list[Resident]:
-    found = [each for row in domain.rows for each in fleet.on(row)]
-    return sorted(found, key=lambda each: each.size_order)
-
-
-def _refused(fleet: Fleet, domain: FailureDomain, keep_going: KeepGoing) -> Iterator[Resident]:
-    """Evacuate the residents of a domain that is lost; yield those that have no place."""
-    for each in _residents(fleet, domain):
+def _evacuate(
+    fleet: Fleet, domain: FailureDomain, keep_going: KeepGoing
+) -> tuple[Outcome, list[Resident]]:
+    """Evacuate the residents of a domain that is lost; return those that have no place, too."""
+    residents = [each for row in domain.rows for each in fleet.on(row)]
+    refused = []
+    for each in sorted(residents, key=lambda each: each.size_order):
         if not keep_going():
-            return
+            break
         row = None if each.fixed else fleet.best(fleet.request(each))
         if row is None:
-            yield each
+            refused.append(each)
         else:
             fleet.move(each, row, f"{domain.name} is lost")
+    return Outcome(len(residents), len(fleet.moves), len(refused)), refused
