@@ -17,7 +17,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.backends import each_backend
 from tests.builders import a_request
-from tests.fixtures.daemons.process import PATIENCE, ProcessError
+from tests.fixtures.daemons.process import PATIENCE, Process, ProcessError
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
 SLOW = {"filter_scheduler": {"enabled_filters": "slow_filter.SlowFilter"}}
@@ -125,26 +125,26 @@ def test_a_reload_that_is_rejected_is_not_said_to_be_made(
     assert [scheduler.log.read_text().count(each) for each in reloads] == [1, 1]
 
 
-@pytest.fixture
-def slow_filter(tmp_path: Path) -> Path:
-    """Return a file: a reload with SLOW does not end until it is there."""
-    made = tmp_path / "made"
-    (tmp_path / "slow_filter.py").write_text(SLOW_FILTER.format(file=str(made)))
-    return made
+def reloading(deployment: Deployment, backend: str) -> tuple[Process, Path]:
+    """Return a scheduler in a reload, and a file: the reload does not end until it is there."""
+    made = deployment.directory / "made"
+    (deployment.directory / "slow_filter.py").write_text(SLOW_FILTER.format(file=str(made)))
+    environment = {"PYTHONPATH": str(deployment.directory)}
+    scheduler = deployment.scheduler(backend, environment=environment, name="slow")
+    deployment.write_config("slow", SLOW)
+    scheduler.send(signal.SIGHUP)
+    wait_for_log(scheduler, "a slow filter is made")
+    return scheduler, made
 
 
 @each_backend
 def test_a_sighup_during_a_reload_is_followed_by_another_reload(
-    deployment: Deployment, slow_filter: Path, backend: str
+    deployment: Deployment, backend: str
 ) -> None:
-    environment = {"PYTHONPATH": str(slow_filter.parent)}
-    scheduler = deployment.scheduler(backend, environment=environment, name="twice")
-    deployment.write_config("twice", SLOW)
+    scheduler, made = reloading(deployment, backend)
+    deployment.write_config("slow", {})
     scheduler.send(signal.SIGHUP)
-    wait_for_log(scheduler, "a slow filter is made")
-    deployment.write_config("twice", {})
-    scheduler.send(signal.SIGHUP)
-    slow_filter.touch()
+    made.touch()
     log = scheduler.log
     scheduler.wait_ready(lambda: log.read_text().count("Configuration read again") == 2)
     assert scheduler.stop() == 0
@@ -152,15 +152,11 @@ def test_a_sighup_during_a_reload_is_followed_by_another_reload(
 
 @each_backend
 def test_a_sigterm_during_a_reload_stops_as_at_any_time(
-    deployment: Deployment, slow_filter: Path, backend: str
+    deployment: Deployment, backend: str
 ) -> None:
-    environment = {"PYTHONPATH": str(slow_filter.parent)}
-    scheduler = deployment.scheduler(backend, environment=environment, name="stopped")
-    deployment.write_config("stopped", SLOW)
-    scheduler.send(signal.SIGHUP)
-    wait_for_log(scheduler, "a slow filter is made")
+    scheduler, made = reloading(deployment, backend)
     scheduler.send(signal.SIGTERM)
-    slow_filter.touch()
+    made.touch()
     assert scheduler.wait() == 0
     assert scheduler.has_logged("scheduler.service [-] Stopped")
 
