@@ -54,14 +54,16 @@ class Question:
 
 
 class Explainer:
-    """Explains decisions; it remembers the last ones, which never change.
+    """Explains decisions; it remembers the last explanations, which never change.
 
-    alone is held meanwhile.
+    alone is held meanwhile. To read the hosts of a decision takes longest, so those of the last one
+    stay: for its other instances and hosts, and for whoever asks again after TooLate.
     """
 
     def __init__(self, alone: AbstractContextManager[Any]) -> None:
         self._lock = alone
         self._known: OrderedDict[Question, Explained] = OrderedDict()
+        self._last: SavedDecision | None = None
 
     def explain(self, read: Read, row: Any, question: Question, until: float) -> Explained:
         """Return the explanation for a row that inventory.decisions.find() has returned.
@@ -73,12 +75,20 @@ class Explainer:
                 self._known.move_to_end(question)
                 return self._known[question]
             check_time(until)
-            found = _explained(read(from_database, row), question, until)
+            found = _explained(self._saved(read, row), question, until)
             if found.explanation is not None:
                 self._known[question] = found
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
             return found
+
+    def _saved(self, read: Read, row: Any) -> SavedDecision:
+        """Return the decision of a row; raises DecisionIncomplete."""
+        if self._last is None or self._last.number != row.id:
+            # Two of them would take twice the memory.
+            self._last = None
+            self._last = read(from_database, row)
+        return self._last
 
 
 def find(connection: sa.Connection, text: str, most: int) -> Sequence[Any]:

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 LONGEST_REQUEST = 16_384
 LONGEST_ANSWER = 2**25
 HTML = "text/html; charset=utf-8"
+# Of an answer with status 503; in seconds.
+RETRY_AFTER = ("Retry-After", "5")
 # No script runs, whatever is in a name; a page loads nothing but our own style and icon.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"

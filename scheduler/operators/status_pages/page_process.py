@@ -26,6 +26,7 @@ from scheduler.operators.status_pages.messages import (
     HTML,
     LONGEST_ANSWER,
     LONGEST_REQUEST,
+    RETRY_AFTER,
     InvalidMessage,
     PageAnswer,
     PageRequest,
@@ -180,7 +181,7 @@ def error_page(status: str, text: str, *headers: tuple[str, str]) -> PageAnswer:
 
 
 def _unavailable(text: str) -> PageAnswer:
-    return error_page("503 Service Unavailable", text, ("Retry-After", "5"))
+    return error_page("503 Service Unavailable", text, RETRY_AFTER)
 
 
 def _received(connection: socket.socket, until: float) -> bytes:

@@ -17,7 +17,7 @@ from inventory.migrations import SchemaError
 from scheduler.history.saved_decision import DecisionIncomplete
 from scheduler.operators.status_pages import capacity, claims, decision, decisions, fleet, host
 from scheduler.operators.status_pages.errors import Links, TooLate, Unknown
-from scheduler.operators.status_pages.messages import HTML, PageAnswer, PageRequest
+from scheduler.operators.status_pages.messages import HTML, RETRY_AFTER, PageAnswer, PageRequest
 from scheduler.operators.status_pages.rendering import Place, asset, facts_of, render
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, MakeView, View
@@ -32,7 +32,12 @@ VIEWS: Mapping[str, tuple[MakeView, MakeView | None]] = {
     "claims": (claims.view, None),
     "conflicts": (claims.conflicts, None),
 }
-ASSETS = {"/assets/style.css": "text/css; charset=utf-8", "/assets/icon.svg": "image/svg+xml"}
+# Address, file and type. Where a text names no icon, a browser asks for /favicon.ico by itself.
+ASSETS = {
+    "/assets/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/assets/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),
+}
 FIRST = "hosts/"
 _LEVEL = 1
 _LONGEST = 1000
@@ -60,7 +65,8 @@ class Site:
     def _answer(self, request: PageRequest) -> PageAnswer:
         head, _, item = request.path.strip("/").partition("/")
         if request.path in ASSETS:
-            return _packed(request, "200 OK", ASSETS[request.path], asset(request.path[8:]))
+            name, kind = ASSETS[request.path]
+            return _packed(request, "200 OK", kind, asset(name))
         if request.path == "/":
             return _redirect(FIRST)
         if head in VIEWS and not item and not request.path.endswith("/"):
@@ -90,7 +96,8 @@ class Site:
         except (DatabaseUnavailable, SchemaError) as error:
             return _UNAVAILABLE, _problem("The database does not answer", error)
         except TooLate:
-            return _UNAVAILABLE, _problem("Too much to show in time", "ask for less")
+            text = "try again: the machine may be busy; or ask for less"
+            return _UNAVAILABLE, _problem("Too much to show in time", text)
         except Exception:
             LOG.exception("The page %s failed", path)
             text = "the log of the scheduler says why"
@@ -126,6 +133,8 @@ def _problem(title: str, error: object, links: Links = ()) -> View:
 
 def _packed(request: PageRequest, status: str, kind: str, body: bytes) -> PageAnswer:
     headers = [("Content-Type", kind)]
+    if status == _UNAVAILABLE:
+        headers.append(RETRY_AFTER)
     if len(body) > _LEAST_TO_COMPRESS:
         headers.append(("Vary", "Accept-Encoding"))
         if request.may_compress:

@@ -31,8 +31,10 @@ def test_a_view_without_its_slash_keeps_its_parameters(site):
 
 
 def test_style_and_icon_are_served_with_their_types(site):
-    for path, kind in (("style.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")):
-        answer = site.answer(PageRequest(f"/assets/{path}"))
+    style, icon = "text/css; charset=utf-8", "image/svg+xml"
+    paths = {"/assets/style.css": style, "/assets/icon.svg": icon, "/favicon.ico": icon}
+    for path, kind in paths.items():
+        answer = site.answer(PageRequest(path))
         assert (answer.status, dict(answer.headers)["Content-Type"]) == ("200 OK", kind)
     assert site.answer(PageRequest("/assets/../../routes.py")).status == "404 Not Found"
 
@@ -100,6 +102,7 @@ def test_a_page_that_nobody_waits_for_is_not_made(fleet):
     site = Site(Source(configured(fleet.config)))
     answer = site.answer(PageRequest("/decisions/2", until=0.0))
     assert answer.status == "503 Service Unavailable"
+    assert dict(answer.headers)["Retry-After"] == "5"
 
 
 def test_whoever_reads_gzip_gets_it(site):
