@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from oslo_service import backend
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests import profiles
 from tests.fixtures import availability
@@ -22,6 +24,8 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 backend.init_backend(backend.BackendType.THREADING)
 
 DAEMON_FIXTURES = {"rabbitmq", "mariadb", "galera", "libvirtd"}
+# What a file says that starts a whole Nova.
+WHOLE_NOVA = "from tests.fixtures.served_nova import"
 # As texts: to look through the parents of each path would take a second in each worker.
 FUNCTIONAL = f"{Path(__file__).parent}/functional/"
 BENCHMARKS = f"{Path(__file__).parent}/unit/benchmarks/"
@@ -75,7 +79,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if str(item.path).startswith(BENCHMARKS):
             item.add_marker("matrix")
     # Workers take file after file. With the long ones first, none of them is waited for at the end.
-    items.sort(key=lambda item: not str(item.path).startswith(FUNCTIONAL))
+    whole_nova = {str(path) for path in _with_whole_nova()}
+    items.sort(
+        key=lambda item: (
+            str(item.path) not in whole_nova,
+            not str(item.path).startswith(FUNCTIONAL),
+        )
+    )
+
+
+def _with_whole_nova() -> list[Path]:
+    return [path for path in Path(FUNCTIONAL).glob("test_*.py") if WHOLE_NOVA in path.read_text()]
+
+
+class _OneNovaAtATime(LoadFileScheduling):
+    """Gives all files that start a whole Nova, which takes a small machine, to the same worker."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._whole_nova = {str(path.relative_to(config.rootpath)) for path in _with_whole_nova()}
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return WHOLE_NOVA if file in self._whole_nova else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Return what gives tests to the workers."""
+    return _OneNovaAtATime(config, log)
 
 
 def pytest_collection_finish() -> None:
