@@ -14,6 +14,14 @@ PEER_STAMP := $(PEER)/.installed
 # One more than there are cores on a small machine, since tests of daemons often wait for a timer.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# With RETRY set, as continuous integration does, tests that failed among others are tried once more,
+# one by one: a machine that was too busy is no failure of theirs. Both runs are printed.
+define run_tests
+$(PYTEST) --cache-clear $(1) || { status=$$?; \
+	[ $$status = 1 ] && [ -n "$(RETRY)" ] || exit $$status; \
+	echo "tests: those that failed are tried once more, by themselves"; \
+	$(BIN)/python -m pytest -x --last-failed --last-failed-no-failures=none $(1); }
+endef
 # All of them are in the matrix, and what they import takes seconds in each worker.
 WITHOUT_BENCHMARKS := --ignore=tests/unit/benchmarks
 AGAIN := @$(MAKE) --no-print-directory
@@ -74,13 +82,13 @@ test: ## the gate: all that protects, about 8 minutes after the installation; st
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs
 	$(AGAIN) peer
-	$(PYTEST) -m "not matrix and not release" $(WITHOUT_BENCHMARKS)
+	$(call run_tests,-m "not matrix and not release" $(WITHOUT_BENCHMARKS))
 
 test-matrix: ## the rest: the other backend and database, the pages' commands, 50 examples, storms
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer
-	$(PYTEST) -m "(matrix or hypothesis) and not release" --hypothesis-profile=matrix
+	$(call run_tests,-m "(matrix or hypothesis) and not release" --hypothesis-profile=matrix)
 	$(AGAIN) chaos MINUTES=1 STORMS="zones galera"
 
 test-release: ## before a release: packages, image, Ansible, mysqlclient, pictures, 200 examples, all storms
