@@ -217,7 +217,11 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
 
         Filters, weighers and their settings are created anew; a mistake in them keeps the old ones.
         """
-        self._notifier.reloading()
+        with self._notifier.reloading("serving select_destinations"):
+            self._apply()
+
+    def _apply(self) -> None:
+        """Create anew what is made from options, or keep the old parts if one is wrong."""
         mistake = ""
         try:
             self._build_anew()
@@ -233,7 +237,6 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._recorder.retention = _retention(self._conf)
             self._requested_mix.configure(mix_settings(self._conf))
             self.destinations.snapshot_log = self._snapshot_log()
-        self._notifier.ready("serving select_destinations")
 
     def _build_anew(self) -> None:
         """Replace what is built from options: all of it, or nothing if an option is wrong."""

@@ -7,7 +7,8 @@ environment.
 """
 
 import socket
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 
 from conf.daemon.periodic_thread import PeriodicThread
 
@@ -24,9 +25,14 @@ class Notifier:
         """Report that requests are served."""
         self._send(f"READY=1\nSTATUS={status}")
 
-    def reloading(self) -> None:
-        """Report that the configuration is reloaded; ready() ends this state."""
+    @contextmanager
+    def reloading(self, status: str) -> Iterator[None]:
+        """Report that the block reloads the configuration, and then that requests are served."""
         self._send("RELOADING=1")
+        try:
+            yield
+        finally:
+            self.ready(status)
 
     def stopping(self) -> None:
         """Report that the service drains and ends."""
