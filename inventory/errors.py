@@ -10,12 +10,15 @@ OperationRefused
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 # Characters of a name or a short text, and names in a line.
 _LONGEST = 255
 _SHOWN = 3
+# Unknown names in a line, and those of them that are compared with all known ones.
+_UNKNOWN = 20
+_COMPARED = 5
 
 
 class OperationRefused(Exception):
@@ -86,6 +89,24 @@ def nearest(name: str, known: Iterable[str], otherwise: str, likeness: float = 0
     """Return a hint for a name that was not found: similar names, or the text in otherwise."""
     found = similar(name, known, likeness)
     return f"did you mean {' or '.join(found)}?" if found else otherwise
+
+
+def nearest_each(
+    noun: str, unknown: Sequence[str], known: Iterable[str], otherwise: str
+) -> tuple[str, str]:
+    """Return names of a noun that were not found, for one line, and a hint as of nearest().
+
+    Of several names each of the first ones is followed by those similar to it.
+    """
+    if len(unknown) == 1:
+        return f"a {noun} {unknown[0]!r}", nearest(unknown[0], known, otherwise)
+    known = list(known)
+    texts = [repr(name) for name in unknown[:_UNKNOWN]]
+    for number, name in enumerate(unknown[:_COMPARED]):
+        if found := similar(name, known):
+            texts[number] += f" (did you mean {' or '.join(found)}?)"
+    more = f" and {len(unknown) - _UNKNOWN} more" if len(unknown) > _UNKNOWN else ""
+    return f"{len(unknown)} {noun}s: {', '.join(texts)}{more}", otherwise
 
 
 def similar(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates, revisions
 from inventory.objects.field_types import without_surrogates
-from inventory.rows import columns, named
+from inventory.rows import columns, execute_in, named, select_in
 from inventory.tables import services as table
 from inventory.tables import utc_now
 
@@ -134,11 +134,24 @@ def enable_automatically(connection: sa.Connection, ids: Sequence[int]) -> None:
     _switch(connection, where, disabled=False, disabled_reason=None)
 
 
-def switch(connection: sa.Connection, row: sa.Row[Any], **values: Any) -> sa.Row[Any]:
-    """Write columns of a service if they differ; return its row as it is then."""
-    if any(getattr(row, name) != value for name, value in values.items()):
-        _switch(connection, table.c.id == row.id, **values)
-    return connection.execute(_query().where(table.c.id == row.id)).one()
+def switch(
+    connection: sa.Connection, rows: Sequence[sa.Row[Any]], **values: Any
+) -> list[sa.Row[Any]]:
+    """Write columns of services where they differ; return the rows, by id, as they are then."""
+    hosts = {row.id: row.host for row in rows}
+    differing = {
+        row.id: row.host
+        for row in rows
+        if any(getattr(row, name) != value for name, value in values.items())
+    }
+    if differing:
+        # Before the services by their ids, since orders on aggregates lock them by their hosts.
+        revisions.advance_eligibility(connection, differing.values())
+        change = sa.update(table).where(table.c.deleted == 0)
+        change = change.values(updated_at=utc_now(), **values)
+        execute_in(connection, change, table.c.id, differing)
+        revisions.advance(connection, revisions.SERVICES)
+    return select_in(connection, _query().order_by(table.c.id), table.c.id, hosts)
 
 
 def delete(connection: sa.Connection, ids: Sequence[int]) -> None:
@@ -157,6 +170,27 @@ def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | Non
     query = _query().where(sa.func.lower(table.c.host) == name.lower(), table.c.binary == binary)
     # SQLite may have rows that differ by letter case only: the exact one comes first.
     return connection.execute(query.order_by(table.c.host != name)).first()
+
+
+def find_all(
+    connection: sa.Connection, hosts: Iterable[str], binary: str
+) -> tuple[list[sa.Row[Any]], list[str]]:
+    """Return find() for several hosts, each row once and by id, and the names without a row."""
+    names = dict.fromkeys(hosts)
+    lower = sa.func.lower(table.c.host)
+    query = _query().where(table.c.binary == binary)
+    rows = select_in(connection, query, lower, {name.strip().lower() for name in names})
+    by_name = {row.host.lower(): row for row in rows} | {row.host: row for row in rows}
+    found: dict[int, sa.Row[Any]] = {}
+    unknown = []
+    for name in names:
+        text = name.strip()
+        row = by_name.get(text, by_name.get(text.lower()))
+        if row is None:
+            unknown.append(name)
+        else:
+            found[row.id] = row
+    return [found[each] for each in sorted(found)], unknown
 
 
 def older_than(connection: sa.Connection, binary: str, version: int) -> list[str]:

@@ -119,20 +119,22 @@ class Operator:
     def _leave(self, host: str, zone: str) -> str:
         other = next(each for each in NAMES if each != zone)
         return self._move(
-            host, OUTSIDE, lambda c, zones: aggregate_operations.remove_host(c, other, host, zones)
+            host,
+            OUTSIDE,
+            lambda c, zones: aggregate_operations.remove_hosts(c, other, [host], zones),
         )
 
     def _join(self, host: str, zone: str) -> str:
         return self._move(
-            host, zone, lambda c, zones: aggregate_operations.add_host(c, zone, host, zones)
+            host, zone, lambda c, zones: aggregate_operations.add_hosts(c, zone, [host], zones)
         )
 
     def _switch(self, host: str, _zone: str) -> str:
         """Disable a host and enable it again."""
         off = self._give(
-            host, ENABLED, False, lambda c: service_operations.disable(c, host, "storm")
+            host, ENABLED, False, lambda c: service_operations.disable(c, [host], "storm")
         )
-        on = self._give(host, ENABLED, True, lambda c: service_operations.enable(c, host))
+        on = self._give(host, ENABLED, True, lambda c: service_operations.enable(c, [host]))
         return UNKNOWN if UNKNOWN in (off, on) else DONE
 
     def _move(self, host: str, zone: str, order: Callable[[sa.Connection, ZoneRules], Any]) -> str:

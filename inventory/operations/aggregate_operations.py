@@ -21,6 +21,7 @@ from inventory.errors import (
     collated,
     counted,
     nearest,
+    nearest_each,
     some,
     taken,
 )
@@ -100,30 +101,34 @@ def change(
     return _end(connection, before, record, record.hosts, zones)
 
 
-def add_host(connection: sa.Connection, text: str, host: str, zones: ZoneRules) -> dict[str, Any]:
-    """Add a host that has a compute service."""
-    before = _begin(connection)
-    record = aggregates.find(before, text)
-    name = _existing(connection, host)
-    if _member(record, name):
-        raise InUse(f"host {name} is in aggregate {record.name} already")
-    connection.execute(sa.insert(aggregate_hosts).values(aggregate_id=record.id, host=name))
-    return _end(connection, before, record, [name], zones)
-
-
-def remove_host(
-    connection: sa.Connection, text: str, host: str, zones: ZoneRules
+def add_hosts(
+    connection: sa.Connection, text: str, hosts: Iterable[str], zones: ZoneRules
 ) -> dict[str, Any]:
-    """Remove a host, with or without a service."""
+    """Add hosts that have compute services, all or none of them."""
     before = _begin(connection)
     record = aggregates.find(before, text)
-    name = _member(record, host.strip())
-    if name is None:
-        has = f"has {some(record.hosts)}" if record.hosts else "has none"
-        raise NotFound(f"host {host!r} is not in aggregate {record.name}, which {has}")
-    place = sa.and_(aggregate_hosts.c.aggregate_id == record.id, aggregate_hosts.c.host == name)
-    connection.execute(sa.delete(aggregate_hosts).where(place))
-    return _end(connection, before, record, [name], zones)
+    names = _existing(connection, hosts)
+    present, _ = _members(record, names)
+    if present:
+        are = f"host {present[0]} is" if len(present) == 1 else f"hosts {some(present)} are"
+        raise InUse(f"{are} in aggregate {record.name} already")
+    rows = [{"aggregate_id": record.id, "host": name} for name in names]
+    connection.execute(sa.insert(aggregate_hosts), rows)
+    return _end(connection, before, record, names, zones)
+
+
+def remove_hosts(
+    connection: sa.Connection, text: str, hosts: Iterable[str], zones: ZoneRules
+) -> dict[str, Any]:
+    """Remove hosts, with or without services, all or none of them."""
+    before = _begin(connection)
+    record = aggregates.find(before, text)
+    names, others = _members(record, hosts)
+    if others:
+        raise _no_members(record, others)
+    gone = sa.delete(aggregate_hosts).where(aggregate_hosts.c.aggregate_id == record.id)
+    execute_in(connection, gone, aggregate_hosts.c.host, names)
+    return _end(connection, before, record, names, zones)
 
 
 def _begin(connection: sa.Connection) -> list[AggregateRecord]:
@@ -180,28 +185,53 @@ def _write_properties(connection: sa.Connection, record: AggregateRecord, wanted
         connection.execute(sa.insert(aggregate_metadata), rows)
 
 
-def _existing(connection: sa.Connection, host: str) -> str:
-    """Return the name of a host as its compute service spells it, and lock the service."""
-    row = services.find(connection, host, services.COMPUTE[0])
-    if row is not None:
-        live = sa.and_(services_table.c.id == row.id, services_table.c.deleted == 0)
-        query = sa.select(services_table.c.host).where(live).with_for_update()
-        name: str | None = connection.scalar(query)
-        if name is not None:
-            return name
-    known = (each.host for each in services.all_live(connection, services.COMPUTE[0], ["host"]))
-    hint = nearest(host, known, "'service list' shows those that there are")
-    raise NotFound(
-        f"there is no compute service on a host {host!r}: start berthmaster-agent there first;"
-        f" {hint}"
+def _existing(connection: sa.Connection, hosts: Iterable[str]) -> list[str]:
+    """Return names of hosts, once each, as compute services spell them, and lock the services."""
+    rows, unknown = services.find_all(connection, hosts, services.COMPUTE[0])
+    live = sa.select(services_table.c.id, services_table.c.host).where(
+        services_table.c.binary == services.COMPUTE[0], services_table.c.deleted == 0
     )
+    # In the order in which others lock services.
+    locked = select_in(
+        connection, live.with_for_update(), services_table.c.host, [row.host for row in rows]
+    )
+    names = {row.id: row.host for row in locked}
+    unknown += [row.host for row in rows if row.id not in names]
+    if unknown:
+        known = (each.host for each in services.all_live(connection, services.COMPUTE[0], ["host"]))
+        there = "'service list' shows those that there are"
+        texts, hint = nearest_each("host", unknown, known, there)
+        raise NotFound(
+            f"there is no compute service on {texts}: start berthmaster-agent there first; {hint}"
+        )
+    return [names[row.id] for row in rows]
 
 
-def _member(record: AggregateRecord, host: str) -> str | None:
-    """Return the name of a host as the aggregate spells it, None if it is not in there."""
-    if host in record.hosts:
-        return host
-    return next((each for each in record.hosts if each.casefold() == host.casefold()), None)
+def _members(record: AggregateRecord, hosts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the hosts in an aggregate, once each and as it spells them, and those not in it."""
+    spelled = {each.casefold(): each for each in record.hosts} | {
+        each: each for each in record.hosts
+    }
+    inside: dict[str, None] = {}
+    outside = []
+    for host in dict.fromkeys(hosts):
+        text = host.strip()
+        name = spelled.get(text, spelled.get(text.casefold()))
+        if name is None:
+            outside.append(host)
+        else:
+            inside[name] = None
+    return [*inside], outside
+
+
+def _no_members(record: AggregateRecord, hosts: Sequence[str]) -> NotFound:
+    has = f"has {some(record.hosts)}" if record.hosts else "has none"
+    if len(hosts) == 1:
+        hint = nearest(hosts[0], record.hosts, "")
+        are = f"host {hosts[0]!r} is not in aggregate {record.name}, which {has}"
+        return NotFound(f"{are}; {hint}" if hint else are)
+    names, _ = nearest_each("host", hosts, record.hosts, "")
+    return NotFound(f"aggregate {record.name}, which {has}, lacks {names}")
 
 
 def _check_zones(

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operator changes to the services of hosts.
 
-Schedulers see every change at their next decision. Names of hosts are found in any letter case. All
-functions raise inventory.errors.OperationRefused, and change nothing then.
+Schedulers see every change at their next decision. What is done to several hosts is done to all of
+them or to none; the answer has a row for each, once and in the order of their ids. Names of hosts
+are found in any letter case. All functions raise inventory.errors.OperationRefused, and change
+nothing then.
 """
 
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any
 
@@ -13,7 +16,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes, instance_migrations, instances, revisions, services
 from inventory.claims import existing
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
 from inventory.tables import compute_nodes as nodes_table
@@ -47,59 +50,58 @@ def show(
     }
 
 
-def enable(connection: sa.Connection, host: str, binary: str = services.COMPUTE[0]) -> Switches:
-    """Enable a host for new instances."""
-    before = _compute_service(connection, host, binary)
-    row = services.switch(connection, before, disabled=False, disabled_reason=None)
-    if row.maintenance is not None:
-        return _switches(row, "still in maintenance, which ends with 'host maintenance off'")
-    if services.is_automatic(before):
-        agent = before.disabled_reason.removeprefix(services.AUTOMATIC)
-        return _switches(
-            row,
-            f"its own agent had disabled it ({agent}), and does so again when its next audit fails",
-        )
-    return _switches(row)
+def enable(
+    connection: sa.Connection, hosts: Iterable[str], binary: str = services.COMPUTE[0]
+) -> list[Switches]:
+    """Enable hosts for new instances."""
+    before = _compute_services(connection, hosts, binary)
+    after = services.switch(connection, before, disabled=False, disabled_reason=None)
+    return [_switches(row, _still_off(was, row)) for was, row in zip(before, after, strict=True)]
 
 
 def disable(
     connection: sa.Connection,
-    host: str,
+    hosts: Iterable[str],
     reason: str | None = None,
     binary: str = services.COMPUTE[0],
-) -> Switches:
-    """Disable a host for new instances; it keeps those it has."""
+) -> list[Switches]:
+    """Disable hosts for new instances; they keep those they have."""
     reason = checked_text("reason", reason or "", may_be_empty=True)
     if reason.casefold().startswith(services.AUTOMATIC.casefold()):
         raise Malformed(
             "reason", f"{services.AUTOMATIC!r} is how reasons begin that agents give themselves"
         )
-    row = _compute_service(connection, host, binary)
-    return _switches(
-        services.switch(connection, row, disabled=True, disabled_reason=reason or None)
-    )
+    rows = _compute_services(connection, hosts, binary)
+    values = {"disabled": True, "disabled_reason": reason or None}
+    return [*map(_switches, services.switch(connection, rows, **values))]
 
 
-def begin_maintenance(connection: sa.Connection, host: str, reason: str | None = None) -> Switches:
-    """Give a host no new instances until end_maintenance(), whatever its agent or enable() do."""
+def begin_maintenance(
+    connection: sa.Connection, hosts: Iterable[str], reason: str | None = None
+) -> list[Switches]:
+    """Give hosts no new instances until end_maintenance(), whatever agents or enable() do."""
     reason = checked_text("reason", reason or "", may_be_empty=True)
-    row = _compute_service(connection, host, services.COMPUTE[0])
-    return _switches(services.switch(connection, row, maintenance=reason))
+    rows = _compute_services(connection, hosts, services.COMPUTE[0])
+    return [*map(_switches, services.switch(connection, rows, maintenance=reason))]
 
 
-def end_maintenance(connection: sa.Connection, host: str) -> Switches:
+def end_maintenance(connection: sa.Connection, hosts: Iterable[str]) -> list[Switches]:
     """Undo begin_maintenance()."""
-    before = _compute_service(connection, host, services.COMPUTE[0])
-    row = services.switch(connection, before, maintenance=None)
-    return _switches(row, "still disabled, which ends with 'host enable'" if row.disabled else "")
+    before = _compute_services(connection, hosts, services.COMPUTE[0])
+    note = "still disabled, which ends with 'host enable'"
+    after = services.switch(connection, before, maintenance=None)
+    return [_switches(row, note if row.disabled else "") for row in after]
 
 
 def force_down(
-    connection: sa.Connection, host: str, down: bool = True, binary: str = services.COMPUTE[0]
-) -> Switches:
-    """Force a service down, whatever its heartbeat, or go by its heartbeat again."""
-    row = _compute_service(connection, host, binary)
-    return _switches(services.switch(connection, row, forced_down=down))
+    connection: sa.Connection,
+    hosts: Iterable[str],
+    down: bool = True,
+    binary: str = services.COMPUTE[0],
+) -> list[Switches]:
+    """Force services down, whatever their heartbeats, or go by their heartbeats again."""
+    rows = _compute_services(connection, hosts, binary)
+    return [*map(_switches, services.switch(connection, rows, forced_down=down))]
 
 
 def delete(
@@ -140,22 +142,40 @@ def delete(
 
 
 def _service(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any]:
-    row = services.find(connection, host, binary)
-    if row is None:
-        known = (each.host for each in services.all_live(connection, binary, ["host"]))
-        hint = nearest(host, known, "see 'service list'")
-        raise NotFound(f"there is no service {binary} on a host {host!r}; {hint}")
+    (row,) = _services(connection, [host], binary)
     return row
 
 
-def _compute_service(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any]:
-    row = _service(connection, host, binary)
+def _services(connection: sa.Connection, hosts: Iterable[str], binary: str) -> list[sa.Row[Any]]:
+    """Return the rows of services, each once and by id; raise NotFound, which names all others."""
+    rows, unknown = services.find_all(connection, hosts, binary)
+    if unknown:
+        known = (each.host for each in services.all_live(connection, binary, ["host"]))
+        names, hint = nearest_each("host", unknown, known, "see 'service list'")
+        raise NotFound(f"there is no service {binary} on {names}; {hint}")
+    return rows
+
+
+def _compute_services(
+    connection: sa.Connection, hosts: Iterable[str], binary: str
+) -> list[sa.Row[Any]]:
+    rows = _services(connection, hosts, binary)
     if binary != services.COMPUTE[0]:
         raise Malformed(
             "binary",
             f"{binary} has no such switch, only {services.COMPUTE[0]} has: stop {binary} instead",
         )
-    return row
+    return rows
+
+
+def _still_off(before: sa.Row[Any], after: sa.Row[Any]) -> str:
+    """Return why a service that was enabled gets no instances, or soon none again."""
+    if after.maintenance is not None:
+        return "still in maintenance, which ends with 'host maintenance off'"
+    if not services.is_automatic(before):
+        return ""
+    agent = before.disabled_reason.removeprefix(services.AUTOMATIC)
+    return f"its own agent had disabled it ({agent}), and does so again when its next audit fails"
 
 
 def _switches(row: sa.Row[Any], note: str = "") -> Switches:

@@ -195,7 +195,7 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("host maintenance on", "Its agent goes on reporting"),
+        ("host maintenance on", "Their agents go on reporting"),
         ("host power", "allow_host_power_actions"),
         ("hypervisor uptime", "Its agent is asked"),
         ("service force-down", "--unset"),

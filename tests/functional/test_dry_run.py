@@ -21,7 +21,7 @@ from tests.fixtures.deployment import Deployment, a_fleet
 def switch_off(connection: sa.Connection) -> None:
     row = services.find(connection, "off", "nova-compute")
     assert row is not None
-    services.switch(connection, row, disabled=True, disabled_reason="new disks")
+    services.switch(connection, [row], disabled=True, disabled_reason="new disks")
 
 
 def test_a_dry_run_tells_all_and_takes_nothing(

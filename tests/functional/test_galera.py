@@ -76,7 +76,7 @@ def here(databases: list[Database]) -> Database:
     save(here, a_node("h1"))
     serve(here, "h1")
     here.write(lambda c: aggregate_operations.create(c, "a", {"availability_zone": "z1"}))
-    here.write(lambda c: aggregate_operations.add_host(c, "a", "h1", ZONES))
+    here.write(lambda c: aggregate_operations.add_hosts(c, "a", ["h1"], ZONES))
     return here
 
 
@@ -130,16 +130,16 @@ def claimed(database: Database) -> dict[str, str]:
 
 
 ORDERS = {
-    "left the zone": lambda c: aggregate_operations.remove_host(c, "a", "h1", ZONES),
+    "left the zone": lambda c: aggregate_operations.remove_hosts(c, "a", ["h1"], ZONES),
     "another zone": lambda c: aggregate_operations.change(
         c, "a", Change(properties={"availability_zone": "z2"}), ZONES
     ),
     "no zone": lambda c: aggregate_operations.change(
         c, "a", Change(without=["availability_zone"]), ZONES
     ),
-    "disabled": lambda c: service_operations.disable(c, "h1", "broken"),
-    "maintenance": lambda c: service_operations.begin_maintenance(c, "h1", "broken"),
-    "forced down": lambda c: service_operations.force_down(c, "h1"),
+    "disabled": lambda c: service_operations.disable(c, ["h1"], "broken"),
+    "maintenance": lambda c: service_operations.begin_maintenance(c, ["h1"], "broken"),
+    "forced down": lambda c: service_operations.force_down(c, ["h1"]),
     # Heartbeats of the past do not hinder it.
     "deleted": lambda c: service_operations.delete(c, "h1", -1.0),
 }
@@ -214,7 +214,9 @@ def test_a_host_does_not_join_an_aggregate_while_its_service_is_deleted(
 
     def joined() -> Any:
         try:
-            return databases[1].write(lambda c: aggregate_operations.add_host(c, "a", "h2", ZONES))
+            return databases[1].write(
+                lambda c: aggregate_operations.add_hosts(c, "a", ["h2"], ZONES)
+            )
         except OperationRefused as error:
             return error
 
@@ -298,8 +300,8 @@ def test_no_order_of_many_operators_is_lost(databases: list[Database], here: Dat
 
     def operate(database: Database, host: str) -> None:
         for _ in range(ROUNDS):
-            database.write(lambda c: aggregate_operations.add_host(c, "a", host, ZONES))
-            database.write(lambda c: aggregate_operations.remove_host(c, "a", host, ZONES))
+            database.write(lambda c: aggregate_operations.add_hosts(c, "a", [host], ZONES))
+            database.write(lambda c: aggregate_operations.remove_hosts(c, "a", [host], ZONES))
 
     with ThreadPoolExecutor(len(databases)) as pool:
         list(pool.map(operate, databases, hosts))

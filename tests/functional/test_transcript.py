@@ -46,8 +46,8 @@ def recorder(deployment: Deployment, database: Database) -> Recorder:
     for zone, hosts in ZONES.items():
         metadata = {"availability_zone": zone}
         database.write(lambda c, z=zone, h=hosts, m=metadata: aggregates.create(c, z, h, m))
-    database.write(lambda c: service_operations.disable(c, "compute-5", "waits for new disks"))
-    database.write(lambda c: service_operations.force_down(c, "compute-6"))
+    database.write(lambda c: service_operations.disable(c, ["compute-5"], "waits for new disks"))
+    database.write(lambda c: service_operations.force_down(c, ["compute-6"]))
     deployment.scheduler(name="controller")
     return Recorder(deployment)
 

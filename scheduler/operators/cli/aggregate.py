@@ -14,7 +14,6 @@ from inventory.operations.aggregate_operations import Change, ZoneRules
 from scheduler.hosts import aggregate_metadata
 from scheduler.operators.cli.arguments import (
     add_flag,
-    add_host,
     add_repeatable,
     check_combination,
     complete,
@@ -28,6 +27,7 @@ from scheduler.operators.cli.base import (
     one_row,
     readable,
 )
+from scheduler.operators.cli.many_hosts import add_hosts, are_several, hosts_of
 
 LIST = {"id": "ID", "name": "Name", ZONE: "Availability Zone"}
 LONG = {**LIST, "properties": "Properties", "hosts": "Hosts"}
@@ -152,26 +152,42 @@ class AggregateUnset(_AggregateChange):
         return self.apply(args, aggregate_operations.change, change)
 
 
-class AggregateAddHost(_AggregateChange):
-    """Add a host to an aggregate. A host may be in several, but in one availability zone only."""
+class _HostsChange(_AggregateChange):
+    """A command that changes which hosts are in an aggregate."""
+
+    def apply_to_hosts(
+        self, args: Any, operation: Callable[..., Any], counter: str
+    ) -> tuple[Any, Any]:
+        """Return the aggregate after an operation, for several hosts with their number."""
+        hosts = hosts_of(self, args)
+        titles, values = self.apply(args, operation, hosts)
+        if not are_several(args):
+            return titles, values
+        # As operations tell them apart.
+        number = len({name.strip().casefold() for name in hosts})
+        return [*titles, counter], [*values, number]
+
+
+class AggregateAddHost(_HostsChange):
+    """Add hosts to an aggregate, all or none. One may be in several, but in one zone only."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
-        add_host(parser, shown_by="service list")
+        add_hosts(parser, shown_by="service list")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        return self.apply(args, aggregate_operations.add_host, args.host)
+        return self.apply_to_hosts(args, aggregate_operations.add_hosts, "hosts_added")
 
 
-class AggregateRemoveHost(_AggregateChange):
-    """Remove a host from an aggregate."""
+class AggregateRemoveHost(_HostsChange):
+    """Remove hosts from an aggregate, all or none of them."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
-        add_host(parser, shown_by="aggregate show")
+        add_hosts(parser, shown_by="aggregate show")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        return self.apply(args, aggregate_operations.remove_host, args.host)
+        return self.apply_to_hosts(args, aggregate_operations.remove_hosts, "hosts_removed")
 
 
 def _add_aggregate(parser: Any, nargs: str | None = None) -> None:

@@ -19,6 +19,7 @@ from oslo_config import cfg
 
 from inventory.errors import NotFound, nearest
 from scheduler.operators.cli.arguments import DATABASE_TIMEOUT, add_configuration, seconds
+from scheduler.operators.cli.base import column_key
 from scheduler.operators.cli.command_list import Commands, Help, print_help
 
 PROGRAM = "berthmaster"
@@ -138,12 +139,9 @@ def read_configuration(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> None:
 def _check_columns(purpose: str, names: Sequence[str], columns: Sequence[str]) -> None:
     """Raise NotFound for a name that is not that of a column in any spelling that cliff accepts."""
 
-    def normalize(name: str) -> str:
-        return name.lower().strip().replace(" ", "_")
-
-    known = {*map(normalize, columns)}
+    known = {*map(column_key, columns)}
     for name in names:
-        if normalize(name) not in known:
+        if column_key(name) not in known:
             listed = f"the columns are {', '.join(columns)}"
             hint = nearest(name, columns, "")
             raise NotFound(

@@ -137,10 +137,12 @@ def add_configuration(parser: Any, option: str, *others: str, **settings: Any) -
     return add_repeatable(parser, option, *others, **defaults | settings)
 
 
-def add_host(parser: Any, nargs: str | None = None, shown_by: str = "host list") -> None:
+def add_host(
+    parser: Any, nargs: str | None = None, shown_by: str = "host list", names: str = "hosts"
+) -> None:
     """Add the argument that names a host."""
     help_text = f"Name of the host, as '{shown_by}' shows it."
-    complete(parser.add_argument("host", nargs=nargs, help=help_text), "hosts")
+    complete(parser.add_argument("host", nargs=nargs, help=help_text), names)
 
 
 def add_reason(parser: Any) -> None:

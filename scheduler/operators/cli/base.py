@@ -229,6 +229,11 @@ def titles_for(args: Any, few: Sequence[str], titles: Mapping[str, str]) -> Mapp
     return shown
 
 
+def column_key(name: str) -> str:
+    """Return in what form cliff compares the names of columns."""
+    return name.lower().strip().replace(" ", "_")
+
+
 def is_for_programs(args: Any) -> bool:
     """Return whether a list is printed for programs, which get all columns."""
     return args.formatter in ("json", "yaml")

@@ -11,6 +11,7 @@ from inventory.operations import service_operations
 from inventory.queries import host_queries
 from scheduler.operators.cli.arguments import add_agent, add_host, add_long, add_reason, complete
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
+from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
 
 LIST = {
     "host": "Host",
@@ -85,44 +86,45 @@ class HostShow(ShowCommand):
         return one_row(dict(sorted(node.items())))
 
 
-class _HostOperation(ShowCommand):
-    """A command that changes one host in the database."""
+class _HostOperation(HostsCommand):
+    """A command that changes hosts in the database, all or none of them."""
 
-    operation: ClassVar[Callable[..., dict[str, Any]]]
+    operation: ClassVar[Callable[..., list[dict[str, Any]]]]
     takes_reason: ClassVar[bool] = False
 
     def add_arguments(self, parser: Any) -> None:
-        add_host(parser)
+        add_hosts(parser)
         if self.takes_reason:
             add_reason(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         reasons = [args.reason] if self.takes_reason else []
-        return one_row(self.write(type(self).operation, args.host, *reasons))
+        hosts = self.take_hosts(args)
+        return self.show(args, self.write(type(self).operation, hosts, *reasons))
 
 
 class HostEnable(_HostOperation):
-    """Enable a host for new instances again. The reason for which it was disabled is cleared."""
+    """Enable hosts for new instances again. The reason for which one was disabled is cleared."""
 
     operation = service_operations.enable
 
 
 class HostDisable(_HostOperation):
-    """Disable a host: it gets no new instances until it is enabled. Its instances stay."""
+    """Disable hosts: they get no new instances until they are enabled. Their instances stay."""
 
     operation = service_operations.disable
     takes_reason = True
 
 
 class HostMaintenanceOn(_HostOperation):
-    """Begin the maintenance of a host: it gets no new instances. Its agent goes on reporting."""
+    """Begin the maintenance of hosts: they get no new instances. Their agents go on reporting."""
 
     operation = service_operations.begin_maintenance
     takes_reason = True
 
 
 class HostMaintenanceOff(_HostOperation):
-    """End the maintenance of a host. A host that is also disabled stays disabled."""
+    """End the maintenance of hosts. A host that is also disabled stays disabled."""
 
     operation = service_operations.end_maintenance
 

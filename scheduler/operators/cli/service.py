@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.operators.cli.arguments import add_flag, add_long, add_reason, complete
+from scheduler.operators.cli.arguments import add_flag, add_host, add_long, add_reason, complete
 from scheduler.operators.cli.base import (
     ListCommand,
     ShowCommand,
@@ -18,6 +18,7 @@ from scheduler.operators.cli.base import (
     one_row,
     titles_for,
 )
+from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
 
 COLUMNS = {
     "id": "ID",
@@ -65,11 +66,22 @@ class _ServiceCommand(ShowCommand):
     """A command for one service, by default that of an agent."""
 
     def add_arguments(self, parser: Any) -> None:
-        what = "Host of the service, as 'service list' shows it."
-        complete(parser.add_argument("host", help=what), "service hosts")
-        what = "Binary of the service (default: nova-compute)."
-        binary = parser.add_argument("--binary", default="nova-compute", help=what)
-        complete(binary, "binaries")
+        add_host(parser, None, "service list", "service hosts")
+        _add_binary(parser)
+
+
+class _ServicesCommand(HostsCommand):
+    """A command that changes the services of hosts, all or none of them."""
+
+    def add_arguments(self, parser: Any) -> None:
+        add_hosts(parser, "service list", "service hosts")
+        _add_binary(parser)
+
+
+def _add_binary(parser: Any) -> None:
+    what = "Binary of the service (default: nova-compute)."
+    binary = parser.add_argument("--binary", default="nova-compute", help=what)
+    complete(binary, "binaries")
 
 
 class ServiceShow(_ServiceCommand):
@@ -81,35 +93,37 @@ class ServiceShow(_ServiceCommand):
         return one_row(self.read(operation, args.host, *limits, args.binary))
 
 
-class ServiceEnable(_ServiceCommand):
-    """Enable a compute service for new instances again. Its reason is cleared."""
+class ServiceEnable(_ServicesCommand):
+    """Enable compute services for new instances again. Their reasons are cleared."""
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        return one_row(self.write(service_operations.enable, args.host, args.binary))
+        hosts = self.take_hosts(args)
+        return self.show(args, self.write(service_operations.enable, hosts, args.binary))
 
 
-class ServiceDisable(_ServiceCommand):
-    """Disable a compute service: it gets no new instances until enabled. Its instances stay."""
+class ServiceDisable(_ServicesCommand):
+    """Disable compute services: no new instances until they are enabled. Their instances stay."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
         add_reason(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        return one_row(self.write(service_operations.disable, args.host, args.reason, args.binary))
+        arguments = (self.take_hosts(args), args.reason, args.binary)
+        return self.show(args, self.write(service_operations.disable, *arguments))
 
 
-class ServiceForceDown(_ServiceCommand):
-    """Count a compute service as down whatever its heartbeat says, as after fencing its host."""
+class ServiceForceDown(_ServicesCommand):
+    """Count compute services as down whatever their heartbeats say, as after fencing a host."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
-        what = "Decide by the heartbeat of the service again whether it is up."
+        what = "Decide by the heartbeats of the services again whether they are up."
         add_flag(parser, "--unset", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        arguments = (args.host, not args.unset, args.binary)
-        return one_row(self.write(service_operations.force_down, *arguments))
+        arguments = (self.take_hosts(args), not args.unset, args.binary)
+        return self.show(args, self.write(service_operations.force_down, *arguments))
 
 
 class ServiceDelete(_ServiceCommand):

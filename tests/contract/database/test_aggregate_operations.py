@@ -22,11 +22,11 @@ def create(database, name, **properties):
 
 
 def add(database, aggregate, host, zones=STRICT):
-    return database.write(lambda c: aggregate_operations.add_host(c, aggregate, host, zones))
+    return database.write(lambda c: aggregate_operations.add_hosts(c, aggregate, [host], zones))
 
 
 def remove(database, aggregate, host, zones=STRICT):
-    return database.write(lambda c: aggregate_operations.remove_host(c, aggregate, host, zones))
+    return database.write(lambda c: aggregate_operations.remove_hosts(c, aggregate, [host], zones))
 
 
 def change(database, aggregate, zones=STRICT, **asked):
@@ -355,3 +355,29 @@ def test_of_many_hosts_some_are_named(database):
     refusal = refused(database, OperationRefused, lambda: change(database, "a", properties=NORTH))
     assert refusal.startswith("5 instances would be")
     assert "h2 (1, from nova to north) and 2 more: move" in refusal
+
+
+def test_many_hosts_join_and_leave_in_one_operation(database):
+    hosts = [f"h{number}" for number in range(1200)]
+    serve(database, *hosts)
+    create(database, "all", **NORTH)
+    before = revision(database)
+    asked = [*hosts, " H7", "h7"]
+    database.write(lambda c: aggregate_operations.add_hosts(c, "all", asked, STRICT))
+    assert sorted(show(database, "all")["hosts"]) == sorted(hosts)
+    assert revision(database) == before + 1
+    database.write(lambda c: aggregate_operations.remove_hosts(c, "all", hosts[1:], STRICT))
+    assert show(database, "all")["hosts"] == ["h0"]
+
+
+def test_a_host_that_may_not_join_keeps_all_others_out(database):
+    serve(database, "h1", "h2", "h3")
+    create(database, "north", **NORTH)
+    create(database, "south", **SOUTH)
+    add(database, "north", "h2")
+    hosts = ["h1", "h2", "h3"]
+
+    def order():
+        database.write(lambda c: aggregate_operations.add_hosts(c, "south", hosts, STRICT))
+
+    refused(database, InUse, order)

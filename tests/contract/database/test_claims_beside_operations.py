@@ -25,7 +25,7 @@ def changing(aggregate, **change):
 
 
 def adding(host, aggregate="zone"):
-    return lambda c: aggregate_operations.add_host(c, aggregate, host, ZONES)
+    return lambda c: aggregate_operations.add_hosts(c, aggregate, [host], ZONES)
 
 
 def closing_itself(connection):
@@ -36,13 +36,13 @@ def closing_itself(connection):
 # All bear upon h1, which is in the aggregate "fast" and in none that is a zone.
 CONCERNING = {
     "a zone": adding("h1"),
-    "out of an aggregate": lambda c: aggregate_operations.remove_host(c, "fast", "h1", ZONES),
+    "out of an aggregate": lambda c: aggregate_operations.remove_hosts(c, "fast", ["h1"], ZONES),
     "a property": changing("fast", properties={"ssd": "true"}),
     "no property": changing("fast", without=["cpu"]),
     "a zone by its aggregate": changing("fast", properties={"availability_zone": "z2"}),
-    "disabled": lambda c: service_operations.disable(c, "h1"),
-    "maintenance": lambda c: service_operations.begin_maintenance(c, "h1"),
-    "forced down": lambda c: service_operations.force_down(c, "h1"),
+    "disabled": lambda c: service_operations.disable(c, ["h1"]),
+    "maintenance": lambda c: service_operations.begin_maintenance(c, ["h1"]),
+    "forced down": lambda c: service_operations.force_down(c, ["h1"]),
     "disabled by its agent": closing_itself,
     # Whether h1 is open to the project depends on whether any host is set aside for it.
     "another host for a project": changing("other", properties={"filter_tenant_id": "p1"}),
@@ -50,7 +50,7 @@ CONCERNING = {
 UNRELATED = {
     "another host": adding("h2"),
     "a property": changing("other", properties={"ssd": "true"}),
-    "another service": lambda c: service_operations.disable(c, "h2"),
+    "another service": lambda c: service_operations.disable(c, ["h2"]),
     "a new aggregate": lambda c: aggregate_operations.create(c, "new", {"availability_zone": "z3"}),
 }
 
@@ -103,9 +103,9 @@ def test_an_order_for_other_hosts_costs_nothing(hosts, order):
 
 
 def test_what_says_nothing_new_costs_nothing(hosts):
-    hosts.write(lambda c: service_operations.disable(c, "h1", "for a while"))
+    hosts.write(lambda c: service_operations.disable(c, ["h1"], "for a while"))
     wanted = decided(hosts)
-    hosts.write(lambda c: service_operations.disable(c, "h1", "for a while"))
+    hosts.write(lambda c: service_operations.disable(c, ["h1"], "for a while"))
     hosts.write(lambda c: claims.claim(c, wanted))
 
 
@@ -130,5 +130,5 @@ def test_an_order_does_not_slip_past_a_claim(hosts):
     wanted = decided(hosts)
     hosts.write(lambda c: claims.claim(c, wanted))
     with pytest.raises(InUse):
-        hosts.write(lambda c: aggregate_operations.add_host(c, "zone", "h1", ZoneRules("nova")))
+        hosts.write(lambda c: aggregate_operations.add_hosts(c, "zone", ["h1"], ZoneRules("nova")))
     assert claimed(hosts) == {UUID: "pending"}

@@ -123,7 +123,7 @@ def test_hosts_are_listed_with_their_figures(database):
     save(database, a_node("h1", running_vms=3, free_ram_mb=-5))
     save(database, a_node("h2"), a_node("h3"))
     database.write(lambda c: aggregates.create(c, "n", ["h2"], {"availability_zone": "north"}))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"]))
     rows = database.read(lambda c: host_queries.listed(c, LIMIT, "nova"))
     assert rows[0] == {
         "host": "h1",

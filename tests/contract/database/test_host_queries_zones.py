@@ -50,9 +50,9 @@ def test_a_zone_is_available_while_one_host_takes_instances(database):
         (zone,) = listed(database)
         return zone["status"], [(host["status"], host["state"]) for host in zone["hosts"]]
 
-    database.write(lambda c: service_operations.disable(c, "h1"))
+    database.write(lambda c: service_operations.disable(c, ["h1"]))
     assert status() == ("available", [("disabled", "up"), ("enabled", "up")])
-    database.write(lambda c: service_operations.force_down(c, "h2"))
+    database.write(lambda c: service_operations.force_down(c, ["h2"]))
     assert status() == ("not available", [("disabled", "up"), ("enabled", "down")])
 
 

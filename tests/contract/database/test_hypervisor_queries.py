@@ -33,9 +33,9 @@ def node_id(database, node):
 def test_hypervisors_are_listed_with_the_state_of_their_service(database):
     serve(database, "h1", "h2", "h3")
     save(database, a_node("h1", "n1"), a_node("h2", "n2"), a_node("h3", "n3"), a_node("h4"))
-    database.write(lambda c: service_operations.disable(c, "h1"))
-    database.write(lambda c: service_operations.force_down(c, "h2"))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h3"))
+    database.write(lambda c: service_operations.disable(c, ["h1"]))
+    database.write(lambda c: service_operations.force_down(c, ["h2"]))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h3"]))
     rows = database.read(lambda c: hypervisor_queries.listed(c, LIMIT))
     # h4 has no service and is left out.
     assert [(row["hypervisor_hostname"], row["state"], row["status"]) for row in rows] == [
@@ -77,7 +77,7 @@ def test_one_is_shown_with_all_its_figures(database):
     (service_id,) = serve(database, "h1")
     info = {"arch": "x86_64", "features": ["aes"]}
     save(database, a_node("h1", "n1", cpu_info=json.dumps(info), free_disk_gb=-3, running_vms=2))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1", "lamp"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"], "lamp"))
     row = show(database, "N1")
     assert row == {
         "id": node_id(database, "n1"),
@@ -152,9 +152,9 @@ def test_stats_add_up_what_is_enabled(database):
     )
     save(database, a_node("h3", vcpus=16), a_node("h4", vcpus=32), a_node("unserved", vcpus=64))
     # Down, but not disabled.
-    database.write(lambda c: service_operations.force_down(c, "h2"))
-    database.write(lambda c: service_operations.disable(c, "h3"))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h4"))
+    database.write(lambda c: service_operations.force_down(c, ["h2"]))
+    database.write(lambda c: service_operations.disable(c, ["h3"]))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h4"]))
     database.write(lambda c: services.register(c, ["h1"], services.SCHEDULER, 1))
     stats = database.read(hypervisor_queries.stats)
     assert stats == {

@@ -16,8 +16,8 @@ ZONES = ZoneRules("nova")
 ORDERS = {
     "create an aggregate": lambda c: aggregate_operations.create(c, "new", {}),
     "delete an aggregate": lambda c: aggregate_operations.delete(c, ["old"]),
-    "add a host": lambda c: aggregate_operations.add_host(c, "old", "h1", ZONES),
-    "remove a host": lambda c: aggregate_operations.remove_host(c, "full", "h1", ZONES),
+    "add a host": lambda c: aggregate_operations.add_hosts(c, "old", ["h1"], ZONES),
+    "remove a host": lambda c: aggregate_operations.remove_hosts(c, "full", ["h1"], ZONES),
     "unset a property": lambda c: aggregate_operations.change(
         c, "full", Change(without=["k"]), ZONES
     ),
@@ -34,7 +34,7 @@ def inventory(database):
     database.write(lambda c: c.execute(never))
     for name in ("old", "full"):
         database.write(lambda c, n=name: aggregate_operations.create(c, n, {"k": "v"}))
-    database.write(lambda c: aggregate_operations.add_host(c, "full", "h1", ZONES))
+    database.write(lambda c: aggregate_operations.add_hosts(c, "full", ["h1"], ZONES))
     database.write(lambda c: server_group_operations.create(c, "web", "affinity"))
     return database
 

@@ -53,7 +53,7 @@ def create(database, name, **properties):
 
 
 def adding(aggregate, host):
-    return lambda c: aggregate_operations.add_host(c, aggregate, host, ZONES)
+    return lambda c: aggregate_operations.add_hosts(c, aggregate, [host], ZONES)
 
 
 def setting(aggregate, zone):

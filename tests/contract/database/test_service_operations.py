@@ -52,7 +52,7 @@ def see(database, *rows, host="h1", node="h1"):
 def test_a_host_is_disabled_for_a_reason_and_enabled_again(database):
     serve(database, "h1", "h2")
     before = revision(database)
-    done = database.write(lambda c: service_operations.disable(c, "h1", f" {LAMP} "))
+    (done,) = database.write(lambda c: service_operations.disable(c, ["h1"], f" {LAMP} "))
     assert done == {
         "host": "h1",
         "binary": "nova-compute",
@@ -65,7 +65,7 @@ def test_a_host_is_disabled_for_a_reason_and_enabled_again(database):
     assert revision(database) == before + 1
     assert services.switched_off(service(database)) == (True, LAMP)
     assert services.switched_off(service(database, "h2")) == (False, None)
-    done = database.write(lambda c: service_operations.enable(c, "h1"))
+    (done,) = database.write(lambda c: service_operations.enable(c, ["h1"]))
     assert (done["status"], done["disabled_reason"], done["note"]) == ("enabled", None, "")
     assert revision(database) == before + 2
 
@@ -73,8 +73,8 @@ def test_a_host_is_disabled_for_a_reason_and_enabled_again(database):
 @pytest.mark.parametrize("reason", [None, "", "  "])
 def test_without_a_reason_none_is_stored(database, reason):
     serve(database, "h1")
-    database.write(lambda c: service_operations.disable(c, "h1", "first"))
-    database.write(lambda c: service_operations.disable(c, "h1", reason))
+    database.write(lambda c: service_operations.disable(c, ["h1"], "first"))
+    database.write(lambda c: service_operations.disable(c, ["h1"], reason))
     row = service(database)
     assert (row.disabled, row.disabled_reason) == (True, None)
 
@@ -91,7 +91,7 @@ def test_reasons_that_do_not_fit_are_refused(database, reason, problem):
     serve(database, "h1")
     for order in (service_operations.disable, service_operations.begin_maintenance):
         with pytest.raises(Malformed) as caught:
-            database.write(lambda c, order=order: order(c, "h1", reason))
+            database.write(lambda c, order=order: order(c, ["h1"], reason))
         assert str(caught.value) == problem
     assert services.switched_off(service(database)) == (False, None)
 
@@ -100,14 +100,14 @@ def test_reasons_that_do_not_fit_are_refused(database, reason, problem):
 def test_an_operator_cannot_speak_for_the_agent(database, reason):
     serve(database, "h1")
     with pytest.raises(Malformed, match="'AUTO: ' is how reasons begin"):
-        database.write(lambda c: service_operations.disable(c, "h1", reason))
+        database.write(lambda c: service_operations.disable(c, ["h1"], reason))
 
 
 @pytest.mark.parametrize("reason", ["ü" * 255, "%_'\\", "x" * 255])
 def test_reasons_that_fit_are_kept_whole(database, reason):
     serve(database, "h1")
-    database.write(lambda c: service_operations.disable(c, "h1", reason))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1", reason))
+    database.write(lambda c: service_operations.disable(c, ["h1"], reason))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"], reason))
     row = service(database)
     assert (row.disabled_reason, row.maintenance) == (reason, reason)
 
@@ -115,7 +115,7 @@ def test_reasons_that_fit_are_kept_whole(database, reason):
 def test_to_enable_what_its_agent_disabled_is_allowed_and_commented(database):
     ids = serve(database, "h1")
     database.write(lambda c: services.disable_automatically(c, ids, "libvirt hangs"))
-    done = database.write(lambda c: service_operations.enable(c, "h1"))
+    (done,) = database.write(lambda c: service_operations.enable(c, ["h1"]))
     assert done["status"] == "enabled"
     assert done["note"] == (
         "its own agent had disabled it (libvirt hangs), and does so again when its next audit fails"
@@ -127,7 +127,7 @@ def test_to_enable_what_its_agent_disabled_is_allowed_and_commented(database):
 def test_to_disable_what_its_agent_disabled_makes_it_the_operators_word(database):
     ids = serve(database, "h1")
     database.write(lambda c: services.disable_automatically(c, ids, "libvirt hangs"))
-    database.write(lambda c: service_operations.disable(c, "h1", LAMP))
+    database.write(lambda c: service_operations.disable(c, ["h1"], LAMP))
     database.write(lambda c: services.enable_automatically(c, ids))
     assert service(database).disabled_reason == LAMP
 
@@ -135,7 +135,7 @@ def test_to_disable_what_its_agent_disabled_makes_it_the_operators_word(database
 def test_maintenance_is_a_switch_of_its_own(database):
     ids = serve(database, "h1")
     before = revision(database)
-    done = database.write(lambda c: service_operations.begin_maintenance(c, "h1", LAMP))
+    (done,) = database.write(lambda c: service_operations.begin_maintenance(c, ["h1"], LAMP))
     assert (done["status"], done["disabled_reason"], done["maintenance_mode"]) == (
         "disabled",
         f"in maintenance: {LAMP}",
@@ -149,22 +149,22 @@ def test_maintenance_is_a_switch_of_its_own(database):
         f"in maintenance: {LAMP}; disabled: AUTO: libvirt is gone",
     )
     database.write(lambda c: services.enable_automatically(c, ids))
-    done = database.write(lambda c: service_operations.enable(c, "h1"))
+    (done,) = database.write(lambda c: service_operations.enable(c, ["h1"]))
     assert (done["status"], done["note"]) == (
         "disabled",
         "still in maintenance, which ends with 'host maintenance off'",
     )
-    done = database.write(lambda c: service_operations.end_maintenance(c, "h1"))
+    (done,) = database.write(lambda c: service_operations.end_maintenance(c, ["h1"]))
     assert (done["status"], done["maintenance_mode"], done["note"]) == ("enabled", "off", "")
 
 
 def test_maintenance_without_a_reason_and_on_a_disabled_host(database):
     serve(database, "h1")
-    database.write(lambda c: service_operations.disable(c, "h1"))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1"))
+    database.write(lambda c: service_operations.disable(c, ["h1"]))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"]))
     assert service(database).maintenance == ""
     assert services.switched_off(service(database)) == (True, "in maintenance; disabled")
-    done = database.write(lambda c: service_operations.end_maintenance(c, "h1"))
+    (done,) = database.write(lambda c: service_operations.end_maintenance(c, ["h1"]))
     assert (done["status"], done["note"]) == (
         "disabled",
         "still disabled, which ends with 'host enable'",
@@ -174,10 +174,10 @@ def test_maintenance_without_a_reason_and_on_a_disabled_host(database):
 def test_forced_down_beats_a_living_heart_until_it_is_unset(database):
     serve(database, "h1")
     before = revision(database)
-    assert database.write(lambda c: service_operations.force_down(c, "h1"))["forced_down"] is True
+    assert database.write(lambda c: service_operations.force_down(c, ["h1"]))[0]["forced_down"]
     assert not services.is_up(service(database), LIMIT)
     assert (
-        database.write(lambda c: service_operations.force_down(c, "h1", False))["forced_down"]
+        database.write(lambda c: service_operations.force_down(c, ["h1"], False))[0]["forced_down"]
         is False
     )
     assert services.is_up(service(database), LIMIT)
@@ -187,9 +187,9 @@ def test_forced_down_beats_a_living_heart_until_it_is_unset(database):
 def test_an_order_that_changes_nothing_advances_no_revision(database):
     serve(database, "h1")
     for order in (
-        lambda c: service_operations.disable(c, "h1", LAMP),
-        lambda c: service_operations.begin_maintenance(c, "h1"),
-        lambda c: service_operations.force_down(c, "h1"),
+        lambda c: service_operations.disable(c, ["h1"], LAMP),
+        lambda c: service_operations.begin_maintenance(c, ["h1"]),
+        lambda c: service_operations.force_down(c, ["h1"]),
     ):
         database.write(order)
         before = revision(database)
@@ -200,7 +200,7 @@ def test_an_order_that_changes_nothing_advances_no_revision(database):
 def test_hosts_are_found_whatever_their_letter_case(database):
     serve(database, "UbuntuStack")
     assert (
-        database.write(lambda c: service_operations.disable(c, " ubuntustack"))["host"]
+        database.write(lambda c: service_operations.disable(c, [" ubuntustack"]))[0]["host"]
         == "UbuntuStack"
     )
 
@@ -211,7 +211,7 @@ ORDERS = {
     "begin_maintenance": service_operations.begin_maintenance,
     "end_maintenance": service_operations.end_maintenance,
     "force_down": service_operations.force_down,
-    "delete": lambda c, host: service_operations.delete(c, host, LIMIT),
+    "delete": lambda c, hosts: service_operations.delete(c, *hosts, LIMIT),
 }
 
 
@@ -221,16 +221,16 @@ def test_hosts_that_there_are_none_of(database, order, host):
     serve(database, "h1")
     before = revision(database)
     with pytest.raises(NotFound, match="there is no service nova-compute on a host"):
-        database.write(lambda c: order(c, host))
+        database.write(lambda c: order(c, [host]))
     assert revision(database) == before
 
 
 def test_only_compute_services_have_switches(database):
     database.write(lambda c: services.register(c, ["h1"], services.SCHEDULER, 1))
     for order in (
-        lambda c: service_operations.enable(c, "h1", "nova-scheduler"),
-        lambda c: service_operations.disable(c, "h1", None, "nova-scheduler"),
-        lambda c: service_operations.force_down(c, "h1", True, "nova-scheduler"),
+        lambda c: service_operations.enable(c, ["h1"], "nova-scheduler"),
+        lambda c: service_operations.disable(c, ["h1"], None, "nova-scheduler"),
+        lambda c: service_operations.force_down(c, ["h1"], True, "nova-scheduler"),
     ):
         with pytest.raises(Malformed, match="binary: nova-scheduler has no such switch"):
             database.write(order)
@@ -302,7 +302,7 @@ def test_a_host_of_no_aggregate_tells_nobody_of_a_change_of_aggregates(database)
 def test_a_living_service_is_not_deleted(two_hosts, forced):
     ids = [service(two_hosts).id]
     two_hosts.write(lambda c: services.beat(c, ids))
-    two_hosts.write(lambda c: service_operations.force_down(c, "h1", forced))
+    two_hosts.write(lambda c: service_operations.force_down(c, ["h1"], forced))
     with pytest.raises(InUse, match=r"was alive \d s ago and would register again: stop it"):
         deleted(two_hosts)
     assert live_hosts(two_hosts) == BOTH
@@ -413,7 +413,7 @@ def test_a_scheduler_s_service_leaves_the_host_alone(two_hosts):
 def test_every_refusal_is_one_line(two_hosts):
     for order in (
         lambda c: service_operations.delete(c, "nowhere", LIMIT),
-        lambda c: service_operations.disable(c, "h1", "x" * 300),
+        lambda c: service_operations.disable(c, ["h1"], "x" * 300),
     ):
         with pytest.raises(OperationRefused) as caught:
             two_hosts.write(order)
@@ -432,7 +432,7 @@ def test_a_service_is_shown_with_all_that_is_known_of_it(database):
     serve(database, "h1")
     database.write(lambda c: aggregates.create(c, "n", ["h1"], {"availability_zone": "north"}))
     database.write(lambda c: services.register(c, ["controller"], services.SCHEDULER, 7))
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1", "firmware"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"], "firmware"))
 
     def show(host, *binary):
         return database.read(lambda c: service_operations.show(c, host, 60, "nova", *binary))
@@ -448,3 +448,17 @@ def test_a_service_is_shown_with_all_that_is_known_of_it(database):
     for asked in (("h2",), ("controller",), ("h1", "nova-scheduler")):
         with pytest.raises(NotFound, match="there is no service nova-"):
             show(*asked)
+
+
+def test_many_hosts_are_switched_in_one_operation(database):
+    hosts = [f"h{number}" for number in range(1200)]
+    serve(database, *hosts)
+    before = revision(database)
+    asked = ["H7", *hosts, " h7"]
+    rows = database.write(lambda c: service_operations.disable(c, asked, LAMP))
+    assert sorted(row["host"] for row in rows) == sorted(hosts)
+    assert {(row["status"], row["disabled_reason"]) for row in rows} == {("disabled", LAMP)}
+    assert revision(database) == before + 1
+    # Only what differs is written.
+    rows = database.write(lambda c: service_operations.disable(c, hosts[:2], LAMP))
+    assert ([row["host"] for row in rows], revision(database)) == (hosts[:2], before + 1)

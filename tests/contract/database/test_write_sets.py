@@ -112,11 +112,11 @@ TRANSACTIONS = {
     "expiry": expiry,
     "node": lambda c: compute_nodes.save(c, [a_node("h1", "second")]),
     "node deletion": lambda c: transaction.delete(c, [NodeName("h1", "h1")]),
-    "aggregate order": lambda c: aggregate_operations.add_host(c, "north", "h1", ZONES),
+    "aggregate order": lambda c: aggregate_operations.add_hosts(c, "north", ["h1"], ZONES),
     "project order": lambda c: aggregate_operations.change(
         c, "other", Change(properties={"filter_tenant_id": "p1"}), ZONES
     ),
-    "service order": lambda c: service_operations.disable(c, "h1"),
+    "service order": lambda c: service_operations.disable(c, ["h1"]),
     "service deletion": lambda c: service_operations.delete(c, "h1", 60),
     "group order": lambda c: server_group_operations.add_instances(c, "web", ["seen"], force=True),
     "other group order": lambda c: server_group_operations.create(c, "db", "affinity"),
@@ -134,7 +134,7 @@ def inventory(database):
     for name in ("north", "other"):
         zone = {"availability_zone": "north"} if name == "north" else {}
         database.write(lambda c, n=name, z=zone: aggregate_operations.create(c, n, z))
-    database.write(lambda c: aggregate_operations.add_host(c, "other", "h2", ZONES))
+    database.write(lambda c: aggregate_operations.add_hosts(c, "other", ["h2"], ZONES))
     made = database.write(lambda c: server_group_operations.create(c, "web", "anti-affinity"))
     group_locks.ensure(database, [made["id"]])
     database.write(claim(PENDING, request="req-1"))

@@ -85,9 +85,9 @@ class ZonesMachine(RuleBasedStateMachine):
         of_it = self.hosts.get(name, set())
         after = self.hosts | {name: of_it ^ {host}}
         allowed = name in self.hosts and joins == (host not in of_it)
-        order = aggregate_operations.add_host if joins else aggregate_operations.remove_host
+        order = aggregate_operations.add_hosts if joins else aggregate_operations.remove_hosts
         allowed = allowed and self.allowed(self.zones, after, terms)
-        if self.try_(lambda c: order(c, name, host, terms), allowed):
+        if self.try_(lambda c: order(c, name, [host], terms), allowed):
             self.hosts = after
 
     @invariant()

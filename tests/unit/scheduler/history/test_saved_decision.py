@@ -38,7 +38,7 @@ def cloud(database):
     for host in HOSTS:
         save(database, a_node(host, free_ram_mb=chance.randrange(4096, 65536)))
     serve(database, *HOSTS)
-    database.write(lambda c: service_operations.disable(c, "h5", "new disks"))
+    database.write(lambda c: service_operations.disable(c, ["h5"], "new disks"))
     zone = {"availability_zone": "z1"}
     database.write(lambda c: aggregates.create(c, "rack", ["h6", "h7"], zone))
     return database

@@ -28,15 +28,15 @@ def seen(cache):
 
 
 def test_a_host_in_maintenance_is_disabled(cache, database):
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1", "new lamp"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"], "new lamp"))
     assert seen(cache) == (True, "in maintenance: new lamp")
-    database.write(lambda c: service_operations.end_maintenance(c, "h1"))
+    database.write(lambda c: service_operations.end_maintenance(c, ["h1"]))
     assert seen(cache) == (False, None)
 
 
 def test_the_agent_does_not_end_it(cache, database):
     (service,) = database.read(services.all_live)
-    database.write(lambda c: service_operations.begin_maintenance(c, "h1"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["h1"]))
     database.write(lambda c: services.disable_automatically(c, [service.id], "gone"))
     assert seen(cache) == (True, "in maintenance; disabled: AUTO: gone")
     database.write(lambda c: services.enable_automatically(c, [service.id]))

@@ -401,8 +401,8 @@ def test_who_has_decided_by_other_aggregates_decides_again(cloud):
     scheduler = a_scheduler(cloud, Plan([AvailabilityZoneFilter()], [RAMWeigher()]))
     cloud.write(lambda c: aggregate_operations.create(c, "a", {"availability_zone": "north"}))
     assert ask(scheduler, U[0], availability_zone="nova") == ["h1"]
-    cloud.write(lambda c: aggregate_operations.add_host(c, "a", "h2", ZoneRules("nova")))
-    cloud.write(lambda c: aggregate_operations.add_host(c, "a", "h1", ZoneRules("nova", True)))
+    cloud.write(lambda c: aggregate_operations.add_hosts(c, "a", ["h2"], ZoneRules("nova")))
+    cloud.write(lambda c: aggregate_operations.add_hosts(c, "a", ["h1"], ZoneRules("nova", True)))
     asked = {"availability_zone": "nova", "request_id": "req-2"}
     assert ask(scheduler, U[1], **asked) == ["h3"]
 
@@ -432,7 +432,9 @@ class BesideAnOperator(Claimer):
         zones = ZoneRules("nova", with_instances=True)
         if order is not None:
             (chosen,) = order.claims
-            add = partial(aggregate_operations.add_host, text="a", host=chosen.host, zones=zones)
+            add = partial(
+                aggregate_operations.add_hosts, text="a", hosts=[chosen.host], zones=zones
+            )
             self._database.write(add)
         return order
 
@@ -450,12 +452,12 @@ def test_however_often_a_claim_is_lost_the_rules_are_kept(cloud, attempts):
 def test_a_host_that_is_disabled_gets_nothing_by_an_older_view(cloud):
     scheduler = a_scheduler(cloud, Plan([ComputeFilter()], [RAMWeigher()]))
     assert ask(scheduler, U[0]) == ["h1"]
-    cloud.write(lambda c: service_operations.disable(c, "h1"))
+    cloud.write(lambda c: service_operations.disable(c, ["h1"]))
     assert ask(scheduler, U[1], request_id="req-2") == ["h2"]
 
 
 def test_an_order_for_other_hosts_costs_no_attempt(cloud):
     scheduler = a_scheduler(cloud, Plan([ComputeFilter()], [RAMWeigher()]), attempts=1)
     ask(scheduler, U[0])
-    cloud.write(lambda c: service_operations.disable(c, "h2"))
+    cloud.write(lambda c: service_operations.disable(c, ["h2"]))
     assert ask(scheduler, U[1], request_id="req-2") == ["h1"]

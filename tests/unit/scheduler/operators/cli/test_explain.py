@@ -65,7 +65,7 @@ def refusals(document):
 
 def test_a_refusal_names_every_reason_of_every_host(scheduler, database, command, output):
     database.write(lambda c: aggregates.create(c, "east", ["host-1"], {"availability_zone": "e"}))
-    database.write(lambda c: service_operations.disable(c, "host-2", "new disks"))
+    database.write(lambda c: service_operations.disable(c, ["host-2"], "new disks"))
     with scheduler:
         assert scheduler.ask("big", availability_zone="nova", memory_mb=5000) == []
     text = output("req-big")

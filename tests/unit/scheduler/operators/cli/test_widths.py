@@ -46,14 +46,14 @@ COMMANDS = {
     "host enable": ["hypervisor-0001"],
     "host maintenance on": ["hypervisor-0001"],
     "host maintenance off": ["hypervisor-0001"],
-    "service disable": ["hypervisor-0002"],
+    "service disable": ["hypervisor-0002", "hypervisor-0003"],
     "service enable": ["hypervisor-0002"],
     "service force-down": ["hypervisor-0003"],
     "aggregate create": ["rack-{width}"],
     "aggregate set": ["rack-{width}", "--property=a=b"],
     "aggregate unset": ["rack-{width}", "--property=a"],
-    "aggregate add host": ["rack-{width}", "hypervisor-0003"],
-    "aggregate remove host": ["rack-{width}", "hypervisor-0003"],
+    "aggregate add host": ["rack-{width}", "hypervisor-0002", "hypervisor-0003"],
+    "aggregate remove host": ["rack-{width}", "hypervisor-0002", "hypervisor-0003"],
     "aggregate delete": ["rack-{width}"],
     "server group create": ["group-{width}"],
     "server group add instance": ["group-{width}", a_uuid("big 20")],
@@ -108,7 +108,7 @@ def fleet(request, tmp_path_factory) -> Fleet:
     database.write(
         lambda c: server_group_operations.add_instances(c, "apart", uuids_of("big", 9), True)
     )
-    database.write(lambda c: service_operations.disable(c, names[1], "waits for new disks"))
+    database.write(lambda c: service_operations.disable(c, [names[1]], "waits for new disks"))
     command = Command(config)
     command.run("aggregate", "create", "rack-1", "--zone=east", "--property=cpu=fast")
     for each in names[:3]:
