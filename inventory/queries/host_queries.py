@@ -6,14 +6,18 @@ Source: behaviour reference of compute hosts, 6.1.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 
 from inventory import aggregates, services
+from inventory.compute_nodes import RESOURCES
 from inventory.errors import Malformed, NotFound, nearest, some
-from inventory.tables import allocations, compute_nodes, instances
+from inventory.queries import fleet
+from inventory.rows import named
+from inventory.tables import aggregate_hosts, allocations, compute_nodes, instances
 from inventory.tables import services as services_table
 
 TOTAL, USED_NOW, USED_MAX = "(total)", "(used_now)", "(used_max)"
@@ -28,6 +32,7 @@ _FIGURES = (
     "local_gb",
     "running_vms",
 )
+_OF_SHARES = [name for name in chain(*RESOURCES.values()) if name not in _FIGURES]
 _TOTALS = ("vcpus", "memory_mb", "local_gb")
 _USED = ("vcpus_used", "memory_mb_used", "local_gb_used")
 _SIZE = ("project_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb")
@@ -37,31 +42,67 @@ _TIMES = ("created_at", "updated_at", "deleted_at")
 # Status and state of a host without a service.
 _UNSERVED = ("no service", "down")
 _Sums = tuple[int, int, int]
+FORCED_DOWN = "forced_down"
+# The words of the metric of hosts. A host is in the last of these states that is true of it.
+STATES = (*fleet.STATES[:-1], FORCED_DOWN, fleet.UNSERVED)
 
 
 def listed(
-    connection: sa.Connection, limit: float, default_zone: str, zone: str | None = None
+    connection: sa.Connection,
+    limit: float,
+    default_zone: str,
+    zone: str | None = None,
+    aggregate: str | None = None,
+    states: Collection[str] = STATES,
 ) -> list[dict[str, Any]]:
-    """Return the nodes of all hosts, or of a zone, with their figures and services.
+    """Return the nodes of all hosts, or of a zone, an aggregate and states, with their services.
 
-    limit is that of services.is_up().
+    Percentages are of what may be allocated. limit is that of services.is_up(). Raise NotFound and
+    Malformed as aggregates.find() does.
     """
-    table = compute_nodes
+    table, records = compute_nodes, aggregates.everything(connection)
     columns = (table.c.host, table.c.hypervisor_hostname, *(table.c[name] for name in _FIGURES))
-    query = sa.select(*columns).where(table.c.deleted == 0).order_by(table.c.id)
-    nodes = connection.execute(query).all()
-    rows = services.listed(connection, limit, default_zone, services.COMPUTE[0])
-    known = {row["host"]: row for row in rows}
-    unserved = {"zone": "", "status": _UNSERVED[0], "state": _UNSERVED[1]}
+    query = sa.select(*columns, *(table.c[name] for name in _OF_SHARES))
+    query = query.where(table.c.deleted == 0).order_by(table.c.id)
+    if aggregate is not None:
+        wanted = aggregate_hosts.c.aggregate_id == aggregates.find(records, aggregate).id
+        query = query.where(table.c.host.in_(sa.select(aggregate_hosts.c.host).where(wanted)))
+    nodes = named(connection.execute(query))
+    zones_of = aggregates.zones_by_host(records)
+    known = {row.host: row for row in services.all_live(connection, services.COMPUTE[0])}
     found = []
     for node in nodes:
-        service = known.get(node.host, unserved)
-        if zone in (None, service["zone"]):
-            names = {"host": node.host, "node": node.hypervisor_hostname}
-            about = {name: service[name] for name in unserved}
+        row = known.get(node.host)
+        # More than one zone only if not written by our commands.
+        in_zone = ", ".join(sorted(zones_of.get(node.host) or {default_zone})) if row else ""
+        if zone in (None, in_zone) and _state(row, limit) in states:
+            names = {"host": node.host, "node": node.hypervisor_hostname, "zone": in_zone}
             figures = {name: getattr(node, name) for name in _FIGURES}
-            found.append(names | about | figures)
+            found.append(names | _service_columns(row, limit) | figures | _percentages(node))
     return found
+
+
+def _state(row: Any, limit: float) -> str:
+    """Return in which of STATES a host with this compute service, or with None, is."""
+    if row is None:
+        return fleet.UNSERVED
+    return FORCED_DOWN if row.forced_down else fleet.state_of(row, limit)
+
+
+def _service_columns(row: Any, limit: float) -> dict[str, Any]:
+    status, state = services.status_and_state(row, limit) if row else _UNSERVED
+    reason, seen = (services.switched_off(row)[1], row.last_seen_up) if row else (None, None)
+    about = {"status": status, "state": state, "disabled_reason": reason}
+    return about | {"last_seen_up": str(seen)[:19] if seen else None}
+
+
+def _percentages(node: Any) -> dict[str, int]:
+    """Return what is used of each resource in whole percent of what may be allocated."""
+    shares = {
+        resource: fleet.used_share(*(getattr(node, name) for name in names))
+        for resource, names in RESOURCES.items()
+    }
+    return {f"{resource}_percent": round(100 * share) for resource, share in shares.items()}
 
 
 def zones(connection: sa.Connection, limit: float, default: str) -> list[dict[str, Any]]:

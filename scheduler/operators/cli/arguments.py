@@ -4,7 +4,7 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -101,6 +101,11 @@ def check_combination(
 def complete(argument: Any, names: str) -> None:
     """Let shells complete an argument by names of a kind, see inventory.queries.name_queries."""
     argument.names = names
+
+
+def complete_words(argument: Any, words: Iterable[str]) -> None:
+    """Let shells complete an argument by words; it takes a list of them, so they are no choices."""
+    argument.words = [*words]
 
 
 def add_flag(parser: Any, name: str, what: str) -> None:

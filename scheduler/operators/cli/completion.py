@@ -156,6 +156,8 @@ def _positional(arguments: Iterable[argparse.Action], number: int) -> argparse.A
 def _value_of(argument: argparse.Action) -> Expected:
     if argument.choices is not None:
         return Expected(WORDS, [*map(str, argument.choices)])
+    if words := getattr(argument, "words", None):
+        return Expected(WORDS, words)
     if names := getattr(argument, "names", None):
         return Expected(NAMES, names=names)
     is_path = argument.type is Path or argument.metavar in _OF_PATHS

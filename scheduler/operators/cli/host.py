@@ -2,14 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for hosts: list, describe, show, enable, disable, maintenance, power."""
 
+import argparse
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
+from inventory.errors import nearest
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.operators.cli.arguments import add_agent, add_host, add_long, add_reason, complete
+from scheduler.operators.cli.arguments import (
+    add_agent,
+    add_host,
+    add_long,
+    add_reason,
+    complete,
+    complete_words,
+)
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
 
@@ -21,14 +30,19 @@ LIST = {
     "state": "State",
     "vcpus_used": "vCPUs Used",
     "vcpus": "vCPUs",
+    "vcpus_percent": "vCPUs %",
     "free_ram_mb": "Memory MB Free",
     "memory_mb": "Memory MB",
+    "memory_percent": "Memory %",
     "free_disk_gb": "Disk GB Free",
     "local_gb": "Disk GB",
+    "disk_percent": "Disk %",
     "running_vms": "Instances",
+    "disabled_reason": "Disabled Reason",
+    "last_seen_up": "Last Seen",
 }
-# What fits in 100 characters.
-FEW = ("host", "zone", "status", "state", "vcpus_used", "vcpus", "free_ram_mb", "free_disk_gb")
+# What fits in 80 characters.
+FEW = ("host", "zone", "status", "state", "vcpus_percent", "memory_percent", "disk_percent")
 DESCRIPTION = {
     "host": "HOST",
     "project": "PROJECT",
@@ -39,24 +53,51 @@ DESCRIPTION = {
 
 
 class HostList(ListCommand):
-    """List the hosts with their capacity, their usage and what is free."""
+    """List the hosts with their capacity, their usage and what is free.
+
+    Percentages are of what may be allocated, overcommit included. A host is in one state: up,
+    disabled, maintenance, down, forced_down, or unserved, which has no compute service; it is in
+    the last of these that is true of it.
+    """
 
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
         zone = parser.add_argument("--zone", help="Availability zone of the hosts to list.")
         complete(zone, "zones")
+        aggregate = parser.add_argument(
+            "--aggregate", help="Name, id or uuid of the aggregate of the hosts to list."
+        )
+        complete(aggregate, "aggregates")
+        states = parser.add_argument(
+            "--state",
+            type=_states,
+            default=host_queries.STATES,
+            metavar="STATE[,STATE...]",
+            help=f"States of the hosts to list, of {', '.join(host_queries.STATES)}.",
+        )
+        complete_words(states, host_queries.STATES)
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         default, zone = self.default_zone, args.zone
+        wanted = (zone, args.aggregate, args.state)
 
         def found(connection: sa.Connection) -> list[dict[str, Any]]:
             if zone is not None:
                 host_queries.check_zone(connection, zone, default)
-            return host_queries.listed(connection, self.liveness_limit, default, zone)
+            return host_queries.listed(connection, self.liveness_limit, default, *wanted)
 
         return list_rows(titles_for(args, FEW, LIST), self.read(found))
+
+
+def _states(text: str) -> set[str]:
+    """Return the states of a list; raise ArgumentTypeError, with similar names, for another."""
+    found = {each.strip() for each in text.split(",")}
+    for name in sorted(found - {*host_queries.STATES}):
+        hint = nearest(name, host_queries.STATES, f"states are {', '.join(host_queries.STATES)}")
+        raise argparse.ArgumentTypeError(f"there is no state {name!r}; {hint}")
+    return found
 
 
 class HostDescribe(ListCommand):

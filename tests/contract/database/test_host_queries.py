@@ -11,7 +11,7 @@ from inventory import aggregates, instances, tables
 from inventory.errors import NotFound
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from tests.databases import a_node, an_instance, save, serve
+from tests.databases import a_node, an_instance, execute, save, serve
 
 LIMIT = 60
 # The worked case of the behaviour reference, 2.4 and 6.1.
@@ -131,6 +131,8 @@ def test_hosts_are_listed_with_their_figures(database):
         "zone": "nova",
         "status": "disabled",
         "state": "up",
+        "disabled_reason": "in maintenance",
+        "last_seen_up": rows[1]["last_seen_up"],
         "vcpus_used": 0,
         "vcpus": 16,
         "free_ram_mb": -5,
@@ -138,6 +140,9 @@ def test_hosts_are_listed_with_their_figures(database):
         "free_disk_gb": 1000,
         "local_gb": 1000,
         "running_vms": 3,
+        "vcpus_percent": 0,
+        "memory_percent": 1,
+        "disk_percent": 0,
     }
     assert [(row["zone"], row["status"], row["state"]) for row in rows[1:]] == [
         ("north", "enabled", "up"),
@@ -145,3 +150,42 @@ def test_hosts_are_listed_with_their_figures(database):
     ]
     (only,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", "north"))
     assert only["host"] == "h2"
+
+
+def test_hosts_are_listed_by_aggregate_and_state(database):
+    hosts = ["fine", "off", "serviced", "silent", "fenced"]
+    serve(database, *hosts)
+    save(database, *map(a_node, [*hosts, "alone"]))
+    database.write(lambda c: service_operations.disable(c, ["off", "serviced", "silent"], "disks"))
+    database.write(lambda c: service_operations.begin_maintenance(c, ["serviced"]))
+    database.write(lambda c: service_operations.force_down(c, ["fenced"]))
+    old = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE host = 'silent'"
+    execute(database, old)
+    database.write(lambda c: aggregates.create(c, "rack", ["off", "silent", "gone"], {}))
+
+    def listed(*filters):
+        rows = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", None, *filters))
+        return {row["host"] for row in rows}
+
+    by_state = {state: listed(None, {state}) for state in host_queries.STATES}
+    assert by_state == {
+        "up": {"fine"},
+        "disabled": {"off"},
+        "maintenance": {"serviced"},
+        "down": {"silent"},
+        "forced_down": {"fenced"},
+        "unserved": {"alone"},
+    }
+    assert listed("RACK") == {"off", "silent"}
+    assert listed("rack", {"down", "up"}) == {"silent"}
+    with pytest.raises(NotFound, match="did you mean rack"):
+        listed("rak")
+
+
+def test_percentages_are_of_what_may_be_allocated(database):
+    used = {"vcpus_used": 16, "memory_mb_used": 49152, "local_gb_used": 1100}
+    ratios = {"cpu_allocation_ratio": 4.0, "ram_allocation_ratio": 1.5}
+    save(database, a_node("h1", **used, **ratios))
+    (row,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova"))
+    shares = [row[f"{each}_percent"] for each in ("vcpus", "memory", "disk")]
+    assert shares == [25, 50, 110]

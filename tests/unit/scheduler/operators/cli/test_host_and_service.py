@@ -58,6 +58,29 @@ def test_a_service_is_listed_shown_and_deleted(database, command, hosts):
     assert [row["Host"] for row in command.json("host", "list")] == ["h2", "h2"]
 
 
+def test_hosts_are_listed_by_what_an_operator_asks_for(command, hosts):
+    command.json("host", "disable", "h1", "--reason", "new fans")
+    command.json("aggregate", "create", "rack")
+    command.json("aggregate", "add", "host", "rack", "h1")
+    for asked in (
+        ["--aggregate=rack"],
+        ["--state", "down, disabled"],
+        ["--zone=nova", "--state=disabled"],
+    ):
+        (row,) = command.json("host", "list", *asked)
+        assert (row["Host"], row["Disabled Reason"], row["Memory %"]) == ("h1", "new fans", 1)
+        assert row["Last Seen"]
+    rows = command.json("host", "list", "--sort-column", "Memory %", "--sort-descending")
+    assert len(rows) == 3
+
+
+def test_a_state_that_there_is_not_is_refused(command, hosts):
+    refused = command.refused("host", "list", "--state=up,disbled", status=2)
+    assert "argument --state: there is no state 'disbled'; did you mean disabled?" in refused
+    refused = command.refused("host", "list", "--state=", status=2)
+    assert "no state ''; states are up, disabled, maintenance, down, forced_down" in refused
+
+
 def test_services_of_a_host_in_any_letter_case(command, hosts):
     assert [row["Host"] for row in command.json("service", "list", "--host=H1")] == ["h1"]
 
@@ -73,6 +96,7 @@ def test_uuids_are_for_programs(command, hosts):
         (["host", "list", "--zone=noa"], "there is no availability zone 'noa'; did you mean nova?"),
         (["host", "list", "--zone=x"], "no availability zone 'x'; see 'availability zone list'"),
         (["host", "list", "--zone=North"], "zone 'North'; did you mean north?"),
+        (["host", "list", "--aggregate=rak"], "no aggregate 'rak'; did you mean rack?"),
         (["service", "list", "--host=controler"], "no host 'controler'; did you mean controller?"),
         (["service", "list", "--host=x"], "there is no host 'x'; see 'service list'"),
         (["service", "list", "--binary=nova-compte"], "did you mean nova-compute"),
