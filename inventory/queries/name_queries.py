@@ -19,6 +19,7 @@ from inventory.tables import (
     allocations,
     compute_nodes,
     decisions,
+    instances,
     server_groups,
 )
 from inventory.tables import services as services_table
@@ -60,6 +61,17 @@ def _newest(column: sa.Column[str]) -> Callable[[sa.Connection], Iterable[str]]:
     return lambda connection: connection.scalars(query)
 
 
+def _instances(connection: sa.Connection) -> Iterable[str]:
+    """Return the names of instances, and the uuids of those that are somewhere or have a claim."""
+    c = instances.c
+    query = sa.union(
+        _column(c.display_name, c.deleted == 0),
+        _column(c.uuid, c.deleted == 0),
+        _column(allocations.c.instance_uuid),
+    )
+    return connection.scalars(query)
+
+
 def _of(query: sa.Select[Any]) -> Callable[[sa.Connection], Iterable[str]]:
     return lambda connection: connection.scalars(query)
 
@@ -73,6 +85,7 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
     "failure domains and hosts": _domains_and_hosts,
     "hosts": _hosts,
     "hypervisors": _of(_column(compute_nodes.c.hypervisor_hostname, compute_nodes.c.deleted == 0)),
+    "instances": _instances,
     "projects": _newest(decisions.c.project_id),
     "requests": _newest(decisions.c.request_id),
     "server groups": _of(_column(server_groups.c.name)),
@@ -84,7 +97,12 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
 
 def nearest_id(connection: sa.Connection, kind: str, name: str, command: str) -> str:
     """Return a hint for an id or uuid that was not found: one of a kind, or the command."""
-    return nearest(name, names(connection, kind), f"see '{command}'", _MISTYPED)
+    return nearest_of_ids(name, names(connection, kind), f"see '{command}'")
+
+
+def nearest_of_ids(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return nearest() of ids or uuids, which have to be more alike than names."""
+    return nearest(name, known, otherwise, _MISTYPED)
 
 
 def names(connection: sa.Connection, kind: str) -> list[str]:

@@ -32,6 +32,7 @@ OTHERS = {
     ("format_decision", "{'passes' if passing == 1 else 'pass'} all filters"),
     ("host_aggregates", "%s aggregates"),
     ("host_state", "{vcpu, memory_mb, disk_gb} as filters"),
+    ("instance_queries", "{len(shown)} instances"),
     ("request_trace", "{count} instances"),
     ("shadow", "{MAX_PENDING} requests"),
     ("simulation_arguments", "{MAX_HOSTS} hosts"),

@@ -77,6 +77,7 @@ HOSTS = ["$(touch x)", "h1", "rack:2", "two"]
         ("server|group|show", ["it's apart"]),
         ("server|group|delete|'it'\\''s apart'", ["it's apart"]),
         ("select|--hint", ["group=it's apart"]),
+        ("instance|list|--host", HOSTS),
         ("hypervisor|servers", ["h1", "rack:2", "two.example"]),
         # As cliff takes them.
         ("ho|sh", HOSTS),

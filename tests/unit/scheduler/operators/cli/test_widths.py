@@ -30,6 +30,8 @@ COMMANDS = {
     "host list": ["--long"],
     "host show": ["hypervisor-0001"],
     "hypervisor list": [],
+    "instance list": ["--long"],
+    "instance show": [WEB],
     "hypervisor servers": ["hypervisor-0001", "--print-empty"],
     "hypervisor show": ["hypervisor-0001"],
     "hypervisor stats": [],
@@ -146,7 +148,13 @@ def test_lists_are_narrow_enough_by_themselves(fleet, name):
     assert 0 < widest(done.stdout) <= 100, done.stdout[:1000]
 
 
-@pytest.mark.parametrize("name", ["host list", "service list", "claim list", "decision list"])
+def test_hosts_are_listed_on_a_terminal_of_80_characters(fleet):
+    assert widest(fleet.command.run("host", "list").stdout) <= 80
+
+
+@pytest.mark.parametrize(
+    "name", ["host list", "instance list", "service list", "claim list", "decision list"]
+)
 def test_programs_and_who_asks_see_all_columns(fleet, name):
     (first, *_) = fleet.command.json(*name.split())
     header = fleet.command.run(*name.split(), "--long").stdout.splitlines()[1]

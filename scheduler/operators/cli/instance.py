@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that say where instances are, by the database: no agent or scheduler is asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cliff.columns import FormattableColumn
+
+from inventory.queries import instance_queries
+from scheduler.operators.cli.arguments import add_long, complete, not_empty
+from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
+
+COLUMNS = {
+    "uuid": "ID",
+    "name": "Name",
+    "host": "Host",
+    "node": "Node",
+    "state": "State",
+    "task": "Task",
+    "project_id": "Project",
+    "flavor": "Flavor",
+    "vcpus": "vCPUs",
+    "memory_mb": "Memory MB",
+    "disk_gb": "Disk GB",
+}
+# What fits in 100 characters.
+FEW = ("uuid", "name", "host", "state", "vcpus")
+
+
+class _Places(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Where an instance is, of which a table shows a line for each place and JSON all."""
+
+    def human_readable(self) -> str:
+        return "\n".join(map(_place, self._value))
+
+
+class _Claims(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """What is claimed for an instance, shown in the same way."""
+
+    def human_readable(self) -> str:
+        return "\n".join(map(_claim, self._value))
+
+
+def _place(each: Mapping[str, Any]) -> str:
+    states = ", ".join(filter(None, (each["state"], each["task"])))
+    return f"{each['host']} ({states})" if states else str(each["host"])
+
+
+def _claim(each: Mapping[str, Any]) -> str:
+    until = f" until {each['expires_at']}" if each["expires_at"] else ""
+    return f"{each['state']} on {each['host']}{until}"
+
+
+class InstanceList(ListCommand):
+    """List the instances and where they are, or will be: those are pending."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Host of the instances to list."
+        complete(parser.add_argument("--host", type=not_empty, help=what), "hosts")
+        project = parser.add_argument(
+            "--project", type=not_empty, metavar="ID", help="Project of the instances to list."
+        )
+        complete(project, "projects")
+        add_long(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        rows = self.read(instance_queries.listed, args.host, args.project)
+        return list_rows(titles_for(args, FEW, COLUMNS), rows)
+
+
+class InstanceShow(ShowCommand):
+    """Show where an instance is, with its claims, its server group and the newest decision.
+
+    'explain' and 'decision show' take the number of the decision, or the uuid of the instance.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Name or UUID of the instance, as 'instance list' shows it."
+        complete(parser.add_argument("instance", type=not_empty, help=what), "instances")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        row = self.read(instance_queries.show, args.instance)
+        lines = {"places": _Places(row["places"]), "claims": _Claims(row["claims"])}
+        return one_row(row | lines)
