@@ -3,11 +3,13 @@
 """The command that asks a scheduler for hosts, as a conductor does."""
 
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from inventory.errors import OperationRefused, counted
+from inventory.errors import NotFound, OperationRefused, counted
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.operators.cli.arguments import (
@@ -106,7 +108,7 @@ class Select(ListCommand):
         self.report(args, sections, found)
         if decision["shortage"]:
             # What a tenant would see.
-            raise NoValidHost(decision["shortage"]["reason"])
+            raise self._refused(args, NoValidHost(decision["shortage"]["reason"]))
         return 0
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -122,10 +124,9 @@ class Select(ListCommand):
         try:
             destinations = self.wait_for(A_SCHEDULER, args.timeout, client, call)
         except NoValidHost as refused:
-            if not self.conf.decisions.keep:
-                raise
             hint = f"'berthmaster explain {caller.request_id}' says why"
-            raise OperationRefused(f"{refused}\n{hint}") from None
+            kept = [hint] if self.conf.decisions.keep else []
+            raise self._refused(args, refused, kept) from None
         if not args.keep:
             self._release_claims(uuids)
             if any(first.allocation_request for first, *_ in destinations):
@@ -134,6 +135,43 @@ class Select(ListCommand):
         few = (*FEW, "alternates") if args.alternates else FEW
         rows = [_row(*each) for each in zip(uuids, destinations, strict=False)]
         return list_rows(titles_for(args, few, COLUMNS), rows)
+
+    def _refused(self, args: Any, why: NoValidHost, hints: Iterable[str] = ()) -> OperationRefused:
+        """Return the error for a request without a host, with names in it that nobody has."""
+        return OperationRefused("\n".join([str(why), *self._unknown_names(args), *hints]))
+
+    def _unknown_names(self, args: Any) -> list[str]:
+        """Return a line for each host and zone of the request that the database does not have.
+
+        They are no errors by themselves: schedulers know Nova's aggregates, the database does not.
+        """
+        hosts, zone = [*args.force_host, *args.ignore_host], args.availability_zone
+        if not hosts and zone is None:
+            return []
+        from inventory.database_errors import DatabaseUnavailable
+        from inventory.migrations import SchemaError
+        from inventory.queries import host_queries
+
+        checks: list[Callable[[Any], Any]] = [
+            partial(host_queries.spelled_host, name=host) for host in hosts
+        ]
+        if zone is not None:
+            default = self.default_zone
+            checks.append(partial(host_queries.check_zone, name=zone, default=default))
+
+        def found(connection: Any) -> list[str]:
+            lines = []
+            for check in checks:
+                try:
+                    check(connection)
+                except NotFound as error:
+                    lines.append(str(error))
+            return lines
+
+        try:
+            return self.read(found)
+        except (DatabaseUnavailable, SchemaError):
+            return []
 
     def _request(self, args: Any) -> tuple[RequestSpec, list[str]]:
         """Return the request and the uuids of its instances; raise NotFound and Malformed."""

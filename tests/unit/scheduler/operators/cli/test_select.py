@@ -14,6 +14,7 @@ from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.cli.capacity import Capacity
 from scheduler.operators.cli.request_arguments import request_specs
 from scheduler.wire.errors import NoValidHost
+from tests.databases import serve
 
 TOLD = "No valid host was found. Too few."
 
@@ -55,6 +56,33 @@ def test_there_is_nothing_to_explain_where_nothing_is_kept(command, full):
     with command.config.open("a") as config:
         config.write("[decisions]\nkeep = false\n")
     assert command.refused("select") == TOLD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["--force-host=compte1"], ["there is no host 'compte1'; did you mean compute1?"]),
+        (["--ignore-host=compte1", "--force-host=COMPUTE1"], ["there is no host 'compte1'; did"]),
+        (["--availability-zone=nov"], ["there is no availability zone 'nov'; did you mean nova?"]),
+        (
+            ["--force-host=xyz", "--availability-zone=north"],
+            ["no host 'xyz'; see 'service list'", "zone 'north'; see 'availability zone list'"],
+        ),
+        (["--force-host=compute1", "--availability-zone=nova"], []),
+    ],
+)
+def test_who_is_refused_learns_which_names_are_unknown(database, command, full, arguments, lines):
+    serve(database, "compute1")
+    told, *unknown, _explain = command.refused("select", *arguments).splitlines()
+    assert (told, len(unknown)) == (TOLD, len(lines))
+    assert all(part in line for part, line in zip(lines, unknown, strict=True))
+
+
+def test_without_a_database_nothing_is_said_about_names(command, full):
+    text = command.config.read_text()
+    command.config.write_text(text.replace("inventory.sqlite", "nowhere.sqlite"))
+    told, _explain = command.refused("select", "--force-host=compte1").splitlines()
+    assert told == TOLD
 
 
 def test_cells_that_are_not_understood_are_refused_before_anybody_is_asked(command, full):
