@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from benchmarks.fleet import a_fleet
 from inventory import aggregates, services, tables
+from inventory.database_clock import utc_moment
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
 from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
@@ -62,7 +63,7 @@ def audit(database: Database, every: int = 1) -> None:
     nodes = tables.compute_nodes
     changes = {
         "generation": nodes.c.generation + 1,
-        "updated_at": tables.utc_moment(),
+        "updated_at": utc_moment(),
         "vcpus_used": nodes.c.vcpus_used + 1,
         "free_ram_mb": nodes.c.free_ram_mb - 2048,
         "stats": nodes.c.stats + " ",
@@ -72,7 +73,7 @@ def audit(database: Database, every: int = 1) -> None:
 
 
 def _earlier(connection: sa.Connection) -> datetime:
-    now: datetime = connection.execute(sa.select(tables.utc_moment())).scalar_one()
+    now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
     return now.replace(microsecond=0) - AN_HOUR
 
 

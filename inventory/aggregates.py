@@ -10,8 +10,9 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import revisions
+from inventory.database_clock import utc_now
 from inventory.errors import Malformed, NotFound, nearest
-from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, utc_now
+from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates
 
 # The metadata that makes an aggregate an availability zone.
 ZONE = "availability_zone"

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.tables import compute_nodes, instances, revisions, utc_moment
+from inventory.database_clock import utc_moment
+from inventory.tables import compute_nodes, instances, revisions
 
 
 class RowMark(NamedTuple):

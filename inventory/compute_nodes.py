@@ -11,9 +11,9 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import revisions
+from inventory.database_clock import utc_moment, utc_now
 from inventory.rows import columns, execute_in, named, named_in, select_in
 from inventory.tables import compute_nodes as table
-from inventory.tables import utc_moment, utc_now
 
 # The columns of what a node has of a resource, of what is used, and of the allocation ratio.
 RESOURCES = {

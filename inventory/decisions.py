@@ -15,8 +15,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_moment
 from inventory.rows import CHUNK, chunks, select_in
-from inventory.tables import decision_inputs, decision_instances, decisions, utc_moment
+from inventory.tables import decision_inputs, decision_instances, decisions
 
 # Bytes of a row. Servers may refuse statements of more than a megabyte, and bytes grow when quoted.
 PIECE = 500_000

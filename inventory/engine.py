@@ -20,6 +20,7 @@ from oslo_db import api, exception
 
 from conf import loading
 from inventory import mysql_pool, session_setup
+from inventory.database_clock import utc_moment, utc_now
 from inventory.database_errors import (
     GONE,
     OF_A_STATEMENT,
@@ -30,7 +31,7 @@ from inventory.database_errors import (
     translated,
 )
 from inventory.errors import counted
-from inventory.tables import idempotency_keys, utc_moment, utc_now
+from inventory.tables import idempotency_keys
 
 T = TypeVar("T")
 

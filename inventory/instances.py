@@ -13,12 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_now
 from inventory.database_errors import execute_each
 from inventory.instance_states import released
 from inventory.rows import columns, named, named_in
 from inventory.rows import written_since as query_since
 from inventory.tables import instances as table
-from inventory.tables import utc_now
 
 LOG = logging.getLogger(__name__)
 # Deleted rows are kept for readers that ask what changed; they reload everything more often.

@@ -11,9 +11,9 @@ from datetime import timedelta
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
+from inventory.database_clock import utc_moment
 from inventory.engine import Database
 from inventory.tables import leases as table
-from inventory.tables import utc_moment
 
 
 def hold(database: Database, name: str, owner: str, seconds: float) -> str:

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_now
 from inventory.objects.instance_group import InstanceGroup
 from inventory.rows import select_in
-from inventory.tables import allocations, instances, server_group_members, server_groups, utc_now
+from inventory.tables import allocations, instances, server_group_members, server_groups
 
 
 def create(

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_moment
 from inventory.tables import shadow_reports as table
-from inventory.tables import utc_moment
 
 # Of older shadows the rows are deleted.
 KEPT = 10

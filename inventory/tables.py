@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables. compute_nodes and services have Nova's columns; what we add is marked as ours."""
 
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.expression import FunctionElement
 
 metadata = sa.MetaData()
 
@@ -19,35 +16,6 @@ _MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _BYTES = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
 _OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
-
-
-class utc_now(FunctionElement[datetime]):
-    """The database's clock in UTC and whole seconds: the clocks of machines are never compared."""
-
-    type: sa.types.TypeEngine[Any] = sa.DateTime()
-    inherit_cache = True
-    mysql = "UTC_TIMESTAMP()"
-    # In the very form in which SQLAlchemy stores a DateTime, since SQLite compares texts.
-    sqlite = "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
-
-
-class utc_moment(utc_now):
-    """The same clock with fractions of a second."""
-
-    inherit_cache = True
-    mysql = "UTC_TIMESTAMP(6)"
-    sqlite = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
-
-
-@compiles(utc_now, "mysql")
-@compiles(utc_now, "mariadb")
-def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    return element.mysql
-
-
-@compiles(utc_now, "sqlite")
-def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
-    return element.sqlite
 
 
 def _identity() -> tuple[sa.Column[Any], ...]:

@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_now
 from inventory.engine import Database
-from inventory.tables import instances, migrations, utc_now
+from inventory.tables import instances, migrations
 
 NOBODY = "00000000-0000-0000-0000-{:012d}"
 

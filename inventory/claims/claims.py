@@ -33,10 +33,10 @@ from inventory.claims.types import (
     with_alternates,
 )
 from inventory.claims.usage_update import LockedNodes
+from inventory.database_clock import utc_moment
 from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
-from inventory.tables import utc_moment
 
 # Building a statement costs more than running it.
 _INSERT = sa.insert(table)

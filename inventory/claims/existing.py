@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from inventory.claims.types import ALTERNATE, CONFIRMED, PENDING
+from inventory.database_clock import utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
-from inventory.tables import utc_moment
 
 # Building a statement costs more than running it.
 _COLUMNS = (

@@ -20,11 +20,11 @@ from inventory.claims.types import (
     NodeChange,
     NodeDocuments,
 )
+from inventory.database_clock import utc_moment
 from inventory.fits import whole_gb, within
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
 from inventory.tables import compute_nodes as table
-from inventory.tables import utc_moment
 
 MB_PER_GB = 1024
 # The largest number of an integer column.

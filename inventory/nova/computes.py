@@ -8,9 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_now
 from inventory.nova.database import NovaDatabase, NovaTable
 from inventory.rows import named, named_in
-from inventory.tables import utc_now
 
 COMPUTE = "nova-compute"
 SERVICE = (

@@ -9,10 +9,11 @@ import sqlalchemy as sa
 
 from inventory import aggregates, revisions
 from inventory.aggregates import AggregateRecord
+from inventory.database_clock import utc_now
 from inventory.engine import Database
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in
-from inventory.tables import aggregate_hosts, aggregate_metadata, utc_now
+from inventory.tables import aggregate_hosts, aggregate_metadata
 from inventory.tables import aggregates as table
 
 

@@ -13,6 +13,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import aggregates, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
 from inventory.claims.types import CONFIRMED
+from inventory.database_clock import utc_now
 from inventory.errors import (
     InUse,
     Malformed,
@@ -28,7 +29,7 @@ from inventory.errors import (
 from inventory.instance_states import released
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in, select_in
-from inventory.tables import aggregate_hosts, aggregate_metadata, allocations, utc_now
+from inventory.tables import aggregate_hosts, aggregate_metadata, allocations
 from inventory.tables import aggregates as table
 from inventory.tables import services as services_table
 

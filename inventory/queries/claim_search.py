@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED
-from inventory.tables import allocations, decisions, utc_moment
+from inventory.database_clock import utc_moment
+from inventory.tables import allocations, decisions
 
 _COLUMNS = (
     "instance_uuid",

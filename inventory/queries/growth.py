@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_moment
 from inventory.instances import KEPT
 from inventory.queries.instance_ends import instance_ends
 from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
-from inventory.tables import decision_instances, decisions, instances, migrations, utc_moment
+from inventory.tables import decision_instances, decisions, instances, migrations
 
 _DAY = timedelta(days=1)
 _PLACED = "placed"

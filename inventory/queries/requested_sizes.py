@@ -7,8 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory.database_clock import utc_moment
 from inventory.fits import local_disk_mb
-from inventory.tables import decisions, instances, utc_moment
+from inventory.tables import decisions, instances
 
 Size = tuple[int, int, int]
 _C: Any = instances.c

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import decisions
+from inventory.database_clock import utc_moment
 from inventory.engine import Database
-from inventory.tables import utc_moment
 from scheduler.decision.types import Decision
 from scheduler.history.serialization import DecisionDocument, document_from_bytes
 from scheduler.host_cache.cache import HostCache

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from inventory import change_marks, compute_nodes, instances, revisions
 from inventory.change_marks import RowMark
+from inventory.database_clock import utc_now
 from inventory.tables import compute_nodes as nodes
-from inventory.tables import utc_now
 from tests.databases import a_node, an_instance
 
 HOUR = timedelta(hours=1)

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import change_marks, compute_nodes
+from inventory.database_clock import utc_now
 from inventory.rows import CHUNK
 from inventory.tables import compute_nodes as table
-from inventory.tables import utc_now
 from tests.databases import a_node, a_uuid, save
 
 HOUR = timedelta(hours=1)

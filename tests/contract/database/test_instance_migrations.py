@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import instance_migrations, instances
+from inventory.database_clock import utc_now
 from inventory.instance_states import ENDED, MOVES
 from inventory.rows import CHUNK
-from inventory.tables import utc_now
 from tests.databases import an_instance
 from tests.records import change_migration, manage, migrate, unmanage
 

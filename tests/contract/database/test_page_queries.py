@@ -8,12 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates
+from inventory.database_clock import utc_moment
 from inventory.operations import service_operations
 from inventory.queries import claim_search, decision_search
 from inventory.queries.claim_search import ClaimFilter, counts, lost_claims
 from inventory.queries.decision_search import Wanted, flavor_names, flavors_of_sizes
 from inventory.queries.fleet import read_fleet
-from inventory.tables import allocations, instances, utc_moment
+from inventory.tables import allocations, instances
 from tests.contract.database.test_decisions import a_decision, keep
 from tests.databases import a_node, a_uuid, an_instance, save, serve
 

@@ -19,6 +19,7 @@ from compute_agent.virt.driver import NodeName, Size
 from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks
 from inventory.claims.types import Claim, ClaimRequest, GroupRule
+from inventory.database_clock import utc_now
 from inventory.operations import aggregate_operations, server_group_operations, service_operations
 from inventory.operations.aggregate_operations import Change, ZoneRules
 from tests.claimed import let_pass
@@ -139,7 +140,7 @@ def inventory(database):
     group_locks.ensure(database, [made["id"]])
     database.write(claim(PENDING, request="req-1"))
     # An instance that no claim has brought, on a host without a node.
-    seen = an_instance("seen", host="h9", node="h9", created_at=tables.utc_now())
+    seen = an_instance("seen", host="h9", node="h9", created_at=utc_now())
     database.write(lambda c: c.execute(sa.insert(tables.instances).values(**seen)))
     let_pass(database, 60)
     silent = sa.update(tables.services).values(last_seen_up=None, created_at=None)

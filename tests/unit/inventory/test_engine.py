@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import aiosqlite
 
 from inventory import migrations
+from inventory.database_clock import utc_now
 from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable
 from inventory.engine import Database
-from inventory.tables import utc_now
 from tests.databases import open_at
 
 
