@@ -21,6 +21,7 @@ from inventory.tables import revisions, services
 
 SERVICES = "services"
 AGGREGATES = "aggregates"
+RESERVATIONS = "reservations"
 # The column of compute_nodes that claims compare.
 ELIGIBILITY = "eligibility_revision"
 # The services whose rows are written when nodes of their hosts come and go.

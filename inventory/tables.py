@@ -217,7 +217,24 @@ allocations = _table(
     *_texts("image_properties"),
     sa.Column("created_at", _MOMENT),
     sa.Column("expires_at", _MOMENT),
+    # Of a reserved place: its reservation, and the instance that has taken it. Of a claim: the
+    # place that it has taken.
+    sa.Column("reservation_uuid", sa.String(36), index=True),
+    *(sa.Column(name, sa.String(36)) for name in ("taken_by", "place_uuid")),
     sa.UniqueConstraint("instance_uuid", "slot", name="uniq_allocations_slot"),
+)
+
+# Ours: room that is held for a project. Its places are rows of allocations; each has this size.
+reservations = _table(
+    "reservations",
+    *_identity(),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    *_names("project_id"),
+    *_names("flavor_name", "availability_zone", nullable=True),
+    *_counts("number", "vcpus", "memory_mb"),
+    sa.Column("disk_mb", sa.BigInteger, nullable=False),
+    sa.Column("spread", sa.String(32)),
+    *(sa.Column(name, _MOMENT) for name in ("created_at", "ends_at")),
 )
 
 # Ours: a claim for a member of a server group locks the group's row, so that claims see each other.

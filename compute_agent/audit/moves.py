@@ -47,6 +47,14 @@ def room_for_migrations(
             yield Room(move.old, move.old_numa)
 
 
+def leaving_sizes(node: NodeName, moves: Iterable[Move]) -> dict[str, Size]:
+    """Return what instances that leave a node may need there again, by uuid in lower case."""
+    newest: dict[str, Move] = {}
+    for move in moves:
+        newest.setdefault(move.instance_uuid, move)
+    return {uuid: move.old for uuid, move in newest.items() if move.source == node}
+
+
 def _other_size(size: Size, move: Move) -> Size:
     """Return the other size of an instance that is being resized: the old or the new one."""
     if size == move.old:

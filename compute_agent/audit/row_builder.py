@@ -62,11 +62,13 @@ def build_rows(
     found: PollResult,
     claims: Collection[Any] = (),
     overhead: Callable[[Guest], Size] = lambda _: Size(),
+    places: Collection[Size] = (),
 ) -> NodeRows:
     """Return the rows of a node and its instances.
 
     claims are rows of pending claims on the node; overhead is what a guest takes beyond its
-    flavor. The figures equal those that claims and releases one by one have led to.
+    flavor; places are what reserved places hold. The figures equal those that claims and releases
+    one by one have led to.
     """
     guests = usage.each_once(found.guests)
     # One that is resized in place takes that besides what is claimed.
@@ -87,7 +89,7 @@ def build_rows(
         "service_id": found.service_id,
         "host_ip": found.settings.host_ip,
         **_capacity(found.facts),
-        **usage.count(found.facts, here, taken, overhead, held),
+        **usage.count(found.facts, here, taken, overhead, held, places),
         "stats": json.dumps(stats, sort_keys=True),
         **_documents(found, here, moving, claims),
         **found.settings.ratios,

@@ -11,12 +11,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from compute_agent.audit import usage
+from compute_agent.audit import reserved_places, usage
+from compute_agent.audit.moves import leaving_sizes
+from compute_agent.audit.reserved_places import SettledPlaces
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
-from inventory.claims import existing
+from inventory.claims import existing, places
 from inventory.claims.existing import Seen
+from inventory.claims.places import Place
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
 from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
@@ -33,7 +36,8 @@ class ClaimReconciliation:
     """The claims on a node that still count, and the uuids of the instances of all others.
 
     expired never came; ended had claims that held nothing, or an alternate, or have come elsewhere.
-    unsure means that the next audit has to reconcile again whatever it finds.
+    unsure means that the next audit has to reconcile again whatever it finds. places are those of
+    reservations.
     """
 
     pending: list[Any] = field(default_factory=list)
@@ -41,11 +45,12 @@ class ClaimReconciliation:
     expired: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     unsure: bool = False
+    places: SettledPlaces = field(default_factory=SettledPlaces)
 
     @property
     def has_changes(self) -> bool:
         """Return whether anything was written."""
-        return bool(self.confirmed or self.expired or self.ended)
+        return bool(self.confirmed or self.expired or self.ended or self.places.has_changes)
 
 
 def reconcile(
@@ -63,12 +68,34 @@ def reconcile(
     poll_time = now - timedelta(seconds=time.monotonic() - polled_at)
     on_node: dict[int, list[sa.Row[Any]]] = defaultdict(list)
     for row in rows:
-        on_node[row.compute_node_id].append(row)
+        if row.reservation_uuid is None:
+            on_node[row.compute_node_id].append(row)
+    held: dict[int, list[Place]] = defaultdict(list)
+    for place in places.of_rows(connection, rows):
+        held[place.node_id].append(place)
     reconciled = {each.name: ClaimReconciliation() for each in found}
     for each in found:
-        if here := on_node.get(ids.get(each.name, 0)):
+        node_id = ids.get(each.name, 0)
+        if here := on_node.get(node_id):
             reconciled[each.name] = _reconcile(connection, here, each, poll_time, superseded)
+        if node_id in held:
+            result = reconciled[each.name]
+            result.places = _settle(connection, held[node_id], each, result.pending)
     return reconciled
+
+
+def _settle(
+    connection: sa.Connection,
+    there: Collection[Place],
+    found: PollResult,
+    pending: Iterable[sa.Row[Any]],
+) -> SettledPlaces:
+    """Hold, give back or end the reserved places on a node, given the claims that stay pending."""
+    coming = {row.place_uuid: places.amounts_of(row) for row in pending if row.place_uuid}
+    sizes = leaving_sizes(found.name, found.moves)
+    here = usage.on_node(usage.each_once(found.guests), found.managed)
+    sizes |= {each.uuid.lower(): each.size for each in here}
+    return reserved_places.settle(connection, there, sizes, coming)
 
 
 def _reconcile(
@@ -200,7 +227,9 @@ def store(connection: sa.Connection, batch: Batch) -> AuditResult:
     ids = _lock(connection, batch)
     reconciled = reconcile(connection, batch.found, ids, batch.polled_at)
     built = [
-        build_rows(each, reconciled[each.name].pending, batch.overhead) for each in batch.found
+        build_rows(each, kept.pending, batch.overhead, kept.places.held)
+        for each in batch.found
+        for kept in (reconciled[each.name],)
     ]
     changed, changed_instances = _replace_instances(
         connection, {each.polled.name: each.instances for each in built}

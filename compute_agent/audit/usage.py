@@ -69,14 +69,17 @@ def count(
     more: Iterable[Size] = (),
     overhead: Callable[[Guest], Size] = lambda _: Size(),
     claims: Collection[Size] = (),
+    places: Collection[Size] = (),
 ) -> dict[str, int]:
     """Return the columns of compute_nodes for the usage of a node, counted from zero.
 
-    more is taken besides the instances, such as reserves; claims are held for those to come.
+    more is taken besides the instances, such as reserves; claims are held for those to come, places
+    for those of reservations.
     Instances count in full whatever their states, since they may be started at any moment. What is
     free is negative where more is allocated than is there: readers compute total * ratio - used.
     """
-    taken = [*(each.size for each in instances), *map(overhead, instances), *more, *claims]
+    held = [*claims, *places]
+    taken = [*(each.size for each in instances), *map(overhead, instances), *more, *held]
     memory_mb_used = storable(sum(size.memory_mb for size in taken))
     disk_mb_used = storable(sum(size.disk_mb for size in taken), LARGEST_MB)
     local_gb_used = storable(whole_gb(disk_mb_used))
@@ -87,7 +90,7 @@ def count(
         "free_ram_mb": storable(storable(facts.memory_mb) - memory_mb_used),
         "free_disk_gb": storable(storable(facts.local_gb) - local_gb_used),
         "disk_mb_used": disk_mb_used,
-        "free_disk_mb": _free_disk_mb(facts, disk_mb_used, claims),
+        "free_disk_mb": _free_disk_mb(facts, disk_mb_used, held),
         "claims": len(claims),
         "running_vms": len(instances),
         "current_workload": sum(1 for each in instances if each.task_state),
@@ -109,7 +112,7 @@ def storable(number: int, largest: int = LARGEST) -> int:
     return max(-largest, min(number, largest))
 
 
-def _free_disk_mb(facts: NodeFacts, used: int, claims: Iterable[Size]) -> int:
+def _free_disk_mb(facts: NodeFacts, used: int, held: Iterable[Size]) -> int:
     """Return what is free of a node's disk both by what is counted and by what is really there.
 
     No file of an instance that is not there yet has made disk_available_least smaller.
@@ -117,7 +120,7 @@ def _free_disk_mb(facts: NodeFacts, used: int, claims: Iterable[Size]) -> int:
     free = storable(facts.local_gb) * MIB_PER_GIB - used
     if facts.disk_available_least is not None:
         least = storable(facts.disk_available_least) * MIB_PER_GIB
-        free = min(free, least - sum(size.disk_mb for size in claims))
+        free = min(free, least - sum(size.disk_mb for size in held))
     return storable(free, LARGEST_MB)
 
 

@@ -14,15 +14,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_db.exception import DBDuplicateEntry
 
 from inventory import compute_nodes
-from inventory.claims import existing, group_locks, usage_update
+from inventory.claims import claim_rows, existing, group_locks, usage_update
+from inventory.claims.places import PlaceChanges
 from inventory.claims.types import (
-    ALTERNATE,
     CONFIRMED,
     INSTANCE,
-    PENDING,
     Changes,
     Claim,
     ClaimLost,
@@ -37,9 +35,6 @@ from inventory.database_clock import utc_moment
 from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
-
-# Building a statement costs more than running it.
-_INSERT = sa.insert(table)
 
 
 class Outdated(Exception):
@@ -78,16 +73,19 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         _check_none_pending(earlier)
     locked = {row.compute_node_id for row in old} | {each.node_id for each in request.claims}
     nodes = LockedNodes(connection, locked)
-    places = {(row.instance_uuid, row.compute_node_id) for row in earlier}
+    there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
+    places = _places(connection, old, request.claims)
     # A claim that follows another one on the same node: an instance seen there may be the old one.
     made = [
-        replace(each, in_place=True) if (each.instance_uuid, each.node_id) in places else each
-        for each in _made(nodes, request, old)
+        replace(each, in_place=True) if (each.instance_uuid, each.node_id) in there else each
+        for each in _made(nodes, places, request, old)
     ]
     nodes.write()
     _check_unchanged(connection, old)
+    if places:
+        places.write()
     now = zero + timedelta(seconds=time.monotonic())
-    _replace(connection, old, sorted(_rows(request, made, now), key=_row_order))
+    claim_rows.replace(connection, old, claim_rows.build(request, made, now))
     refused, changes = number - len(made), nodes.changed(made, old)
     return ClaimResult(_answers(made), False, refused, _nodes(made), changes)
 
@@ -105,7 +103,9 @@ def claim_each(
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     earlier, zero = existing.of_instances(connection, uuids)
     claimed = {row.instance_uuid for row in earlier}
-    nodes = LockedNodes(connection, {each.node_id for one in requests for each in one.claims})
+    wanted = [each for one in requests for each in one.claims]
+    nodes = LockedNodes(connection, {each.node_id for each in wanted})
+    places = _places(connection, (), wanted)
     now = zero + timedelta(seconds=time.monotonic())
     results: list[ClaimResult | ClaimLost | None] = []
     rows: list[dict[str, Any]] = []
@@ -117,18 +117,20 @@ def claim_each(
             continue
         try:
             request = group_locks.within_policy(connection, request, groups)
-            made = _made(nodes, request)
+            made = _made(nodes, places, request)
         except ClaimLost as lost:
             results.append(lost)
             continue
         claimed |= mine
         groups.add(replace(request, claims=made))
         every += made
-        rows += _rows(request, made, now)
+        rows += claim_rows.build(request, made, now)
         refused = number - len(made)
         results.append(ClaimResult(_answers(made), refused=refused, nodes=_nodes(made)))
     nodes.write()
-    _insert(connection, sorted(rows, key=_row_order))
+    if places:
+        places.write()
+    claim_rows.insert(connection, rows)
     return results, nodes.changed(every)
 
 
@@ -233,9 +235,16 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Chan
     old = [row for row in rows if row.state != CONFIRMED]
     changes = usage_update.changes(old)
     nodes = LockedNodes(connection, changes)
+    places = _places(connection, old, ())
+    if places:
+        given_back = places.moved(old, ())
+        places.count(changes, given_back)
+        places.apply(given_back)
     nodes.change(changes, old)
     nodes.write()
     _check_unchanged(connection, old)
+    if places:
+        places.write()
     execute_in(connection, sa.delete(table), table.c.id, [row.id for row in old])
     return nodes.changed((), old)
 
@@ -246,16 +255,34 @@ def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> N
         raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
+def _places(
+    connection: sa.Connection, old: Iterable[sa.Row[Any]], claims: Iterable[Claim]
+) -> PlaceChanges | None:
+    """Return the places that claims give back or take; None, without a query, where they do not."""
+    named = {row.place_uuid for row in old} | {each.place for each in claims}
+    uuids = sorted(uuid for uuid in named if uuid)
+    return PlaceChanges(connection, uuids) if uuids else None
+
+
 def _made(
-    nodes: LockedNodes, request: ClaimRequest, old: Sequence[sa.Row[Any]] = ()
+    nodes: LockedNodes,
+    places: PlaceChanges | None,
+    request: ClaimRequest,
+    old: Sequence[sa.Row[Any]] = (),
 ) -> list[Claim]:
     """Change the usage of the nodes of a request; return the claims that fit, with answers."""
     chosen = [each for each in request.claims if not each.alternate]
     alternates = [each for each in request.claims if each.alternate]
     changes = usage_update.changes(old, request.claims, request.documents)
     without = usage_update.changes(old, chosen, request.documents) if alternates else {}
+    moved = places.moved(old, chosen) if places else {}
+    if places:
+        places.count(changes, moved)
+        places.count(without, moved)
     instead = {each.node_id: without.get(each.node_id) for each in alternates}
     refused = nodes.change(changes, old, instead)
+    if places:
+        places.apply(moved)
     return with_alternates(chosen + [each for each in alternates if each.node_id not in refused])
 
 
@@ -265,74 +292,3 @@ def _answers(made: Iterable[Claim]) -> list[str | None]:
 
 def _nodes(made: Iterable[Claim]) -> set[int]:
     return {each.node_id for each in made}
-
-
-def _replace(
-    connection: sa.Connection, old: Sequence[sa.Row[Any]], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Replace old rows."""
-    # Pending claims are overwritten: deleting and inserting the same key would leave a gap, for
-    # which other transactions wait.
-    pending = {row.instance_uuid: row.id for row in old if row.state == PENDING}
-    over: dict[int, Mapping[str, Any]] = {}
-    new: list[Mapping[str, Any]] = []
-    for row in rows:
-        if row["state"] == PENDING and row["instance_uuid"] in pending:
-            over[pending[row["instance_uuid"]]] = row
-        else:
-            new.append(row)
-    gone = [row.id for row in old if row.id not in over]
-    execute_in(connection, sa.delete(table), table.c.id, gone)
-    for row_id, row in over.items():
-        connection.execute(sa.update(table).where(table.c.id == row_id).values(**row))
-    _insert(connection, new)
-
-
-def _insert(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    try:
-        if rows:
-            # The statement for a list costs more than that for one row.
-            connection.execute(_INSERT, rows if len(rows) > 1 else rows[0])
-    except DBDuplicateEntry:
-        reason = "the same instance was claimed for at the same time"
-        raise ClaimLost((), reason, INSTANCE) from None
-
-
-def _row_order(row: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the place of a row among those that are inserted together.
-
-    There is one order, since requests for the same instances wait for each other.
-    """
-    return row["instance_uuid"], -row["slot"]
-
-
-def _rows(request: ClaimRequest, claims: Sequence[Claim], now: datetime) -> list[dict[str, Any]]:
-    """Return the rows of claims, all with the same columns."""
-    until = now + timedelta(seconds=request.lease)
-    return [
-        {
-            "instance_uuid": each.instance_uuid,
-            "slot": each.slot,
-            "state": ALTERNATE if each.alternate else PENDING,
-            "compute_node_id": each.node_id,
-            "host": each.host,
-            "node": each.node,
-            "request_id": request.request_id,
-            "digest": request.digest,
-            "attempt": request.attempt,
-            "answer": each.answer,
-            "group_uuid": request.group.uuid if request.group else None,
-            "in_place": each.in_place,
-            "vcpus": each.vcpus,
-            "memory_mb": each.memory_mb,
-            "disk_mb": each.disk_mb,
-            "numa": each.numa,
-            "pci": each.pci,
-            "root_gb": 0,
-            "ephemeral_gb": 0,
-            "created_at": now,
-            "expires_at": until,
-            **each.about,
-        }
-        for each in claims
-    ]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.claims.types import ALTERNATE, CONFIRMED, PENDING
+from inventory.claims.types import ALTERNATE, COMING, CONFIRMED, PENDING
 from inventory.database_clock import utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
@@ -20,9 +20,13 @@ _COLUMNS = (
     *(table.c.id, table.c.instance_uuid, table.c.state, table.c.compute_node_id, table.c.host),
     *(table.c.request_id, table.c.digest, table.c.attempt, table.c.answer, table.c.created_at),
     *(table.c.vcpus, table.c.memory_mb, table.c.disk_mb, table.c.numa, table.c.pci),
+    table.c.place_uuid,
 )
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
-_OF_INSTANCES = sa.select(*_COLUMNS).where(table.c.instance_uuid.in_(_VALUES))
+# Reserved places are no claims of instances.
+_OF_INSTANCES = sa.select(*_COLUMNS).where(
+    table.c.instance_uuid.in_(_VALUES), table.c.reservation_uuid.is_(None)
+)
 _BY_IDS = sa.select(*_COLUMNS).where(table.c.id.in_(_VALUES))
 _HOW_MANY = sa.select(
     sa.select(sa.func.count()).where(table.c.instance_uuid.in_(_VALUES)).scalar_subquery(),
@@ -227,7 +231,7 @@ def as_instances(connection: sa.Connection, ids: Collection[int] | None = None) 
         sa.case((c.state == ALTERNATE, ALTERNATE)).label("task_state"),
         sa.null().label("os_type"),
     )
-    query = query.where(c.state != CONFIRMED).order_by(c.id)
+    query = query.where(c.state.in_(COMING)).order_by(c.id)
     if ids is None:
         return named(connection.execute(query))
     return named_in(connection, query, c.compute_node_id, ids)

@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 
 # States of a claim.
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
+# Of those whose instances are on their way, or may be.
+COMING = (PENDING, ALTERNATE)
+# States of a reserved place: to be taken, and taken, when it waits for the end of the instance.
+RESERVED, WAITING = "reserved", "waiting"
 
 
 # What others have changed meanwhile: room or rules of a host, the hosts of a server group, claims
@@ -45,7 +49,8 @@ class Claim:
     limits are {vcpu, memory_mb, disk_gb} as far as filters have set them; known are columns of the
     node that must still have the values the decision was made from. about holds columns that only
     describe the instance. answer is a JSON list with the selection of this claim. An alternate has
-    neither numa nor pci, and is dropped where it does not fit.
+    neither numa nor pci, and is dropped where it does not fit. place is the uuid of the reserved
+    place that the instance takes.
     """
 
     instance_uuid: str
@@ -63,6 +68,7 @@ class Claim:
     pci: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     alternate: bool = False
+    place: str | None = None
 
     @property
     def slot(self) -> int:

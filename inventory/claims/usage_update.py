@@ -57,6 +57,12 @@ class Change:
         self.disk_mb += sign * claim.disk_mb
         self.claims += sign
 
+    def hold(self, vcpus: int, memory_mb: int, disk_mb: int) -> None:
+        """Count what reserved places hold more, or less where it is negative."""
+        self.vcpus += vcpus
+        self.memory_mb += memory_mb
+        self.disk_mb += disk_mb
+
 
 def changes(
     old: Iterable[sa.Row[Any]],

@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import compute_nodes, instance_migrations, instances, revisions, services
-from inventory.claims import existing
-from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each
+from inventory.claims import existing, places
+from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each, some
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
 from inventory.tables import compute_nodes as nodes_table
@@ -114,7 +114,8 @@ def delete(
     """Delete a stopped service and, with a compute service, its host.
 
     The host's compute nodes are deleted and it leaves its aggregates. It must have no instances and
-    no migrations under way; with forget_guests, for a lost host, only managed instances count.
+    no migrations under way, and hold no reserved places; with forget_guests, for a lost host, only
+    managed instances count.
     limit is that of services.is_up().
     """
     row = _service(connection, host, binary)
@@ -126,7 +127,7 @@ def delete(
     gone: list[str] = []
     dropped: list[str] = []
     if binary == services.COMPUTE[0]:
-        gone, dropped = _delete_nodes(connection, row.host)
+        gone, dropped = _delete_nodes(connection, row.host, forget_guests)
         _refuse_needed(connection, row.host, forget_guests)
         for node in gone:
             instances.replace(connection, row.host, node, [])
@@ -201,16 +202,31 @@ def _refuse_living(row: sa.Row[Any], limit: float) -> None:
         )
 
 
-def _delete_nodes(connection: sa.Connection, host: str) -> tuple[list[str], list[str]]:
+def _delete_nodes(
+    connection: sa.Connection, host: str, with_places: bool
+) -> tuple[list[str], list[str]]:
     """Delete the nodes of a host; return their names, and the instances of pending claims there."""
     query = sa.select(nodes_table.c.id, nodes_table.c.hypervisor_hostname).where(
         nodes_table.c.host == host, nodes_table.c.deleted == 0
     )
     names = {row.hypervisor_hostname: row.id for row in connection.execute(query)}
     compute_nodes.delete(connection, host, names)
+    # From here on no place is added.
+    if not with_places:
+        _refuse_places(connection, host)
     pending = existing.pending_on_nodes(connection, names.values())
     existing.delete_on_nodes(connection, names.values())
     return sorted(names), pending
+
+
+def _refuse_places(connection: sa.Connection, host: str) -> None:
+    """Raise InUse for a host with reserved places."""
+    names = places.reservations_on(connection, host)
+    if names:
+        raise InUse(
+            f"host {host} holds places of {some(names)}: delete these reservations first, or give"
+            " up their places here with --forget-guests if the host is lost"
+        )
 
 
 def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) -> None:

@@ -20,6 +20,7 @@ from inventory.tables import (
     compute_nodes,
     decisions,
     instances,
+    reservations,
     server_groups,
 )
 from inventory.tables import services as services_table
@@ -88,6 +89,7 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
     "instances": _instances,
     "projects": _newest(decisions.c.project_id),
     "requests": _newest(decisions.c.request_id),
+    "reservations": _of(_column(reservations.c.name)),
     "server groups": _of(_column(server_groups.c.name)),
     "service hosts": _of(_column(services_table.c.host, _LIVE_SERVICE)),
     # The default one is an option.

@@ -7,7 +7,7 @@ primary and unique keys.
 """
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -18,10 +18,17 @@ from compute_agent.audit.transaction import Batch
 from compute_agent.virt.driver import NodeName, Size
 from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks
+from inventory.claims.places import Amounts
 from inventory.claims.types import Claim, ClaimRequest, GroupRule
 from inventory.database_clock import utc_now
-from inventory.operations import aggregate_operations, server_group_operations, service_operations
+from inventory.operations import (
+    aggregate_operations,
+    reservation_operations,
+    server_group_operations,
+    service_operations,
+)
 from inventory.operations.aggregate_operations import Change, ZoneRules
+from inventory.operations.reservation_operations import NewReservation
 from tests.claimed import let_pass
 from tests.databases import a_node, a_uuid, an_instance, serve
 from tests.fixtures.agent import a_guest, some_facts
@@ -29,6 +36,7 @@ from tests.guides import page, table_rows
 
 ZONES = ZoneRules("nova", with_instances=True)
 HOUR = timedelta(hours=1)
+LATER = datetime(2099, 1, 1)
 TABLE = table_rows(page("contributor/transactions"), "excludes")
 PENDING = a_guest(1).uuid
 # Of what a row is made beside its primary key, for a cluster as well.
@@ -63,12 +71,12 @@ def audit(*guests, **place):
     return work
 
 
-def claim(uuid, host="h1", request="req-new", **changes):
+def claim(uuid, host="h1", request="req-new", place=None, **changes):
     """Return what claims for an instance on a host, as a member of group "web" with a rule."""
 
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, [host])
-        wanted = Claim(uuid, row.id, host, host, 1, 1024, 0, answer="there")
+        wanted = Claim(uuid, row.id, host, host, 1, 1024, 0, answer="there", place=place)
         claims.claim(connection, ClaimRequest(request, "any", [wanted], 900, **changes))
 
     return work
@@ -86,6 +94,24 @@ def claim_of_a_member(uuid, host):
 def expiry(connection):
     late = sa.update(tables.allocations).values(expires_at=tables.allocations.c.created_at)
     connection.execute(late.where(tables.allocations.c.instance_uuid == PENDING))
+    audit()(connection)
+
+
+def reservation(name):
+    """Return what holds a place on a host."""
+
+    def work(connection):
+        (row,) = compute_nodes.of_hosts(connection, ["h1"])
+        place = Claim(a_uuid(name), row.id, "h1", "h1", 1, 1024, 0)
+        new = NewReservation(name, "p1", Amounts(1, 1024, 0), ends_at=LATER)
+        reservation_operations.create(connection, new, ClaimRequest(None, "", [place], 0))
+
+    return work
+
+
+def end_of_reservation(connection):
+    over = sa.update(tables.allocations).values(expires_at=tables.allocations.c.created_at)
+    connection.execute(over.where(tables.allocations.c.reservation_uuid.is_not(None)))
     audit()(connection)
 
 
@@ -107,6 +133,13 @@ TRANSACTIONS = {
     "new attempt": claim(PENDING, "h2", "req-2"),
     "repeat": claim(PENDING, request="req-1"),
     "release": lambda c: claims.release(c, [PENDING]),
+    "reservation": reservation("r2"),
+    "other reservation": reservation("r3"),
+    "reservation deletion": lambda c: reservation_operations.delete(c, ["r1"]),
+    "claim of a place": claim(a_uuid("new"), place=a_uuid("r1")),
+    "other claim of a place": claim(a_uuid("other"), place=a_uuid("r1")),
+    "extension": lambda c: reservation_operations.extend(c, "r1", LATER + HOUR),
+    "end of a reservation": end_of_reservation,
     "audit": audit(a_guest(2)),
     "other audit": audit(a_guest(3)),
     "confirmation": audit(a_guest(1)),
@@ -118,7 +151,7 @@ TRANSACTIONS = {
         c, "other", Change(properties={"filter_tenant_id": "p1"}), ZONES
     ),
     "service order": lambda c: service_operations.disable(c, ["h1"]),
-    "service deletion": lambda c: service_operations.delete(c, "h1", 60),
+    "service deletion": lambda c: service_operations.delete(c, "h1", 60, forget_guests=True),
     "group order": lambda c: server_group_operations.add_instances(c, "web", ["seen"], force=True),
     "other group order": lambda c: server_group_operations.create(c, "db", "affinity"),
     "group deletion": lambda c: server_group_operations.delete(c, ["web"]),
@@ -139,6 +172,7 @@ def inventory(database):
     made = database.write(lambda c: server_group_operations.create(c, "web", "anti-affinity"))
     group_locks.ensure(database, [made["id"]])
     database.write(claim(PENDING, request="req-1"))
+    database.write(reservation("r1"))
     # An instance that no claim has brought, on a host without a node.
     seen = an_instance("seen", host="h9", node="h9", created_at=utc_now())
     database.write(lambda c: c.execute(sa.insert(tables.instances).values(**seen)))

@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reserved places: rows of allocations without instances, which a claim of their project takes.
+
+A place holds what it has more than the instance that has taken it. So what is used of its node is
+the same before and after it is taken or given back, unless the instance is larger than the place.
+All changes of places are made in transactions that have locked and written their nodes.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest
+from inventory.database_clock import utc_moment
+from inventory.objects.reserved_place import ReservedPlace
+from inventory.rows import chunks, execute_in
+from inventory.tables import allocations, reservations
+
+if TYPE_CHECKING:
+    # It brings numpy, for which commands would wait that read a list.
+    from inventory.claims.usage_update import Change
+
+_A, _R = allocations.c, reservations.c
+_VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
+# Until a reservation ends, its places may be taken.
+_LASTS = sa.or_(_A.expires_at.is_(None), _A.expires_at > utc_moment())
+_FREE = (
+    sa.select(
+        _R.project_id, *(_A.instance_uuid, _A.compute_node_id, _A.vcpus, _A.memory_mb, _A.disk_mb)
+    )
+    .join(reservations, _R.uuid == _A.reservation_uuid)
+    .where(_R.project_id.in_(_VALUES), _A.state == RESERVED, _LASTS)
+    .order_by(_A.id)
+)
+_BY_UUIDS = (
+    sa.select(
+        *(_A.id, _A.instance_uuid, _A.state, _A.compute_node_id, _A.taken_by),
+        *(_A.vcpus, _A.memory_mb, _A.disk_mb, _LASTS.label("lasts")),
+        *(_R[name].label(f"full_{name}") for name in ("vcpus", "memory_mb", "disk_mb")),
+    )
+    .join(reservations, _R.uuid == _A.reservation_uuid)
+    .where(_A.instance_uuid.in_(_VALUES))
+)
+_WRITTEN = ("state", "taken_by", "vcpus", "memory_mb", "disk_mb")
+_HOLD = (
+    sa.update(allocations)
+    .where(_A.id == sa.bindparam("row_id"))
+    .values({name: sa.bindparam(f"new_{name}") for name in _WRITTEN})
+)
+
+
+class Amounts(NamedTuple):
+    """vCPUs, memory and disk in MB."""
+
+    vcpus: int
+    memory_mb: int
+    disk_mb: int
+
+    def without(self, other: "Amounts") -> "Amounts":
+        """Return what these have more than others, of each resource."""
+        pairs = zip(self, other, strict=True)
+        return Amounts(*(max(0, mine - theirs) for mine, theirs in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place as a row: size is that of its reservation, holds what is used of the node for it."""
+
+    row_id: int
+    uuid: str
+    node_id: int
+    state: str
+    taken_by: str | None
+    size: Amounts
+    holds: Amounts
+    lasts: bool = True
+
+    def free(self) -> "Place":
+        """Return the place held again in full."""
+        return replace(self, state=RESERVED, taken_by=None, holds=self.size)
+
+    def taken(self, instance_uuid: str, takes: Amounts) -> "Place":
+        """Return the place taken by an instance that takes so much of the node."""
+        holds = self.size.without(takes)
+        return replace(self, state=WAITING, taken_by=instance_uuid, holds=holds)
+
+
+def write(connection: sa.Connection, places: Iterable[Place]) -> None:
+    """Write places whose state, or what they hold, has changed."""
+    rows: list[dict[str, Any]] = []
+    for each in sorted(places, key=lambda each: each.row_id):
+        values: tuple[Any, ...] = (each.state, each.taken_by, *each.holds)
+        pairs = zip(_WRITTEN, values, strict=True)
+        rows.append({"row_id": each.row_id} | {f"new_{name}": value for name, value in pairs})
+    if rows:
+        connection.execute(_HOLD, rows)
+
+
+def delete(connection: sa.Connection, places: Iterable[Place]) -> None:
+    """Delete places whose reservations have ended."""
+    execute_in(connection, sa.delete(allocations), _A.id, [each.row_id for each in places])
+
+
+def of_rows(connection: sa.Connection, rows: Iterable[Any]) -> list[Place]:
+    """Return the places among rows of allocations."""
+    return _read(connection, [row.instance_uuid for row in rows if row.reservation_uuid])
+
+
+def reservations_on(connection: sa.Connection, host: str) -> list[str]:
+    """Return the names of the reservations with places on a host."""
+    query = sa.select(_R.name).join(allocations, _A.reservation_uuid == _R.uuid)
+    return sorted({*connection.scalars(query.where(_A.host == host))})
+
+
+def amounts_of(row: Any) -> Amounts:
+    """Return what a claim, or another row with these columns, takes."""
+    return Amounts(row.vcpus, row.memory_mb, row.disk_mb)
+
+
+class PlaceChanges:
+    """Places that claims take or give back in one transaction, whose nodes are locked."""
+
+    def __init__(self, connection: sa.Connection, uuids: Sequence[str]) -> None:
+        self._connection = connection
+        self._changed: set[str] = set()
+        self._places = {each.uuid: each for each in _read(connection, uuids)}
+
+    def moved(self, old: Iterable[Any], claims: Iterable[Claim]) -> dict[str, Place]:
+        """Return the places that old claims give back and new ones take, as they are then.
+
+        Raises ClaimLost for a place that is not to be had any more.
+        """
+        found: dict[str, Place] = {}
+        for row in old:
+            place = self._places.get(row.place_uuid)
+            if place is not None and place.taken_by == row.instance_uuid:
+                found[place.uuid] = place.free()
+        for each in claims:
+            if each.place is None:
+                continue
+            place = found.get(each.place) or self._places.get(each.place)
+            takes = amounts_of(each)
+            if (
+                place is None
+                or (place.state, place.node_id) != (RESERVED, each.node_id)
+                or not place.lasts
+                or any(takes.without(place.size))
+            ):
+                raise ClaimLost({each.node_id}, "a reserved place is taken or has ended", HOST)
+            found[place.uuid] = place.taken(each.instance_uuid, takes)
+        return found
+
+    def count(self, changes: "Mapping[int, Change]", moved: Mapping[str, Place]) -> None:
+        """Count in the changes of nodes how much more or less these places hold then."""
+        for uuid, after in moved.items():
+            before = self._places[uuid].holds
+            if change := changes.get(after.node_id):
+                more = (now - then for now, then in zip(after.holds, before, strict=True))
+                change.hold(*more)
+
+    def apply(self, moved: Mapping[str, Place]) -> None:
+        """Take in what moved() has returned; write() writes it."""
+        self._places.update(moved)
+        self._changed |= moved.keys()
+
+    def write(self) -> None:
+        """Write all places that have changed."""
+        write(self._connection, (self._places[uuid] for uuid in self._changed))
+
+
+def _read(connection: sa.Connection, uuids: Sequence[str]) -> list[Place]:
+    found = []
+    for some in chunks(uuids):
+        for row in connection.execute(_BY_UUIDS, {"values": some}):
+            size = Amounts(row.full_vcpus, row.full_memory_mb, row.full_disk_mb)
+            names = row.id, row.instance_uuid, row.compute_node_id, row.state, row.taken_by
+            found.append(Place(*names, size, amounts_of(row), bool(row.lasts)))
+    return found
+
+
+class FreePlaces:
+    """The places of projects that can be taken, without those that were taken since."""
+
+    def __init__(self, places: Mapping[str, Sequence[ReservedPlace]]) -> None:
+        self._places = places
+        self._taken: set[str] = set()
+
+    @classmethod
+    def read(cls, connection: sa.Connection, projects: Collection[str]) -> "FreePlaces":
+        """Return the places of these projects."""
+        found: dict[str, list[ReservedPlace]] = defaultdict(list)
+        for some in chunks(sorted(projects)):
+            for project, *fields in connection.execute(_FREE, {"values": some}):
+                found[project].append(ReservedPlace(*fields))
+        return cls(found)
+
+    def of(self, project: str | None) -> tuple[ReservedPlace, ...]:
+        """Return the places of a project."""
+        here = self._places.get(project or "", ())
+        return tuple(each for each in here if each.uuid not in self._taken)
+
+    def add(self, request: ClaimRequest) -> None:
+        """Take in that the claims of a request are going to take places."""
+        self._taken.update(each.place for each in request.claims if each.place)
