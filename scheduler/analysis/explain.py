@@ -20,6 +20,7 @@ from scheduler.analysis.refusal_groups import (
 )
 from scheduler.decision.picker import Choice
 from scheduler.decision.pipeline import Plan, Request, filters_for
+from scheduler.decision.reserved_places import give_room
 from scheduler.decision.types import Decision, Placement, Refusal, Step, WeighedHost
 from scheduler.decision.weighing import weigh_hosts
 from scheduler.drivers import BaseDriver
@@ -116,6 +117,8 @@ def _after(hosts: HostTable, spec: RequestSpec, earlier: Iterable[Placement]) ->
         if each.taken is not None:
             one = spec.for_instance(each.instance_uuid)
             HostState.of(now, each.chosen.row).consume_from_request(one)
+        if each.taken is not None and each.place is not None:
+            give_room(now, each.chosen.row, spec)
     return now
 
 

@@ -83,7 +83,7 @@ def build_claim_request(
         if settings.alternates:
             for each in placement.alternates:
                 where = _where(hosts, each, host_cache)
-                held = replace(claim, **where, in_place=False, alternate=True)
+                held = replace(claim, **where, in_place=False, alternate=True, place=None)
                 alternates.append(held)
     return ClaimRequest(
         request_id=context.identity.request_id,
@@ -151,6 +151,7 @@ def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Cla
         in_place=host_cache.reports(uuid, chosen.host, chosen.nodename),
         numa=guest_topology_to_json(taken.cells) if taken.cells else None,
         pci=pci_pools_to_json(taken.devices) if taken.devices else None,
+        place=placement.place,
     )
 
 

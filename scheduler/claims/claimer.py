@@ -131,21 +131,25 @@ class Claimer:
         return result
 
     def decide_and_claim(
-        self, decide: Decide, left: Left = forever, group: InstanceGroup | None = None
+        self,
+        decide: Decide,
+        left: Left = forever,
+        group: InstanceGroup | None = None,
+        project: str | None = None,
     ) -> ClaimResult | None:
         """Decide in the next round and claim for all instances of a request, or for none.
 
-        decide is given the members of the group by the newest claims. left returns the seconds
-        until its deadline. It is asked again before the commit: a claim must not be made when the
-        caller has given up. Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered, TooLate and
-        DatabaseUnavailable.
+        decide is given the members of the group and the reserved places of the project, by the
+        newest claims. left returns the seconds until its deadline. It is asked again before the
+        commit: a claim must not be made when the caller has given up. Raises ClaimLost,
+        PendingClaim, Outdated, PartlyAnswered, TooLate and DatabaseUnavailable.
         """
         seconds = left()
         if seconds <= 0:
             raise TooLate()
         rounds = self._rounds
         try:
-            future = rounds.submit(decide, left, group)
+            future = rounds.submit(decide, left, group, project)
             result = awaited(future, seconds, self._database, rounds.begin_next)
         except ClaimLost:
             self.width.lost()

@@ -22,6 +22,7 @@ from oslo_log import log
 
 from inventory.claims import claims, group_locks
 from inventory.claims.group_locks import GroupMembers, GroupUnlisted
+from inventory.claims.places import FreePlaces
 from inventory.claims.types import GROUP, Changes, ClaimLost, ClaimRequest, ClaimResult
 from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.engine import Database
@@ -38,9 +39,6 @@ MAX_GROUP_ATTEMPTS = 10
 
 # The seconds until the deadline of a request.
 Left = Callable[[], float]
-# Decides and returns what is to be claimed, None for nothing. It is given the members of all groups
-# of its round, with those that were decided there before it.
-Decide = Callable[[GroupMembers], ClaimRequest | None]
 Begin = Callable[[Callable[[], None]], object]
 Publish = Callable[[Changes], None]
 
@@ -49,11 +47,34 @@ class TooLate(Exception):
     """The deadline of the request has passed; nothing was claimed."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewestClaims:
+    """What is claimed beyond the host cache, with what was decided in the round before.
+
+    That are the members of the groups of a round, and the free places of its projects; None where
+    none has reservations.
+    """
+
+    members: GroupMembers = field(default_factory=GroupMembers)
+    places: FreePlaces | None = None
+
+    def add(self, request: ClaimRequest) -> None:
+        """Add what is going to be claimed for a request."""
+        self.members.add(request)
+        if self.places is not None:
+            self.places.add(request)
+
+
+# Decides and returns what is to be claimed, None for nothing.
+Decide = Callable[[NewestClaims], ClaimRequest | None]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
     decide: Decide
     left: Left
     group: InstanceGroup | None
+    project: str | None
     result: "Future[ClaimResult | None]" = field(default_factory=Future)
 
 
@@ -80,16 +101,20 @@ class Rounds:
         self._waits_since = inf
 
     def submit(
-        self, decide: Decide, left: Left, group: InstanceGroup | None = None
+        self,
+        decide: Decide,
+        left: Left,
+        group: InstanceGroup | None = None,
+        project: str | None = None,
     ) -> "Future[ClaimResult | None]":
         """Decide and claim in the next round; return the future of the result.
 
-        decide must not wait for anything; it is given the members of the group. left returns the
-        seconds until the deadline, which is asked again before the commit. The future raises what
-        decide does and what claims.claim() does, TooLate and DatabaseUnavailable; if it is
-        cancelled in time, nothing is decided.
+        decide must not wait for anything; it is given the members of the group, and the reserved
+        places of the project. left returns the seconds until the deadline, which is asked again
+        before the commit. The future raises what decide does and what claims.claim() does, TooLate
+        and DatabaseUnavailable; if it is cancelled in time, nothing is decided.
         """
-        waiting = _Waiting(decide, left, group)
+        waiting = _Waiting(decide, left, group, project)
         with self._lock:
             self._waiting.append(waiting)
         self.begin_next()
@@ -126,8 +151,10 @@ class Rounds:
     def _run(self, owner: object, batch: Sequence[_Waiting]) -> None:
         try:
             with self._waiting_for_database(owner):
-                groups = [each.group for each in batch]
-                members = group_locks.read_members(self._database.read, groups)
+                read, groups = self._database.read, [each.group for each in batch]
+                members = group_locks.read_members(read, groups)
+                projects = {each.project for each in batch if each.project}
+                free = read(lambda each: FreePlaces.read(each, projects)) if projects else None
         except BaseException as error:
             if _is_about_one(error) and len(batch) > 1:
                 for each in batch:
@@ -135,7 +162,7 @@ class Rounds:
             else:
                 _fail(batch, error)
             return
-        decided = [*_decide_each(batch, members)]
+        decided = [*_decide_each(batch, NewestClaims(members, free))]
         with self._waiting_for_database(owner):
             for waiting, request in self._claim_together(decided):
                 _settle(waiting, partial(self._claim_alone, waiting, request))
@@ -222,7 +249,7 @@ def _fail(batch: Iterable[_Waiting], error: BaseException) -> None:
         each.result.set_exception(error)
 
 
-def _decide_each(batch: Sequence[_Waiting], members: GroupMembers) -> Iterator[_Decided]:
+def _decide_each(batch: Sequence[_Waiting], newest: NewestClaims) -> Iterator[_Decided]:
     """Yield those with something to claim; finish the others."""
     for each in batch:
         # Green threads run only where others let them.
@@ -230,14 +257,14 @@ def _decide_each(batch: Sequence[_Waiting], members: GroupMembers) -> Iterator[_
         try:
             if each.left() <= 0:
                 raise TooLate()
-            request = each.decide(members)
+            request = each.decide(newest)
         except BaseException as error:
             each.result.set_exception(error)
             continue
         if request is None:
             each.result.set_result(None)
         else:
-            members.add(request)
+            newest.add(request)
             yield each, request
 
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from inventory.objects.instance_group import AFFINITY
+from inventory.objects.reserved_place import ReservedPlace
+from scheduler.decision import reserved_places
 from scheduler.decision.alternates import add_alternates, limit_alternates
 from scheduler.decision.further_instances import FurtherInstances
 from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import applies, ask_plugin, is_row_local, mask_of
 from scheduler.decision.prefilter import no_such_host, prefilter
+from scheduler.decision.reserved_places import ReservedPlaces
 from scheduler.decision.types import Decision, Placement, PlacementFailure, Step, WeighedHost
 from scheduler.decision.weighing import Ranking, weigh_hosts
 from scheduler.filters import BaseHostFilter
@@ -54,7 +57,7 @@ class Request:
     seed makes a random choice repeatable; by_admin is set for administrators. choices is among how
     many equally good hosts one is drawn, so that schedulers that decide at the same time choose
     different ones. With holds_alternates, resources are going to be held on alternates, and there
-    are only as many as may be held.
+    are only as many as may be held. places are the reserved ones that the instances may take.
     """
 
     spec: RequestSpec
@@ -64,13 +67,15 @@ class Request:
     by_admin: bool = False
     choices: int = 1
     holds_alternates: bool = False
+    places: Sequence[ReservedPlace] = ()
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:
     """Return where all instances of a request go, or the failure.
 
     hosts is consumed, also by what was placed before a failure: pass a working copy. A host refused
-    for one instance is no candidate for the next ones, since it can only have become fuller.
+    for one instance is no candidate for the next ones, since it can only have become fuller. As
+    long as instances find reserved places, other hosts are not asked.
     """
     ranker = _Ranker(hosts, request, plan)
     placements: list[Placement] = []
@@ -108,12 +113,22 @@ class _Ranker:
         # Of the last instance for which all hosts were asked.
         self._ranking: Ranking
         self._further: FurtherInstances | None = None
+        # Until an instance finds no reserved place; then how many have found one.
+        self.places: ReservedPlaces | None = None
+        self._in_places = 0
+        if request.places:
+            self.places = ReservedPlaces(hosts, request.spec, request.places)
 
     def rank(self, placements: Sequence[Placement]) -> Ranking | FurtherInstances:
         """Return the hosts that remain for the instance after these, with their weights."""
-        index = len(placements)
-        uuid = self._request.instance_uuids[index]
-        if placements and self._further is None:
+        uuid = self._request.instance_uuids[len(placements)]
+        if self.places is not None:
+            in_place = self._rank_places(self.places, placements, uuid)
+            if in_place is not None:
+                return in_place
+            self.places, self._in_places = None, len(placements)
+        index = len(placements) - self._in_places
+        if index and self._further is None:
             self._further = self._further_instances(index, placements[-1])
         if self._further is not None and self._further.follow(placements[-1].chosen.row, uuid):
             self.steps = (*self._first_steps, *self._further.steps)
@@ -123,13 +138,34 @@ class _Ranker:
     def rank_again(self, placements: Sequence[Placement]) -> Ranking | FurtherInstances:
         """Return the hosts where the last instance could go as well, now that all are placed."""
         last = placements[-1]
-        if len(placements) == 1:
+        if last.place is not None:
+            # Nothing is held twice: alternates are hosts with room of their own.
+            return self._rank_all(placements, last.instance_uuid, 0)
+        if len(placements) - self._in_places == 1:
             return self._ranking
         # Of members of a group the limits may differ now.
         further = self._further if self._request.spec.instance_group is None else None
         if further is not None and further.follow(last.chosen.row, None):
             return further
-        return self._rank_all(placements, last.instance_uuid, len(placements) - 1)
+        index = len(placements) - 1 - self._in_places
+        return self._rank_all(placements, last.instance_uuid, index)
+
+    def _rank_places(
+        self, places: ReservedPlaces, placements: Sequence[Placement], uuid: str | None
+    ) -> Ranking | None:
+        """Return the hosts with reserved places for the instance, None where none passes."""
+        hosts, plan = self._hosts, self._plan
+        chosen = (each.chosen.host for each in placements)
+        spec = self._request.spec.for_instance(uuid, chosen)
+        for mask in places.masks():
+            with places.room_on(mask):
+                candidates = self._candidates & mask
+                left, steps = filter_hosts(hosts, spec, plan.filters, candidates)
+                if left.any():
+                    first = reserved_places.step(self._candidates, mask)
+                    self.spec, self.steps = spec, (*self._first_steps, first, *steps)
+                    return weigh_hosts(hosts, spec, plan.weighers, left.nonzero()[0])
+        return None
 
     def _rank_all(self, placements: Sequence[Placement], uuid: str | None, index: int) -> Ranking:
         """Ask about all remaining hosts."""
@@ -146,9 +182,8 @@ class _Ranker:
     def _further_instances(self, index: int, placed: Placement) -> FurtherInstances | None:
         """Return what ranks the instances from this place on, None where all hosts are asked."""
         filters, spec = self._plan.filters, self._request.spec
-        now, last = (
-            filters_for(filters, spec, at) for at in (index, len(self._request.instance_uuids) - 1)
-        )
+        most = len(self._request.instance_uuids) - 1 - self._in_places
+        now, last = (filters_for(filters, spec, at) for at in (index, most))
         if placed.taken is None or now != last:
             return None
         if not can_be_followed(self._hosts, self.spec, now, self._ranking):
@@ -283,4 +318,5 @@ def _place(
         weighed = tuple(map(ranking.weighed_host, hosts.nodes(ranking.rows[best]), best))
         state = HostState.of(hosts, chosen.row)
         taken = None if spec.is_rebuild else state.consume_from_request(spec)
-    return Placement(uuid, chosen, ranker.steps, weighed, taken=taken)
+    place = ranker.places.take(chosen.row).uuid if ranker.places else None
+    return Placement(uuid, chosen, ranker.steps, weighed, taken=taken, place=place)

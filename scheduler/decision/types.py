@@ -36,7 +36,10 @@ class WeighedHost:
 
 @dataclass(slots=True)
 class Placement:
-    """Where one instance goes, and what it consumes there; a rebuild consumes nothing."""
+    """Where one instance goes, and what it consumes there; a rebuild consumes nothing.
+
+    place is the uuid of the reserved place that it takes, which has held what it consumes.
+    """
 
     instance_uuid: str | None
     chosen: Candidate
@@ -44,6 +47,7 @@ class Placement:
     weighed: tuple[WeighedHost, ...]
     alternates: tuple[Candidate, ...] = ()
     taken: Consumption | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

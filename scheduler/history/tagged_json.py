@@ -20,6 +20,7 @@ import numpy as np
 from inventory.objects import aggregate, instance_group, numa, pci_and_network
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.pci_and_network import PciDevicePool
+from inventory.objects.reserved_place import ReservedPlace
 from inventory.pci_pools import PciPools
 from scheduler.decision import types
 from scheduler.decision.pipeline import Request
@@ -239,6 +240,7 @@ _CLASSES: dict[str, type[Any]] = {
         *_VOCABULARY,
         *(types.Decision, types.Placement, types.PlacementFailure, types.Step, types.WeighedHost),
         *(Candidate, Consumption, FlavorShare, GroupLimit, Request, RequestContext, Unknown),
+        ReservedPlace,
     )
 }
 # By other tags of version 1 of the documents.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 
 from conf.claims import LEASE
+from scheduler.decision.reserved_places import give_room
 from scheduler.decision.types import Decision
 from scheduler.hosts.host_state import HostState, assumed_instance
 from scheduler.hosts.table import HostTable
@@ -116,6 +117,9 @@ class Reservations:
                 continue
             nodes.add(hosts.get(row, "node_id"))
             HostState.of(hosts, row).consume(placement.taken)
+            if placement.place is not None:
+                # What it takes was used already, for the place.
+                give_room(hosts, row, spec)
             if uuid := placement.instance_uuid:
                 chosen = placement.chosen
                 self._add_claim(row, assumed_instance(spec, uuid, chosen.host, chosen.nodename))

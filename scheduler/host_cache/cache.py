@@ -53,6 +53,8 @@ class HostCache:
         self._reload_interval = reload_interval
         # How often heartbeats are read. Younger ones are taken for as young as the reading.
         self.heartbeat_interval = HEARTBEAT_INTERVAL
+        # The projects with reservations.
+        self.reserving: Collection[str] = frozenset()
         # For callers, too, that do several things at once; see locked() for the table.
         self.lock = RLock()
         self._hosts = HostTable()
@@ -317,6 +319,8 @@ class HostCache:
         if delta.aggregates is not None:
             self._aggregates.read(delta.aggregates)
             self._aggregates.write_changes()
+        if delta.reserving is not None:
+            self.reserving = delta.reserving
         if delta.services is not None:
             self._nodes.write_services(self._hosts.rows())
         self._apply_instances(delta)

@@ -13,7 +13,15 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_log import log
 
-from inventory import aggregates, change_marks, compute_nodes, instances, revisions, services
+from inventory import (
+    aggregates,
+    change_marks,
+    compute_nodes,
+    instances,
+    reservations,
+    revisions,
+    services,
+)
 from inventory.aggregates import AggregateRecord
 from inventory.claims import existing
 from scheduler.host_cache import instance_sources, node_rows
@@ -35,7 +43,7 @@ SERVICE_COLUMNS = (
 
 @dataclass(slots=True)
 class Delta:
-    """Rows to apply. Services and aggregates are None if they were not read.
+    """Rows to apply. Services, aggregates and projects with reservations are None if not read.
 
     late are the services without a young heartbeat, None if neither these nor all were read.
 
@@ -55,6 +63,7 @@ class Delta:
     services: list[Any] | None = None
     late: list[Any] | None = None
     aggregates: list[AggregateRecord] | None = None
+    reserving: Collection[str] | None = None
 
     def should_have(self, node: Any) -> bool:
         """Return whether the row of a node is so old that this reading must have found it."""
@@ -94,6 +103,7 @@ def read_all(connection: sa.Connection) -> Delta:
         instances=instances.all_live(connection, instance_sources.COLUMNS),
         services=_services(connection),
         aggregates=aggregates.everything(connection),
+        reserving=reservations.projects(connection),
     )
 
 
@@ -125,6 +135,8 @@ def read_changes(connection: sa.Connection, last: Delta, query: DeltaQuery) -> D
         found.late = services.late(connection, services.COMPUTE[0], now, query.late_after)
     if _changed(found, last, revisions.AGGREGATES):
         found.aggregates = aggregates.everything(connection)
+    if _changed(found, last, revisions.RESERVATIONS):
+        found.reserving = reservations.projects(connection)
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from inventory.claims.claims import Outdated, PartlyAnswered
-from inventory.claims.group_locks import GroupMembers, read_members
+from inventory.claims.group_locks import read_members
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
@@ -26,7 +26,7 @@ from scheduler.claims.claim_request import (
 from scheduler.claims.claimer import Claimer, TimedReads
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import scope_of
-from scheduler.claims.rounds import Decide, TooLate
+from scheduler.claims.rounds import Decide, NewestClaims, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -240,18 +240,22 @@ class ClaimedRequest:
         result: ClaimResult | None = None
         decide: Decide = partial(self._decide_and_reserve, attempt)
         group, left = attempt.request.spec.instance_group, self._deadline.left
+        project = attempt.request.spec.project_id
+        if project not in self._cache.reserving:
+            project = None
         lost: Collection[int] = ()
         try:
             # Nobody waits in a round for what Placement offers.
             if self._placement is not None and not self._placement.is_plain:
-                if decide(read_members(self._reads.read, [group])) is None:
+                members = read_members(self._reads.read, [group])
+                if decide(NewestClaims(members)) is None:
                     return None
                 with self._trace.stage("placement"):
                     offered = self._offered(attempt.answer)
                 claims = attempt.offered(offered, self._claimer.settings.alternates)
-                decide, group = (lambda _: claims), None
+                decide, group, project = (lambda _: claims), None, None
             with self._trace.stage("claim", without="decide"):
-                result = self._claimer.decide_and_claim(decide, left, group)
+                result = self._claimer.decide_and_claim(decide, left, group, project)
             return result
         except ClaimLost as error:
             lost = error.nodes
@@ -263,10 +267,12 @@ class ClaimedRequest:
                 self._cache.mark_stale({*attempt.unclaimed(result), *lost})
                 self._cache.end_reservation(attempt.reserved)
 
-    def _decide_and_reserve(self, attempt: _Attempt, members: GroupMembers) -> ClaimRequest | None:
+    def _decide_and_reserve(self, attempt: _Attempt, newest: NewestClaims) -> ClaimRequest | None:
         """Decide, and reserve in the host cache what is about to be claimed."""
         trace, cache = self._trace, self._cache
-        request = with_members(attempt.request, self._identity.uuids, members)
+        request = with_members(attempt.request, self._identity.uuids, newest.members)
+        if newest.places is not None:
+            request = replace(request, places=newest.places.of(request.spec.project_id))
         settings = self._claimer.settings
         # What plug-ins log is about this request, in the thread of the round, too.
         trace.caller.for_logging()

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from inventory.claims.group_locks import read_members
+from inventory.claims.places import FreePlaces
 from inventory.engine import Database
 from scheduler.analysis.explain import Explanation, Extent, Rehearsal
 from scheduler.cached_thread_pool import CachedThreadPool
@@ -129,6 +130,12 @@ class Destinations(Decider):
             uuids = [uuid for uuid in request.instance_uuids if uuid]
             members = read_members(self._database.read, [request.spec.instance_group])
             request = with_members(request, uuids, members)
+            # Which projects have reservations is as old as the hosts.
+            self.host_cache.refresh_if_older(driver.view_max_age)
+            project = request.spec.project_id
+            if project is not None and project in self.host_cache.reserving:
+                free = self._database.read(lambda each: FreePlaces.read(each, [project]))
+                request = replace(request, places=free.of(project))
             request = replace(request, choices=claimer.width.choices)
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()

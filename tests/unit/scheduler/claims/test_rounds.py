@@ -45,13 +45,13 @@ class Beginning:
 
     def submit(self, *requests, left=lambda: math.inf, group=None):
         return [
-            self.rounds.submit(lambda members, each=each: self.decide(each, members), left, group)
+            self.rounds.submit(lambda newest, each=each: self.decide(each, newest), left, group)
             for each in requests
         ]
 
-    def decide(self, request, members):
+    def decide(self, request, newest):
         self.decided.append(request)
-        self.members.append(members.of(GROUP_UUID))
+        self.members.append(newest.members.of(GROUP_UUID))
         if isinstance(request, Exception):
             raise request
         return request

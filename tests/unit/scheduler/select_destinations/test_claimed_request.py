@@ -425,7 +425,7 @@ def test_what_plugins_log_is_said_of_the_request_that_they_decide(cloud):
 class BesideAnOperator(Claimer):
     """Claims always a moment after the chosen host has got into another zone."""
 
-    def decide_and_claim(self, decide, left=forever, group=None):
+    def decide_and_claim(self, decide, left=forever, group=None, project=None):
         return super().decide_and_claim(lambda each: self._meanwhile(decide(each)), left, group)
 
     def _meanwhile(self, order):

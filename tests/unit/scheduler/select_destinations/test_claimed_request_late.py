@@ -7,12 +7,11 @@ import sqlalchemy as sa
 
 from inventory import instances
 from inventory.claims import claims
-from inventory.claims.group_locks import GroupMembers
 from inventory.database_errors import DatabaseUnavailable
 from inventory.tables import allocations
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer, forever
-from scheduler.claims.rounds import TooLate
+from scheduler.claims.rounds import NewestClaims, TooLate
 from scheduler.objects.request_spec import SchedulerRetries, TriedHost
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
 from tests.builders import a_group
@@ -129,7 +128,7 @@ def test_a_claim_that_is_made_too_late_is_not_made(cloud):
 class Hanging(Claimer):
     """Decides in a round that comes when the caller has given up."""
 
-    def decide_and_claim(self, decide, left=forever, group=None):
+    def decide_and_claim(self, decide, left=forever, group=None, project=None):
         self.decide = decide
         raise DatabaseUnavailable("no answer")
 
@@ -140,7 +139,7 @@ def test_nothing_is_decided_or_reserved_for_a_caller_who_has_given_up(cloud):
     with pytest.raises(DatabaseUnavailable):
         ask(scheduler, U[0])
     with pytest.raises(TooLate):
-        scheduler.claimer.decide(GroupMembers())
+        scheduler.claimer.decide(NewestClaims())
     assert not scheduler.host_cache.reserved_nodes
 
 
