@@ -67,17 +67,26 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 def age_or_time(text: str) -> datetime:
     """Return a time in UTC without its zone, as the database has it."""
-    age = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
+    return _moment(text, -1, "an age")
+
+
+def time_ahead(text: str) -> datetime:
+    """Return a time to come as age_or_time() does."""
+    return _moment(text, 1, "a time from now")
+
+
+def _moment(text: str, sign: int, what: str) -> datetime:
+    length = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     try:
-        if age:
-            found = datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        if length:
+            found = datetime.now(UTC) + sign * timedelta(**{_UNITS[length[2]]: int(length[1])})
         else:
             found = datetime.fromisoformat(text)
         return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
     # Some times are before or after all years.
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an age, such as 30m, 1h or 2d, nor a time, such as 2026-11-22 or"
+            f"{text!r} is neither {what}, such as 30m, 1h or 2d, nor a time, such as 2026-11-22 or"
             " 2026-11-22T03:40"
         ) from None
 

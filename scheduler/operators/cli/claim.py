@@ -30,7 +30,10 @@ FEW = ("instance_uuid", "state", "host", "expires_at")
 
 
 class ClaimList(ListCommand):
-    """List the claims for instances that no agent has reported yet, the oldest first."""
+    """List the claims for instances that no agent has reported yet, the oldest first.
+
+    Reserved places are among them: those that no instance has taken are reserved, others waiting.
+    """
 
     is_watchable = True
 
@@ -70,6 +73,11 @@ class ClaimRelease(ListCommand):
             if not found:
                 hint = self.read(name_queries.nearest_id, "claimed instances", uuid, "claim list")
                 raise NotFound(f"instance {uuid!r} has no claim; {hint}")
+            if found[0]["reservation_uuid"] is not None:
+                raise InUse(
+                    f"{uuid} is a reserved place and no instance: 'reservation delete' gives back"
+                    " those of a reservation"
+                )
             released += [row for row in found if row["state"] != CONFIRMED]
         try:
             self.write(claims.release, args.instance)

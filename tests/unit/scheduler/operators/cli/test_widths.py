@@ -40,6 +40,11 @@ COMMANDS = {
     "plan drain": ["hypervisor-0001", "--time-limit=1"],
     "plan make-room": ["--flavor=4,8192,40", "--time-limit=1"],
     "plan repair": ["--time-limit=1"],
+    "reservation create": ["held-{width}", "--flavor=1,1,1", "--number=2", "--project=p1"],
+    "reservation extend": ["until", "--until={width}d"],
+    "reservation list": ["--long"],
+    "reservation show": ["until"],
+    "reservation delete": ["held-{width}"],
     "server group list": ["--long"],
     "server group show": ["apart"],
     "service list": ["--long"],
@@ -115,6 +120,8 @@ def fleet(request, tmp_path_factory) -> Fleet:
     command.run("aggregate", "create", "rack-1", "--zone=east", "--property=cpu=fast")
     for each in names[:3]:
         command.run("aggregate", "add", "host", "rack-1", each, "--with-instances")
+    short = ["--flavor=1,1,1", "--project=p1", "--until=1d"]
+    assert command.run("reservation", "create", "until", *short).status == 0
     database.close()
     return Fleet(request.param, command)
 

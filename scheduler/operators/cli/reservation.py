@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for reservations. They work on the database, and each of them does all or nothing."""
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from inventory import aggregates, reservations
+from inventory.claims.places import Amounts
+from inventory.errors import OperationRefused, counted
+from inventory.operations import reservation_operations
+from inventory.operations.reservation_operations import NewReservation
+from inventory.queries import host_queries
+from scheduler.analysis.explain import Extent
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.cli.arguments import check_combination, complete, positive, time_ahead
+from scheduler.operators.cli.base import ListCommand, ReportCommand, Table, list_rows, titles_for
+from scheduler.operators.cli.format_decision import format_result
+from scheduler.operators.cli.live_table import live_hosts
+from scheduler.operators.cli.request_arguments import (
+    add_request,
+    destination,
+    format_flavor,
+    request_spec,
+)
+from scheduler.operators.cli.terminal import progress
+from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.reserving import SPREADS, NoRoom, check_plain, reserve
+from scheduler.wire.to_json import json_value
+
+COLUMNS = {
+    "id": "ID",
+    "name": "Name",
+    "project": "Project",
+    "state": "State",
+    "number": "Places",
+    "free": "Free",
+    "taken": "Taken",
+    "flavor": "Flavor",
+    "vcpus": "vCPUs",
+    "memory_mb": "Memory MB",
+    "disk_mb": "Disk MB",
+    "availability_zone": "Zone",
+    "spread": "Spread",
+    "until": "Until",
+    "created_at": "Created At",
+}
+# What fits in 100 characters.
+FEW = ("name", "project", "state", "number", "free", "taken", "until")
+PLACES = {"id": "Place", "host": "Host", "node": "Node", "state": "State", "taken_by": "Taken By"}
+
+
+class ReservationList(ListCommand):
+    """List the reservations, and how many of their places are free and taken."""
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("--long", action="store_true", help="Show all columns.")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        return list_rows(titles_for(args, FEW, COLUMNS), self.read(reservations.listed))
+
+
+class ReservationShow(ReportCommand):
+    """Show a reservation with its places, their hosts, and the instances that have taken them."""
+
+    def add_arguments(self, parser: Any) -> None:
+        _add_reservation(parser)
+
+    def take_action(self, args: Any) -> None:
+        found = self.read(reservations.show, args.reservation)
+        self.report(args, _sections(found), found)
+
+
+class ReservationCreate(ReportCommand):
+    """Hold room for instances of a project, until they come: all places or none.
+
+    The hosts are chosen as schedulers choose them for instances, by their configuration. An
+    instance of the project that fits into a place takes it, whatever its flavor is; when it ends,
+    the place is held again. Room is held against all other requests of schedulers, not against
+    Nova's own scheduler. Without room for all places nothing is held, and the exit status is 1.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("name", help="Name of the reservation, which must be unique.")
+        add_request(parser)
+        parser.add_argument(
+            "--number", type=positive, default=1, metavar="N", help="Number of places (default: 1)."
+        )
+        parser.add_argument(
+            "--spread",
+            choices=SPREADS,
+            help="Hold each place on another host, or in another failure domain (default: as the"
+            " schedulers choose).",
+        )
+        _add_until(parser, "End of the reservation (default: it is deleted)")
+        check_combination(parser, _problem)
+
+    def take_action(self, args: Any) -> int:
+        with live_hosts(self.app) as live:
+            spec = self._spec(live, args)
+            new = NewReservation(
+                name=args.name,
+                project_id=args.project,
+                size=Amounts(spec.vcpus, spec.memory_mb, spec.disk_mb),
+                flavor_name=spec.flavor.name,
+                availability_zone=args.availability_zone,
+                spread=args.spread,
+                ends_at=args.until,
+            )
+            try:
+                with progress(self.app, "choosing the hosts"):
+                    uuid = reserve(live, new, spec, args.number)
+            except NoRoom as error:
+                self._refuse(args, spec, error)
+            found = live.database.read(lambda each: reservations.show(each, uuid))
+        self.report(args, _sections(found), found)
+        return 0
+
+    def _spec(self, live: LiveHosts, args: Any) -> RequestSpec:
+        """Return the request for one place; raise NotFound and Malformed."""
+        records = live.database.read(aggregates.everything)
+        zone = args.availability_zone
+        if zone is not None:
+            live.database.read(lambda c: host_queries.check_zone(c, zone, self.default_zone))
+        where = destination(args, records)
+        spec = request_spec(args, args.flavor[0], requested_destination=where)
+        check_plain(spec)
+        return replace(spec, num_instances=args.number)
+
+    def _refuse(self, args: Any, spec: RequestSpec, error: NoRoom) -> None:
+        """Raise OperationRefused with the reasons, and with what may be done about them."""
+        explanation = json_value(error.rehearsal.explain(Extent(most=1)))
+        reasons = format_result(explanation).partition("\n")[0]
+        size = format_flavor(spec.flavor)
+        raise OperationRefused(
+            f"nothing is reserved: {error}. For one more, {reasons}\n"
+            f"'berthmaster capacity --flavor {size}' has the reasons of each host, 'berthmaster"
+            f" plan make-room --flavor {size} --number {args.number}' moves that would make room"
+        ) from None
+
+
+class ReservationExtend(ReportCommand):
+    """Let a reservation end later."""
+
+    def add_arguments(self, parser: Any) -> None:
+        _add_reservation(parser)
+        _add_until(parser, "New end of the reservation", required=True)
+
+    def take_action(self, args: Any) -> None:
+        self.write(reservation_operations.extend, args.reservation, args.until)
+        found = self.read(reservations.show, args.reservation)
+        self.report(args, _sections(found), found)
+
+
+class ReservationDelete(ListCommand):
+    """Delete reservations, all or none of them, and list them.
+
+    Free places are given back at once. Instances in taken places stay where they are.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        _add_reservation(parser, nargs="+")
+        parser.add_argument("--long", action="store_true", help="Show all columns.")
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        gone = self.write(reservation_operations.delete, args.reservation)
+        return list_rows(titles_for(args, FEW, COLUMNS), gone)
+
+
+def _sections(found: dict[str, Any]) -> list[str | Table]:
+    places = found["places"]
+    zone = f" in zone {found['availability_zone']}" if found["availability_zone"] else ""
+    spread = f", each on another {found['spread']}" if found["spread"] else ""
+    until = f"until {found['until']} UTC" if found["until"] else "until it is deleted"
+    flavor = f" ({found['flavor']})" if found["flavor"] else ""
+    lines = [
+        f"Reservation {found['name']} of project {found['project']}, {until}",
+        f"{counted(found['number'], 'place')} of {counted(found['vcpus'], 'vCPU')},"
+        f" {found['memory_mb']} MB of memory, {found['disk_mb']} MB of disk{flavor}{zone}{spread}:"
+        f" {found['free']} free, {found['taken']} taken",
+    ]
+    if found["state"] == reservations.ENDED:
+        lines.append("It has ended, and holds nothing")
+    elif len(places) < found["number"]:
+        lost = counted(found["number"] - len(places), "place")
+        lines.append(f"{lost} ended with the node that held them")
+    rows = [[each[key] or "" for key in PLACES] for each in places]
+    return [*lines, Table("", tuple(PLACES.values()), rows)]
+
+
+def _problem(args: argparse.Namespace) -> str | None:
+    if not args.flavor:
+        return "the following arguments are required: --flavor, or --vcpus and others"
+    if len(args.flavor) > 1:
+        return "argument --flavor: a reservation is for one flavor"
+    return None if args.project else "the following arguments are required: --project"
+
+
+def _add_until(parser: Any, what: str, **settings: Any) -> None:
+    help_text = f"{what}: a time in UTC, such as 2026-12-24 or 2026-12-24T18:00, or a time from now"
+    parser.add_argument(
+        "--until",
+        type=time_ahead,
+        metavar="TIME",
+        help=f"{help_text}, such as 12h, 30d or 4w.",
+        **settings,
+    )
+
+
+def _add_reservation(parser: Any, nargs: str | None = None) -> None:
+    help_text = "Name or uuid of the reservation."
+    complete(parser.add_argument("reservation", nargs=nargs, help=help_text), "reservations")
