@@ -89,7 +89,7 @@ def _watch_requests(stages: Stages) -> None:
     stages.watch(request_trace.RequestLog, "on_finished", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
     stages.watch(cache.HostCache, "refresh", "view: read changes")
-    for name in ("reserve", "end_reservation", "mark_stale", "consume", "reports", "apply_changes"):
+    for name in ("begin_claim", "end_claim", "mark_stale", "consume", "reports", "apply_changes"):
         stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
     stages.watch(claimer.Claimer, "decide_and_claim", "claim")

@@ -96,7 +96,7 @@ class AssumedInstances:
         return ((uuid, assumed.place) for uuid, assumed in self._assumed.items())
 
 
-class Reservations:
+class InFlightClaims:
     """Writes what is about to be claimed into a host table, and counts it by node.
 
     It is locked together with the table. add_claim(row, instance) adds an instance to a row's host.
@@ -105,7 +105,7 @@ class Reservations:
     def __init__(self, hosts: HostTable, add_claim: Callable[[int, Instance], None]) -> None:
         self._hosts = hosts
         self._add_claim = add_claim
-        # How many reservations a node has, by its id.
+        # How many claims in flight a node has, by its id.
         self.open: Counter[int] = Counter()
 
     def begin(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
@@ -133,7 +133,7 @@ class Reservations:
         return frozenset(nodes)
 
     def end(self, node_ids: Iterable[int]) -> None:
-        """Count one reservation less on each of these nodes."""
+        """Count one claim in flight less on each of these nodes."""
         for node_id in node_ids:
             self.open[node_id] -= 1
             if self.open[node_id] <= 0:

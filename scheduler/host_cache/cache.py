@@ -18,7 +18,7 @@ from inventory.objects.aggregate import Aggregate
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.decision.types import Decision
 from scheduler.host_cache import refresh_queries
-from scheduler.host_cache.assumed import Reservations
+from scheduler.host_cache.assumed import InFlightClaims
 from scheduler.host_cache.host_aggregates import HostAggregates
 from scheduler.host_cache.instance_tracker import InstanceTracker
 from scheduler.host_cache.node_rows import epoch_seconds
@@ -61,7 +61,7 @@ class HostCache:
         self._aggregates = HostAggregates(self._hosts)
         self._nodes = Nodes(self._hosts, self._aggregates, cell_uuid)
         self._tracker = InstanceTracker(self._hosts)
-        self._reservations = Reservations(self._hosts, self._tracker.add_claim)
+        self._in_flight = InFlightClaims(self._hosts, self._tracker.add_claim)
         # Nodes to be read again. Each time that one is marked it gets a new mark.
         self._stale: dict[int, int] = {}
         self._marks = count()
@@ -172,7 +172,7 @@ class HostCache:
         refresh_queries.log_duration(delta, time.monotonic() - began)
 
     def mark_stale(self, node_ids: Collection[int]) -> None:
-        """Let the next refresh read these nodes and overwrite what was reserved there."""
+        """Let the next refresh read these nodes and overwrite what was consumed there."""
         with self.lock:
             self._stale.update(dict.fromkeys(node_ids, next(self._marks)))
 
@@ -208,25 +208,25 @@ class HostCache:
             if applied := self._nodes.apply_changes(changes, now):
                 self._tracker.apply_changes(applied)
 
-    def reserve(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
+    def begin_claim(self, decision: Decision, spec: RequestSpec) -> frozenset[int]:
         """Consume what was decided until its nodes are read again; return their ids.
 
-        Cells and devices stay as they are. end_reservation() has to follow, and before it
+        Cells and devices stay as they are. end_claim() has to follow, and before it
         mark_stale() unless the claims were made.
         """
         with self.lock:
-            return self._reservations.begin(decision, spec)
+            return self._in_flight.begin(decision, spec)
 
     @property
-    def reserved_nodes(self) -> Collection[int]:
-        """The ids of the nodes with reservations that have not ended."""
+    def nodes_in_flight(self) -> Collection[int]:
+        """The ids of the nodes with claims in flight."""
         with self.lock:
-            return frozenset(self._reservations.open)
+            return frozenset(self._in_flight.open)
 
-    def end_reservation(self, node_ids: Collection[int]) -> None:
-        """End a reservation: it is in the rows of its nodes now, or never will be."""
+    def end_claim(self, node_ids: Collection[int]) -> None:
+        """End a claim in flight: it is in the rows of its nodes now, or never will be."""
         with self.lock:
-            self._reservations.end(node_ids)
+            self._in_flight.end(node_ids)
 
     def reports(self, uuid: str, host: str, node: str) -> bool:
         """Return whether the agent of a node has reported an instance there."""
@@ -308,7 +308,7 @@ class HostCache:
             self._nodes.remove(stale.keys() - read)
             delta.nodes = self._nodes.newer(delta.nodes, stale)
             self._nodes.write(delta.nodes)
-            # A push was faster than the reading, which lacks what was reserved since: still stale.
+            # A push was faster than the reading, which lacks what was consumed since: still stale.
             outdated = read - {node.id for node in delta.nodes}
             stale = {each: mark for each, mark in stale.items() if each not in outdated}
         self._nodes.eligibility.update(delta.eligibility)
@@ -328,7 +328,7 @@ class HostCache:
         self._read_at = began
 
     def _replace_nodes(self, delta: Delta, stale: Collection[int]) -> None:
-        doubtful = {*stale, *self._nodes.consumed, *self._reservations.open}
+        doubtful = {*stale, *self._nodes.consumed, *self._in_flight.open}
         digest = CacheDigest(self._hosts, doubtful)
         missed = self._nodes.missed(delta, self._last)
         delta.nodes, overtaken = self._nodes.replace_all(delta.nodes)

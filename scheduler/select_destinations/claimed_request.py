@@ -42,7 +42,7 @@ from scheduler.wire.context import Deadline
 from scheduler.wire.errors import InvalidInput, NoValidHost
 from scheduler.wire.replies import selections_from_json
 
-# How often a request without a host is decided again because reservations of others may end.
+# How often a request without a host is decided again because claims of others in flight may fail.
 MAX_RECHECKS = 5
 
 
@@ -88,7 +88,7 @@ class _Attempt:
     """One attempt: what is decided with, and then what was decided and is to be claimed.
 
     as_of_reading: see HostCache.locked(). trust has the levels of trust by node, if the request
-    needs them. reserved are the ids of the nodes on which the host cache holds a reservation. After
+    needs them. in_flight are the ids of the nodes on which the host cache has the claim. After
     is_over nothing is decided any more.
     """
 
@@ -98,7 +98,7 @@ class _Attempt:
     decision: Decision | None = None
     answer: Answer = field(default_factory=list)
     claims: ClaimRequest | None = None
-    reserved: Collection[int] = ()
+    in_flight: Collection[int] = ()
     is_over: bool = False
 
     def offered(self, answer: Answer, alternates: bool) -> ClaimRequest | None:
@@ -138,7 +138,7 @@ class ClaimedRequest:
         self._placement: PlacementRequest | None = None
         # Whether it needs a cache with all that was committed until now.
         self._fresh = False
-        # Whether others had reservations when it was decided, and how often it was for that.
+        # Whether others had claims in flight when it was decided, and how often it was for that.
         self._contested, self._rechecks = False, 0
         # The answers that some instances got before.
         self._answered: dict[str, str | None] = {}
@@ -238,7 +238,7 @@ class ClaimedRequest:
         Raises what Claimer.decide_and_claim() and Allocator.offer() do.
         """
         result: ClaimResult | None = None
-        decide: Decide = partial(self._decide_and_reserve, attempt)
+        decide: Decide = partial(self._decide_and_begin, attempt)
         group, left = attempt.request.spec.instance_group, self._deadline.left
         project = attempt.request.spec.project_id
         if project not in self._cache.reserving:
@@ -261,14 +261,14 @@ class ClaimedRequest:
             lost = error.nodes
             raise
         finally:
-            # The reservation has to end even if it is unknown whether the claim was made.
+            # The claim in flight has to end even if it is unknown whether the claim was made.
             with self._cache.lock:
                 attempt.is_over = True
                 self._cache.mark_stale({*attempt.unclaimed(result), *lost})
-                self._cache.end_reservation(attempt.reserved)
+                self._cache.end_claim(attempt.in_flight)
 
-    def _decide_and_reserve(self, attempt: _Attempt, newest: NewestClaims) -> ClaimRequest | None:
-        """Decide, and reserve in the host cache what is about to be claimed."""
+    def _decide_and_begin(self, attempt: _Attempt, newest: NewestClaims) -> ClaimRequest | None:
+        """Decide, and consume in the host cache what is about to be claimed."""
         trace, cache = self._trace, self._cache
         request = with_members(attempt.request, self._identity.uuids, newest.members)
         if newest.places is not None:
@@ -277,12 +277,12 @@ class ClaimedRequest:
         # What plug-ins log is about this request, in the thread of the round, too.
         trace.caller.for_logging()
         with trace.stage("decide"), cache.locked(attempt.as_of_reading) as hosts:
-            # The caller may have given up since the round looked; nobody would end the reservation.
+            # The caller may have given up since the round looked; nobody would end the claim.
             if attempt.is_over:
                 raise TooLate()
             if attempt.trust is not None:
                 cache.set_trust(attempt.trust)
-            self._contested = bool(cache.reserved_nodes)
+            self._contested = bool(cache.nodes_in_flight)
             decided_on = hosts.working_copy()
             decision = self._decider.decide(decided_on, hosts, request, trace)
             if settings.alternates:
@@ -293,7 +293,7 @@ class ClaimedRequest:
                 return None
             context = ClaimContext(self._identity, request, decision, decided_on)
             attempt.claims = build_claim_request(context, settings, cache)
-            attempt.reserved = cache.reserve(decision, request.spec)
+            attempt.in_flight = cache.begin_claim(decision, request.spec)
         if self._placement is not None and self._placement.is_plain:
             answer = self._offered(answer)
         return attempt.offered(answer, settings.alternates)
@@ -326,12 +326,12 @@ class ClaimedRequest:
     def _confirmed_no_host(self, result: ClaimResult | None) -> bool:
         """Return whether it is certain that there is no host.
 
-        It is not on an old cache, after claims were released, nor while others hold reservations
-        that they may never claim: their nodes are read again.
+        It is not on an old cache, after claims were released, nor while others have claims in
+        flight that may never be made: their nodes are read again.
         """
         if result is None and self._fresh:
             if not self._contested or self._rechecks >= MAX_RECHECKS:
                 return True
             self._rechecks += 1
-        self._cache.mark_stale(self._cache.reserved_nodes)
+        self._cache.mark_stale(self._cache.nodes_in_flight)
         return False

@@ -162,7 +162,7 @@ def test_many_who_claim_and_read_at_once_leave_a_cache_of_what_is_there(cloud, c
     for each in threads:
         each.join(PATIENCE)
     assert failures == []
-    assert cache.reserved_nodes == frozenset()
+    assert cache.nodes_in_flight == frozenset()
     cache.refresh()
     anew = a_cache(cloud)
     assert there(cache) == there(anew)
@@ -177,14 +177,14 @@ def place(cloud, cache, uuid, node):
     spec = a_request(instance_uuid=uuid, memory_mb=20000, force_hosts=[f"h{node}"])
     with cache.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, [uuid]), Plan())
-        reserved = cache.reserve(decision, spec)
+        reserved = cache.begin_claim(decision, spec)
     try:
         cache.apply_changes(claim(cloud, uuid, node, memory_mb=20000).changes)
     except ClaimLost as lost:
         cache.mark_stale({*reserved, *lost.nodes})
         cache.refresh()
     finally:
-        cache.end_reservation(reserved)
+        cache.end_claim(reserved)
 
 
 def test_a_node_that_is_deleted_takes_its_claims_with_it(cloud, cache):

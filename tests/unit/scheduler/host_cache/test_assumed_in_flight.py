@@ -44,7 +44,7 @@ def reserve(cache, host, *uuids, **changes):
     spec = a_request(memory_mb=2048, force_hosts=[host], **changes)
     with cache.current() as hosts:
         decision = decide(hosts.working_copy(), Request(spec, uuids), Plan())
-        return cache.reserve(decision, spec)
+        return cache.begin_claim(decision, spec)
 
 
 def a_claim(uuid, node, **changes):
@@ -109,8 +109,8 @@ def test_instances_without_uuid_and_hosts_that_are_gone(cloud, cache):
         decision = decide(hosts.working_copy(), Request(spec, ["u1"]), Plan())
     cloud.write(lambda c: compute_nodes.delete(c, "h2", ["h2"]))
     cache.refresh()
-    assert cache.reserve(decision, spec) == frozenset()
-    assert cache.reserved_nodes == {1}
+    assert cache.begin_claim(decision, spec) == frozenset()
+    assert cache.nodes_in_flight == {1}
 
 
 def test_a_rebuild_takes_nothing(cache):
@@ -269,7 +269,7 @@ def pushed(cloud, node):
 def apply_claim(cache, reserved, made):
     """End a reservation of which the claims were made."""
     cache.apply_changes(made.changes)
-    cache.end_reservation(reserved)
+    cache.end_claim(reserved)
 
 
 def test_a_claim_is_not_forgotten_when_an_older_row_is_pushed(cloud, cache):
@@ -349,8 +349,8 @@ def test_what_is_reserved_while_all_is_read_is_no_difference(cloud, cache, caplo
     reserved = reserve(cache, "h1", "u1")
     reload(cache)
     assert caplog.text == ""
-    cache.end_reservation(reserved)
-    assert cache.reserved_nodes == frozenset()
+    cache.end_claim(reserved)
+    assert cache.nodes_in_flight == frozenset()
 
 
 def test_a_newer_row_counts_in_a_complete_reading_whatever_is_reserved(cloud, cache):
@@ -361,8 +361,8 @@ def test_a_newer_row_counts_in_a_complete_reading_whatever_is_reserved(cloud, ca
 
 
 def test_what_was_left_behind_is_a_difference_which_is_logged_and_corrected(cloud, cache, caplog):
-    cache.end_reservation(reserve(cache, "h2", "u1"))
-    cache.end_reservation(reserve(cache, "h1", "u2"))
+    cache.end_claim(reserve(cache, "h2", "u1"))
+    cache.end_claim(reserve(cache, "h1", "u2"))
     reload(cache)
     assert (free(cache, "h1"), there(cache, "h1")) == (FREE, [])
     assert caplog.messages == [
@@ -392,7 +392,7 @@ def test_many_names_are_cut_short(cloud, cache, caplog):
     serve(cloud, *(f"h{number}" for number in range(3, 10)))
     cache.refresh()
     for number in range(1, 10):
-        cache.end_reservation(reserve(cache, f"h{number}", a_uuid(f"u{number}")))
+        cache.end_claim(reserve(cache, f"h{number}", a_uuid(f"u{number}")))
     reload(cache)
     assert "wrong figures of 9 others: h1, h2, h3, h4, h5, ...; corrected" in caplog.text
 

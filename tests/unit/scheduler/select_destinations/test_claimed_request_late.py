@@ -118,7 +118,7 @@ def test_a_claim_that_is_made_too_late_is_not_made(cloud):
         ask(scheduler, U[0], deadline=passing)
     assert passing.asked == 4
     assert held(cloud) == before
-    assert not scheduler.host_cache.reserved_nodes
+    assert not scheduler.host_cache.nodes_in_flight
     with scheduler.host_cache.current(fresh=True) as hosts:
         free = {hosts.get(row, "host"): hosts.get(row, "free_ram_mb") for row in hosts.rows()}
         assert not any(U[0] in hosts.instances.on(row) for row in hosts.rows())
@@ -140,7 +140,7 @@ def test_nothing_is_decided_or_reserved_for_a_caller_who_has_given_up(cloud):
         ask(scheduler, U[0])
     with pytest.raises(TooLate):
         scheduler.claimer.decide(NewestClaims())
-    assert not scheduler.host_cache.reserved_nodes
+    assert not scheduler.host_cache.nodes_in_flight
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])

@@ -44,7 +44,7 @@ class Disputed(HostCache):
         # Nodes of a lost reservation are stale, and then read.
         if self._theirs is not None:
             self.mark_stale(self._theirs)
-            self.end_reservation(self._theirs)
+            self.end_claim(self._theirs)
         super().refresh()
         self.refreshes += 1
         self._theirs = None
@@ -52,7 +52,7 @@ class Disputed(HostCache):
             with self.current() as hosts:
                 request = Request(a_request(), U[10:19])
                 decision = decide(hosts.working_copy(), request, PLAN)
-            self._theirs = self.reserve(decision, request.spec)
+            self._theirs = self.begin_claim(decision, request.spec)
 
 
 def disputed(database, times):
