@@ -16,7 +16,7 @@ from inventory.claims.types import Claim, ClaimRequest, NodeDocuments
 from inventory.objects import node_json
 from inventory.objects.pci_and_network import PciDevicePool
 from scheduler.decision.pipeline import Plan, Request, decide
-from scheduler.host_cache import push_order
+from scheduler.host_cache import nodes as node_rows
 from scheduler.host_cache.cache import HostCache
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, empty, execute, save, serve
@@ -149,10 +149,10 @@ def test_a_node_of_which_a_change_is_missing_for_a_second_is_read_again(cloud, c
     deliver(cache, second)
     # So long ago that no reading looks for it.
     execute(cloud, "UPDATE compute_nodes SET updated_at = '2020-01-01 00:00:00.000000'")
-    monkeypatch.setattr(push_order, "PATIENCE", 3600.0)
+    monkeypatch.setattr(node_rows, "PATIENCE", 3600.0)
     cache.refresh()
     assert known(cache) == before
-    monkeypatch.setattr(push_order, "PATIENCE", -1.0)
+    monkeypatch.setattr(node_rows, "PATIENCE", -1.0)
     cache.refresh()
     assert known(cache) == known(read(cloud))
     # Once is enough.
@@ -170,7 +170,7 @@ def test_what_waits_is_applied_after_the_row_that_it_follows(cloud, cache):
 
 
 def test_no_more_changes_wait_than_are_worth_it(cloud, cache, monkeypatch):
-    monkeypatch.setattr(push_order, "MAX_WAITING", 2)
+    monkeypatch.setattr(node_rows, "MAX_WAITING", 2)
     messages = [claim(cloud, a_uuid(f"u{number}"), 1) for number in range(5)]
     for message in reversed(messages):
         deliver(cache, message)
