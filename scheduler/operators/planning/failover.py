@@ -4,8 +4,7 @@
 
 from typing import Any, NamedTuple
 
-from inventory.objects.aggregate import FAILURE_DOMAIN
-from scheduler.hosts.aggregate_metadata import split_values
+from scheduler.hosts.failure_domains import named_domains
 from scheduler.hosts.table import HostTable
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import KeepGoing, MovePlan, Resident
@@ -44,7 +43,7 @@ def failure_domains(hosts: HostTable) -> list[FailureDomain]:
     named: dict[str, list[int]] = {}
     alone: dict[str, list[int]] = {}
     for row in sorted(hosts.rows()):
-        names = split_values(hosts.get(row, "aggregates"), FAILURE_DOMAIN) - {""}
+        names = named_domains(hosts.get(row, "aggregates"))
         for name in names:
             named.setdefault(name, []).append(row)
         if not names:
