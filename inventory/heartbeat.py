@@ -16,9 +16,9 @@ from inventory import services
 from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
-VERSION = 2
-# The first version whose agents count claims.
-COUNTING_CLAIMS = 2
+VERSION = 3
+# The first versions whose agents count claims, and what is held for standbys.
+COUNTING_CLAIMS, COUNTING_STANDBYS = 2, 3
 # Longest wait for a beat in stop(), in seconds: a database that hangs would hold it for minutes.
 STOP_TIMEOUT = 5.0
 # CERTAIN heartbeats of others during WINDOW of our own mean that another process sends them for the

@@ -237,6 +237,29 @@ reservations = _table(
     *(sa.Column(name, _MOMENT) for name in ("created_at", "ends_at")),
 )
 
+# Ours: room for a protected instance on a node of another failure domain; see
+# inventory.claims.standbys.
+standbys = _table(
+    "standbys",
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("instance_uuid", sa.String(36), nullable=False),
+    *_names("project_id", "group_uuid", nullable=True),
+    # The node whose loss it covers, and the failure domains of that, separated by commas.
+    *_counts("place_node_id"),
+    sa.Column("domains", _TEXT, nullable=False),
+    # Where it is held; NULL for an instance without a standby, of which reason says why.
+    sa.Column("compute_node_id", sa.Integer, index=True),
+    sa.Column("reason", _TEXT),
+    sa.Column("mode", sa.String(16), nullable=False),
+    *_counts("vcpus", "memory_mb"),
+    sa.Column("disk_mb", sa.BigInteger, nullable=False),
+    # The request to evacuate the instance, as in saved decisions.
+    sa.Column("request", _TEXT, nullable=False),
+    sa.Column("created_at", _MOMENT),
+    sa.UniqueConstraint("instance_uuid", "place_node_id", name="uniq_standbys_place"),
+    sa.Index("ix_standbys_group_uuid", "group_uuid"),
+)
+
 # Ours: a claim for a member of a server group locks the group's row, so that claims see each other.
 claimed_groups = _table(
     "claimed_groups", sa.Column("uuid", sa.String(255), primary_key=True), *_counts("claims")

@@ -17,13 +17,14 @@ from compute_agent.audit.reserved_places import SettledPlaces
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
-from inventory.claims import existing, places
+from inventory.claims import existing, places, standbys
 from inventory.claims.existing import Seen
 from inventory.claims.places import Place
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
 from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
 from inventory.objects.numa import InstanceNUMATopology
+from inventory.objects.standby import NOTHING
 
 # The resolution of SQLite's clock.
 _TICK = timedelta(milliseconds=1)
@@ -226,8 +227,14 @@ def store(connection: sa.Connection, batch: Batch) -> AuditResult:
     """
     ids = _lock(connection, batch)
     reconciled = reconcile(connection, batch.found, ids, batch.polled_at)
+    held = standbys.held_on(connection, ids.values())
     built = [
-        build_rows(each, kept.pending, batch.overhead, kept.places.held)
+        build_rows(
+            each,
+            kept.pending,
+            batch.overhead,
+            [*kept.places.held, Size(*held.get(ids.get(each.name, 0), NOTHING))],
+        )
         for each in batch.found
         for kept in (reconciled[each.name],)
     ]

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from inventory import compute_nodes
 from inventory.claims import claim_rows, existing, group_locks, usage_update
 from inventory.claims.places import PlaceChanges
+from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import (
     CONFIRMED,
     INSTANCE,
@@ -28,6 +29,7 @@ from inventory.claims.types import (
     ClaimResult,
     Identity,
     PendingClaim,
+    Standby,
     with_alternates,
 )
 from inventory.claims.usage_update import LockedNodes
@@ -72,18 +74,20 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     if not request.replaces:
         _check_none_pending(earlier)
     locked = {row.compute_node_id for row in old} | {each.node_id for each in request.claims}
-    nodes = LockedNodes(connection, locked)
+    standbys, nodes = _lock(connection, locked, request.standbys, old)
     there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     places = _places(connection, old, request.claims)
     # A claim that follows another one on the same node: an instance seen there may be the old one.
     made = [
         replace(each, in_place=True) if (each.instance_uuid, each.node_id) in there else each
-        for each in _made(nodes, places, request, old)
+        for each in _made(nodes, places, standbys, request, old)
     ]
     nodes.write()
     _check_unchanged(connection, old)
     if places:
         places.write()
+    if standbys:
+        standbys.write()
     now = zero + timedelta(seconds=time.monotonic())
     claim_rows.replace(connection, old, claim_rows.build(request, made, now))
     refused, changes = number - len(made), nodes.changed(made, old)
@@ -104,7 +108,8 @@ def claim_each(
     earlier, zero = existing.of_instances(connection, uuids)
     claimed = {row.instance_uuid for row in earlier}
     wanted = [each for one in requests for each in one.claims]
-    nodes = LockedNodes(connection, {each.node_id for each in wanted})
+    protected = [each for one in requests for each in one.standbys]
+    standbys, nodes = _lock(connection, {each.node_id for each in wanted}, protected)
     places = _places(connection, (), wanted)
     now = zero + timedelta(seconds=time.monotonic())
     results: list[ClaimResult | ClaimLost | None] = []
@@ -117,7 +122,7 @@ def claim_each(
             continue
         try:
             request = group_locks.within_policy(connection, request, groups)
-            made = _made(nodes, places, request)
+            made = _made(nodes, places, standbys, request)
         except ClaimLost as lost:
             results.append(lost)
             continue
@@ -130,6 +135,8 @@ def claim_each(
     nodes.write()
     if places:
         places.write()
+    if standbys:
+        standbys.write()
     claim_rows.insert(connection, rows)
     return results, nodes.changed(every)
 
@@ -255,6 +262,21 @@ def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> N
         raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
+def _lock(
+    connection: sa.Connection,
+    ids: set[int],
+    protected: Sequence[Standby],
+    old: Sequence[sa.Row[Any]] = (),
+) -> tuple[StandbyChanges | None, LockedNodes]:
+    """Lock nodes, and those on which standbys are to be held; None stands for no standby."""
+    if not protected:
+        return None, LockedNodes(connection, ids)
+    standbys = StandbyChanges(connection, protected, old)
+    nodes = LockedNodes(connection, ids | standbys.nodes)
+    standbys.read()
+    return standbys, nodes
+
+
 def _places(
     connection: sa.Connection, old: Iterable[sa.Row[Any]], claims: Iterable[Claim]
 ) -> PlaceChanges | None:
@@ -267,6 +289,7 @@ def _places(
 def _made(
     nodes: LockedNodes,
     places: PlaceChanges | None,
+    standbys: StandbyChanges | None,
     request: ClaimRequest,
     old: Sequence[sa.Row[Any]] = (),
 ) -> list[Claim]:
@@ -279,10 +302,17 @@ def _made(
     if places:
         places.count(changes, moved)
         places.count(without, moved)
+    held = standbys.moved(request.standbys) if standbys else None
+    if standbys and held:
+        standbys.count(changes, held)
+        if alternates:
+            standbys.count(without, held)
     instead = {each.node_id: without.get(each.node_id) for each in alternates}
     refused = nodes.change(changes, old, instead)
     if places:
         places.apply(moved)
+    if standbys and held:
+        standbys.apply(held)
     return with_alternates(chosen + [each for each in alternates if each.node_id not in refused])
 
 

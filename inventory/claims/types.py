@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from inventory.objects.standby import Amounts
+
 # States of a claim.
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
 # Of those whose instances are on their way, or may be.
@@ -77,6 +79,31 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Standby:
+    """The standby of one instance, made with the claim of its place, or later for where it is.
+
+    place_node_id is the node whose loss it covers, in the failure domains; node_id is where it is
+    held, None where there is none, for a reason. limits and known are those of a claim there.
+    evacuates is the node that the instance has lost: the standby for that ends. request is the
+    request to evacuate the instance, as text.
+    """
+
+    instance_uuid: str
+    place_node_id: int
+    domains: Collection[str]
+    mode: str
+    size: Amounts
+    request: str
+    node_id: int | None = None
+    reason: str | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)
+    evacuates: int | None = None
+    project_id: str | None = None
+    group_uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRule:
     """How many members of a server group may share a host, or that all must share one.
 
@@ -129,6 +156,7 @@ class ClaimRequest:
     documents: Mapping[int, NodeDocuments] = field(default_factory=dict)
     attempt: int = 0
     replaces: bool = True
+    standbys: Sequence[Standby] = ()
 
     @property
     def identity(self) -> Identity:

@@ -19,9 +19,11 @@ from inventory.claims.types import (
     ClaimLost,
     NodeChange,
     NodeDocuments,
+    Standby,
 )
 from inventory.database_clock import utc_moment
 from inventory.fits import whole_gb, within
+from inventory.objects.standby import NOTHING, Amounts
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
 from inventory.tables import compute_nodes as table
@@ -37,7 +39,8 @@ class Change:
 
     limits are the lowest of {vcpu, memory_mb, disk_gb} that filters have set, known the columns
     that must be unchanged. documents are written if the row has the generation, where one is given.
-    claimed: the change has new claims, which a deleted node refuses.
+    claimed: the change has new claims, which a deleted node refuses. credit is what is used of the
+    node for standbys then, of vCPUs, memory and disk: an evacuated instance may have all of that.
     """
 
     vcpus: int = 0
@@ -49,6 +52,7 @@ class Change:
     documents: Mapping[str, str | None] = field(default_factory=dict)
     generation: int | None = None
     claimed: bool = False
+    credit: Amounts = NOTHING
 
     def add(self, claim: Any, sign: int = 1) -> None:
         """Count one claim more, or one less where sign is -1."""
@@ -58,7 +62,7 @@ class Change:
         self.claims += sign
 
     def hold(self, vcpus: int, memory_mb: int, disk_mb: int) -> None:
-        """Count what reserved places hold more, or less where it is negative."""
+        """Count what reserved places or standbys hold more, or less where it is negative."""
         self.vcpus += vcpus
         self.memory_mb += memory_mb
         self.disk_mb += disk_mb
@@ -76,13 +80,18 @@ def changes(
     for claim in claims:
         change = found.setdefault(claim.node_id, Change())
         change.add(claim)
-        change.claimed = True
-        change.known |= claim.known
-        for name, most in claim.limits.items():
-            change.limits[name] = min(most, change.limits.get(name, most))
+        bound(change, claim)
     for node_id, each in (documents or {}).items():
         found[node_id].documents, found[node_id].generation = each.texts, each.generation
     return found
+
+
+def bound(change: Change, claim: Claim | Standby) -> None:
+    """Guard the change of a node by what a claim or a standby there was decided from."""
+    change.claimed = True
+    change.known |= claim.known
+    for name, most in claim.limits.items():
+        change.limits[name] = min(most, change.limits.get(name, most))
 
 
 class LockedNodes:
@@ -100,7 +109,7 @@ class LockedNodes:
         self._nodes: dict[int, dict[str, Any]] = {}
         for some in chunks(sorted({*ids})):
             for row in connection.execute(_LOCK, {"values": some}):
-                self._nodes[row.id] = _completed(row._asdict())
+                self._nodes[row.id] = completed(row._asdict())
 
     def change(
         self,
@@ -175,11 +184,14 @@ class LockedNodes:
             return False
         if any(now[name] != value for name, value in change.known.items()):
             return False
+        memory_mb_used = now["memory_mb"] - (now["free_ram_mb"] or 0)
+        disk_mb_used = now["local_gb"] * MB_PER_GB - now["free_disk_mb"]
+        vcpus, memory_mb, disk_mb = change.credit
         # (used, more), as filters define used.
         used = {
-            "vcpu": (now["vcpus_used"], change.vcpus),
-            "memory_mb": (now["memory_mb"] - (now["free_ram_mb"] or 0), change.memory_mb),
-            "disk_mb": (now["local_gb"] * MB_PER_GB - now["free_disk_mb"], change.disk_mb),
+            "vcpu": (now["vcpus_used"] - vcpus, change.vcpus),
+            "memory_mb": (memory_mb_used - memory_mb, change.memory_mb),
+            "disk_mb": (disk_mb_used - disk_mb, change.disk_mb),
         }
         limits = dict(change.limits)
         if "disk_gb" in limits:
@@ -215,7 +227,7 @@ class LockedNodes:
             self._documents[node_id] = {**self._documents.get(node_id, {}), **texts}
 
 
-def _completed(node: dict[str, Any]) -> dict[str, Any]:
+def completed(node: dict[str, Any]) -> dict[str, Any]:
     """Return a node with the disk columns that an older agent, or Nova, left empty."""
     if node["disk_mb_used"] is None:
         free = node["free_disk_gb"] or 0

@@ -15,7 +15,7 @@ from tests.fixtures.daemons.process import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
-MAX_ROOMS = 66
+MAX_ROOMS = 67
 
 
 @pytest.fixture(scope="module")

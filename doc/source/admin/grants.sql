@@ -11,6 +11,7 @@ GRANT UPDATE ON berthmaster.compute_nodes TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE ON berthmaster.services TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE ON berthmaster.revisions TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_scheduler'@'%';
+GRANT INSERT, DELETE ON berthmaster.standbys TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.idempotency_keys TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE, DELETE ON berthmaster.claimed_groups TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decisions TO 'berthmaster_scheduler'@'%';

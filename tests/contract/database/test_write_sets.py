@@ -17,9 +17,9 @@ from compute_agent.audit.row_builder import PollResult, Settings
 from compute_agent.audit.transaction import Batch
 from compute_agent.virt.driver import NodeName, Size
 from inventory import compute_nodes, tables
-from inventory.claims import claims, group_locks
+from inventory.claims import claims, group_locks, standbys
 from inventory.claims.places import Amounts
-from inventory.claims.types import Claim, ClaimRequest, GroupRule
+from inventory.claims.types import Claim, ClaimRequest, GroupRule, Standby
 from inventory.database_clock import utc_now
 from inventory.operations import (
     aggregate_operations,
@@ -109,6 +109,17 @@ def reservation(name):
     return work
 
 
+def made_standby(name, host):
+    """Return what makes a standby on a host, as the keeper does."""
+
+    def work(connection):
+        (row,) = compute_nodes.of_hosts(connection, [host])
+        made = Standby(a_uuid(name), 99, ["rack"], "required", (1, 1024, 0), "{}", node_id=row.id)
+        standbys.settle(connection, [made])
+
+    return work
+
+
 def end_of_reservation(connection):
     over = sa.update(tables.allocations).values(expires_at=tables.allocations.c.created_at)
     connection.execute(over.where(tables.allocations.c.reservation_uuid.is_not(None)))
@@ -126,6 +137,9 @@ def order(**change):
 
 TRANSACTIONS = {
     "claim": claim(a_uuid("new")),
+    "standby": made_standby("a", "h1"),
+    "other standby": made_standby("b", "h1"),
+    "same standby": made_standby("a", "h2"),
     "other claim": claim(a_uuid("other")),
     "same instance": claim(a_uuid("new"), "h2"),
     "claim of a member": claim_of_a_member(a_uuid("new"), "h1"),

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""All standbys, with where their instances are, for who keeps or shows them."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from inventory.claims.types import CONFIRMED
+from inventory.rows import named, select_in
+from inventory.tables import allocations, instances
+from inventory.tables import standbys as table
+
+_C, _A, _I = table.c, allocations.c, instances.c
+# Without the requests, which are long.
+_COLUMNS = [each for each in _C if each.name != "request"]
+_PROTECTED = sa.select(_C.instance_uuid)
+
+
+@dataclass(slots=True)
+class Whereabouts:
+    """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
+
+    There it has so many vCPUs and so much memory in MB.
+    """
+
+    claimed: set[int] = field(default_factory=set)
+    confirmed: set[int] = field(default_factory=set)
+    seen: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StandbyRows:
+    """The rows, and where the instances are that are anywhere."""
+
+    rows: list[Any]
+    instances: dict[str, Whereabouts]
+
+
+def read(connection: sa.Connection) -> StandbyRows:
+    """Return all standbys."""
+    rows = named(connection.execute(sa.select(*_COLUMNS).order_by(_C.id)))
+    found: dict[str, Whereabouts] = defaultdict(Whereabouts)
+    if rows:
+        claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state)
+        for uuid, node_id, state in connection.execute(
+            claimed.where(_A.instance_uuid.in_(_PROTECTED))
+        ):
+            found[uuid.lower()].claimed.add(node_id)
+            if state == CONFIRMED:
+                found[uuid.lower()].confirmed.add(node_id)
+        columns = _I.uuid, _I.host, _I.node, _I.vcpus, _I.memory_mb
+        seen = sa.select(*columns).where(_I.deleted == 0, _I.uuid.in_(_PROTECTED))
+        for uuid, host, node, *size in connection.execute(seen):
+            found[uuid.lower()].seen[host, node] = (size[0], size[1])
+    return StandbyRows(rows, dict(found))
+
+
+def requests_of(connection: sa.Connection, ids: Collection[int]) -> dict[int, str]:
+    """Return the requests to evacuate the instances of rows, as text."""
+    rows = select_in(connection, sa.select(_C.id, _C.request), _C.id, ids)
+    return {row.id: row.request for row in rows}
+
+
+def mode_of(connection: sa.Connection, instance_uuid: str) -> str | None:
+    """Return how an instance is protected, None where it is not."""
+    query = sa.select(_C.mode).where(_C.instance_uuid == instance_uuid).order_by(_C.id.desc())
+    found: str | None = connection.scalar(query.limit(1))
+    return found
+
+
+def lacking(connection: sa.Connection) -> dict[str, int]:
+    """Return the number of instances without a standby by mode, and of all that are protected."""
+    query = sa.select(_C.mode, sa.func.count(), sa.func.count(_C.compute_node_id))
+    found: dict[str, int] = {"protected": 0}
+    for mode, number, held in connection.execute(query.group_by(_C.mode)):
+        found[mode] = number - held
+        found["protected"] += number
+    return found

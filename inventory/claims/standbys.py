@@ -1,0 +1,313 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of standbys: room on nodes for protected instances, written together with claims.
+
+What a node holds for standbys is part of what is used of it. So a transaction that changes the
+standbys held on a node has locked the node, and writes it even where the largest sum stays.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db.exception import DBDuplicateEntry
+
+from inventory.claims.types import CONFIRMED, HOST, INSTANCE, Changes, ClaimLost, Standby
+from inventory.claims.usage_update import MB_PER_GB, Change, LockedNodes, bound, completed
+from inventory.database_clock import utc_moment
+from inventory.objects import standby
+from inventory.objects.standby import NOTHING, Amounts, DomainSums, OwnStandby, Protection
+from inventory.objects.standby_sums import NodeSums
+from inventory.rows import chunks, select_in
+from inventory.tables import compute_nodes
+from inventory.tables import standbys as table
+
+_C = table.c
+_VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
+_COLUMNS = (
+    *(_C.id, _C.instance_uuid, _C.place_node_id, _C.compute_node_id, _C.domains),
+    *(_C.group_uuid, _C.vcpus, _C.memory_mb, _C.disk_mb),
+)
+_OF_INSTANCES = sa.select(*_COLUMNS).where(_C.instance_uuid.in_(_VALUES))
+_INSERT = sa.insert(table).values(created_at=utc_moment())
+_DELETE = sa.delete(table).where(_C.id == sa.bindparam("row_id"))
+# Rows never change: a standby that moves is another row.
+_BY_IDS = sa.select(*_COLUMNS).where(_C.id.in_(_VALUES))
+_OF_GROUPS = sa.select(*_COLUMNS).where(_C.group_uuid.in_(_VALUES))
+_USAGE = [
+    compute_nodes.c[name]
+    for name in (
+        *("id", "vcpus_used", "memory_mb", "free_ram_mb", "local_gb", "local_gb_used"),
+        *("free_disk_gb", "disk_available_least", "disk_mb_used", "free_disk_mb"),
+    )
+]
+_SUMS = sa.select(
+    *(_C.compute_node_id, _C.domains),
+    *(sa.func.sum(each) for each in (_C.vcpus, _C.memory_mb, _C.disk_mb)),
+).group_by(_C.compute_node_id, _C.domains)
+# Building a statement costs more than running it.
+_SUMS_ON = _SUMS.where(_C.compute_node_id.in_(_VALUES))
+
+
+def read_sums(connection: sa.Connection, ids: Collection[int] | None = None) -> NodeSums:
+    """Return what each failure domain would bring to nodes with standbys: to these, or to all."""
+    rows: list[Any] = []
+    if ids is None:
+        rows += connection.execute(_SUMS.where(_C.compute_node_id.is_not(None)))
+    for some in chunks(sorted(ids or ())):
+        rows += connection.execute(_SUMS_ON, {"values": some})
+    found = NodeSums()
+    for node_id, domains, *size in rows:
+        vcpus, memory_mb, disk_mb = map(int, size)
+        sums = found.get(node_id, {})
+        found[node_id] = standby.changed(sums, domains.split(","), (vcpus, memory_mb, disk_mb))
+    return found
+
+
+def held_on(connection: sa.Connection, ids: Collection[int]) -> dict[int, Amounts]:
+    """Return what nodes hold for standbys, those alone that hold any."""
+    return {node_id: standby.held(sums) for node_id, sums in read_sums(connection, ids).items()}
+
+
+def read_protection(
+    connection: sa.Connection,
+    mode: str,
+    uuids: Collection[str],
+    group_uuid: str | None,
+    sums: NodeSums,
+) -> Protection:
+    """Return what a decision needs to know to protect the instances of a request.
+
+    sums are those of all nodes, which may be a little older.
+    """
+    rows = _read(connection, _OF_INSTANCES, sorted(uuids)).values()
+    used: dict[int, Amounts] = {}
+    nodes = {row.compute_node_id for row in rows if row.compute_node_id is not None}
+    now_held = held_on(connection, nodes)
+    for each in select_in(connection, sa.select(*_USAGE), compute_nodes.c.id, nodes):
+        node = completed(each._asdict())
+        memory_mb = node["memory_mb"] - (node["free_ram_mb"] or 0)
+        disk_mb = node["local_gb"] * MB_PER_GB - node["free_disk_mb"]
+        of_all = (node["vcpus_used"], memory_mb, disk_mb)
+        used[each.id] = standby.plus(of_all, now_held.get(each.id, NOTHING), -1)
+    own = tuple(
+        OwnStandby(
+            row.instance_uuid,
+            row.place_node_id,
+            row.compute_node_id if row.compute_node_id in used else None,
+            size_of(row),
+            used.get(row.compute_node_id, NOTHING),
+        )
+        for row in rows
+    )
+    avoided: set[int] = set()
+    if group_uuid is not None:
+        query = sa.select(_C.compute_node_id, _C.instance_uuid).where(_C.group_uuid == group_uuid)
+        for node_id, uuid in connection.execute(query):
+            if node_id is not None and uuid not in uuids:
+                avoided.add(node_id)
+    return Protection(mode, sums, own, tuple(sorted(avoided)))
+
+
+def size_of(row: Any) -> Amounts:
+    """Return the size of the standby of a row."""
+    return row.vcpus, row.memory_mb, row.disk_mb
+
+
+@dataclass(slots=True)
+class Moved:
+    """What one request changes: rows that go, standbys that come, and the sums of nodes then."""
+
+    gone: list[Any] = field(default_factory=list)
+    made: list[Standby] = field(default_factory=list)
+    sums: dict[int, DomainSums] = field(default_factory=dict)
+    # Nodes to which instances are evacuated that have a standby there.
+    taken: set[int] = field(default_factory=set)
+
+
+class StandbyChanges:
+    """The standbys that a transaction makes and ends; LockedNodes has to lock nodes, too."""
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        wanted: Sequence[Standby],
+        old: Iterable[Any] = (),
+        ending: Sequence[int] = (),
+    ) -> None:
+        """old are claims that are replaced, ending the ids of rows that end by themselves."""
+        self._connection = connection
+        self._replaced = {
+            (row.instance_uuid, row.compute_node_id) for row in old if row.state != CONFIRMED
+        }
+        self._ending = {*ending}
+        uuids = sorted({each.instance_uuid for each in wanted})
+        self._before = _read(connection, _OF_INSTANCES, uuids)
+        self._before |= _read(connection, _BY_IDS, sorted(ending))
+        self.nodes: set[int] = {each.node_id for each in wanted if each.node_id is not None}
+        self.nodes |= {row.compute_node_id for row in self._before.values() if row.compute_node_id}
+        self._sums: dict[int, DomainSums] = {}
+        self._rows = dict(self._before)
+        # Of other members of the server groups on these nodes.
+        self._groups = {each.group_uuid for each in wanted}
+        self._members: list[Any] = []
+        self._gone: list[Any] = []
+        self._made: list[Standby] = []
+
+    def read(self) -> None:
+        """Read what is held on the nodes, which are locked. Raises ClaimLost."""
+        connection = self._connection
+        self._sums = dict(read_sums(connection, self.nodes))
+        held = {each.id for each in self._before.values() if each.compute_node_id is not None}
+        if held and _read(connection, _BY_IDS, sorted(held)).keys() != held:
+            raise ClaimLost((), "a standby of the instance has changed", INSTANCE)
+        if groups := sorted({each for each in self._groups if each}):
+            members = _read(connection, _OF_GROUPS, groups).values()
+            self._members = [each for each in members if each.compute_node_id in self.nodes]
+
+    def moved(self, wanted: Sequence[Standby]) -> Moved:
+        """Return what making these standbys changes. Raises ClaimLost."""
+        found = Moved()
+        for each in wanted:
+            size = each.size
+            for row in self._of(each.instance_uuid):
+                at = row.place_node_id
+                is_replaced = (each.instance_uuid, at) in self._replaced
+                if at not in {each.place_node_id, each.evacuates} and not is_replaced:
+                    continue
+                self._end(found, row)
+                if at == each.place_node_id and not is_replaced:
+                    # Resized in place, an instance may go back to its old size.
+                    size = standby.larger(size, size_of(row))
+                takes = at == each.evacuates and row.compute_node_id == each.place_node_id
+                if takes and standby.covers(size_of(row), each.size):
+                    found.taken.add(each.place_node_id)
+            if each.node_id is not None:
+                self._check_group(each)
+                sums = found.sums.get(each.node_id, self._sums.get(each.node_id, {}))
+                found.sums[each.node_id] = standby.changed(sums, each.domains, size)
+            found.made.append(replace(each, size=size))
+        return found
+
+    def ended(self) -> Moved:
+        """Return what the end of the rows changes that end by themselves."""
+        found = Moved()
+        for row in self._rows.values():
+            if row.id in self._ending:
+                self._end(found, row)
+        return found
+
+    def count(self, changes: dict[int, Change], moved: Moved) -> None:
+        """Count in the changes of nodes how much more or less they hold then, and guard them."""
+        for node_id, sums in moved.sums.items():
+            change = changes.setdefault(node_id, Change())
+            before = standby.held(self._sums.get(node_id, {}))
+            after = standby.held(sums)
+            change.hold(*standby.plus(after, before, -1))
+            if node_id in moved.taken:
+                change.credit = after
+        for each in moved.made:
+            if each.node_id is not None:
+                bound(changes[each.node_id], each)
+
+    def apply(self, moved: Moved) -> None:
+        """Take in what moved() or ended() has returned; write() writes it."""
+        self._sums.update(moved.sums)
+        for row in moved.gone:
+            self._rows.pop(row.id, None)
+        self._gone += moved.gone
+        self._made += moved.made
+
+    def write(self) -> None:
+        """Write all that has changed. Raises ClaimLost."""
+        for row in sorted(self._gone, key=lambda row: row.id):
+            if self._connection.execute(_DELETE, {"row_id": row.id}).rowcount != 1:
+                raise ClaimLost((), "a standby of the instance has ended", INSTANCE)
+        if not self._made:
+            return
+        rows = [_row(each) for each in self._made]
+        rows.sort(key=lambda row: (row["instance_uuid"], row["place_node_id"]))
+        try:
+            # The statement for a list costs more than that for one row.
+            self._connection.execute(_INSERT, rows if len(rows) > 1 else rows[0])
+        except DBDuplicateEntry:
+            reason = "a standby of the same instance was made at the same time"
+            raise ClaimLost((), reason, INSTANCE) from None
+
+    def _of(self, instance_uuid: str) -> list[Any]:
+        return [row for row in self._rows.values() if row.instance_uuid == instance_uuid]
+
+    def _end(self, found: Moved, row: Any) -> None:
+        if row in found.gone:
+            return
+        found.gone.append(row)
+        if (node_id := row.compute_node_id) is not None:
+            sums = found.sums.get(node_id, self._sums.get(node_id, {}))
+            domains = row.domains.split(",")
+            found.sums[node_id] = standby.changed(sums, domains, size_of(row), -1)
+
+    def _check_group(self, made: Standby) -> None:
+        """Raise ClaimLost for a node that holds the standby of another member of the group."""
+        if made.group_uuid is None or made.node_id is None:
+            return
+        gone = {row.id for row in self._gone}
+        members = [row for row in self._members if row.id not in gone]
+        others = [
+            *((row.instance_uuid, row.group_uuid, row.compute_node_id) for row in members),
+            *((each.instance_uuid, each.group_uuid, each.node_id) for each in self._made),
+        ]
+        for uuid, group, node_id in others:
+            is_there = (group, node_id) == (made.group_uuid, made.node_id)
+            if is_there and uuid != made.instance_uuid:
+                reason = "a standby of another member of the server group is there"
+                raise ClaimLost({made.node_id}, reason, HOST)
+
+
+def _read(
+    connection: sa.Connection, query: sa.Select[Any], values: Sequence[Any]
+) -> dict[int, Any]:
+    """Return rows by their ids."""
+    return {
+        row.id: row
+        for some in chunks(values)
+        for row in connection.execute(query, {"values": some})
+    }
+
+
+def _row(made: Standby) -> dict[str, Any]:
+    vcpus, memory_mb, disk_mb = made.size
+    return {
+        "instance_uuid": made.instance_uuid,
+        "project_id": made.project_id,
+        "group_uuid": made.group_uuid,
+        "place_node_id": made.place_node_id,
+        "domains": standby.domains_text(made.domains),
+        "compute_node_id": made.node_id,
+        "reason": made.reason,
+        "mode": made.mode,
+        "vcpus": vcpus,
+        "memory_mb": memory_mb,
+        "disk_mb": disk_mb,
+        "request": made.request,
+    }
+
+
+def settle(
+    connection: sa.Connection, made: Sequence[Standby], ending: Sequence[int] = ()
+) -> Changes:
+    """Make standbys in place of those for the same places, and end rows; return what has changed.
+
+    Raises ClaimLost, after which the transaction is to be rolled back.
+    """
+    changing = StandbyChanges(connection, made, (), ending)
+    nodes = LockedNodes(connection, changing.nodes)
+    changing.read()
+    for moved in (changing.ended(), changing.moved(made)):
+        changes: dict[int, Change] = {}
+        changing.count(changes, moved)
+        nodes.change(changes)
+        changing.apply(moved)
+    nodes.write()
+    changing.write()
+    return nodes.changed(())
