@@ -12,6 +12,7 @@ from conf import (
     compute,
     compute_agent,
     decisions,
+    failover,
     fake,
     filter_scheduler,
     flavor_mix,
@@ -34,6 +35,7 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("scheduler", scheduler.OPTS),
     ("claims", claims.OPTS),
     ("decisions", decisions.OPTS),
+    ("failover", failover.OPTS),
     ("shadow", shadow.OPTS),
     ("filter_scheduler", filter_scheduler.OPTS),
     ("metrics", metrics.OPTS),
@@ -53,7 +55,10 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("nova", nova.OPTS),
 ]
 # Schedulers read these again on SIGHUP.
-_MUTABLE = (alignment, claims, decisions, filter_scheduler, flavor_mix, metrics, trusted_computing)
+_MUTABLE = (
+    *(alignment, claims, decisions, failover, filter_scheduler, flavor_mix, metrics),
+    trusted_computing,
+)
 for _module in _MUTABLE:
     for _option in _module.OPTS:
         _option.mutable = True

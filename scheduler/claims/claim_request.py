@@ -5,19 +5,21 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from conf.claims import LEASE
 from inventory.claims.numa_pci_usage import NUMA, PCI
-from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments
+from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments, Standby
 from inventory.objects.node_json import (
     guest_topology_to_json,
     numa_topology_to_json,
     pci_pools_to_json,
 )
 from inventory.revisions import ELIGIBILITY
+from scheduler.claims.protection import ProtectionSettings, build_standbys
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision, Placement
 from scheduler.host_cache.cache import HostCache
@@ -53,6 +55,7 @@ class ClaimSettings:
     attempts: int = 20
     alternates: bool = True
     replaces: bool = True
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,13 @@ def build_claim_request(
             documents[claim.node_id] = found
         if settings.alternates:
             for each in placement.alternates:
-                where = _where(hosts, each, host_cache)
-                held = replace(claim, **where, in_place=False, alternate=True, place=None)
+                there = where(hosts, each, host_cache)
+                held = replace(claim, **there, in_place=False, alternate=True, place=None)
                 alternates.append(held)
+    standbys: list[Standby] = []
+    if protection := context.request.protection:
+        place = partial(where, hosts, host_cache=host_cache)
+        standbys = build_standbys(spec, protection.mode, placements, place)
     return ClaimRequest(
         request_id=context.identity.request_id,
         digest=context.identity.digest,
@@ -94,6 +101,7 @@ def build_claim_request(
         documents=documents,
         attempt=context.identity.attempt,
         replaces=settings.replaces,
+        standbys=standbys,
     )
 
 
@@ -143,7 +151,7 @@ def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Cla
     # confirmed by an audit, but it holds the resources until its lease ends.
     uuid = placement.instance_uuid or str(uuid4())
     return Claim(
-        **_where(hosts, chosen, host_cache),
+        **where(hosts, chosen, host_cache),
         instance_uuid=uuid,
         vcpus=taken.vcpus,
         memory_mb=taken.memory_mb,
@@ -155,7 +163,7 @@ def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Cla
     )
 
 
-def _where(hosts: HostTable, candidate: Candidate, host_cache: HostCache) -> dict[str, Any]:
+def where(hosts: HostTable, candidate: Candidate, host_cache: HostCache) -> dict[str, Any]:
     """Return the fields of a claim that say on which node it is, and what that was chosen by."""
     node_id = hosts.get(candidate.row, "node_id")
     limits: dict[str, float] = {}

@@ -4,7 +4,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,13 +13,21 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from inventory.claims import claims, existing
-from inventory.claims.types import CONFIRMED, ClaimLost, ClaimRequest, ClaimResult, Identity
+from inventory.claims import claims, existing, standbys
+from inventory.claims.types import (
+    CONFIRMED,
+    ClaimLost,
+    ClaimRequest,
+    ClaimResult,
+    Identity,
+    Standby,
+)
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.objects.instance_group import InstanceGroup
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
+from scheduler.claims.protection import KnownSums
 from scheduler.claims.rounds import PATIENCE, Decide, Left, Publish, Rounds, TooLate, write_until
 from scheduler.wire.errors import ServiceUnavailable
 
@@ -119,6 +127,7 @@ class Claimer:
     ) -> None:
         self.settings = settings
         self.width = SpreadWidth()
+        self.standby_sums = KnownSums()
         self._database = database
         self._threads = CachedThreadPool()
         self._rounds = Rounds(database, self._threads.run, publish)
@@ -188,6 +197,10 @@ class Claimer:
         over, changes = self._database.write(partial(claims.release_lost, lost={*lost}))
         self._publish(changes)
         return over
+
+    def settle_standbys(self, made: Sequence[Standby], ending: Sequence[int]) -> None:
+        """Make standbys and end rows of others, all or nothing; raises as release() does."""
+        self._publish(self._database.write(partial(standbys.settle, made=made, ending=ending)))
 
     def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
         """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""

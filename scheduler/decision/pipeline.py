@@ -12,6 +12,7 @@ import numpy as np
 
 from inventory.objects.instance_group import AFFINITY
 from inventory.objects.reserved_place import ReservedPlace
+from inventory.objects.standby import Protection
 from scheduler.decision import reserved_places
 from scheduler.decision.alternates import add_alternates, limit_alternates
 from scheduler.decision.further_instances import FurtherInstances
@@ -58,6 +59,7 @@ class Request:
     many equally good hosts one is drawn, so that schedulers that decide at the same time choose
     different ones. With holds_alternates, resources are going to be held on alternates, and there
     are only as many as may be held. places are the reserved ones that the instances may take.
+    Instances with a protection get standbys.
     """
 
     spec: RequestSpec
@@ -68,6 +70,7 @@ class Request:
     choices: int = 1
     holds_alternates: bool = False
     places: Sequence[ReservedPlace] = ()
+    protection: Protection | None = None
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:

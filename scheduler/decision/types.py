@@ -5,6 +5,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from inventory.objects.standby import NOTHING, Amounts
+
 # Plug-ins may import it from here.
 from scheduler.base_plugin import ResourceShortfall as ResourceShortfall
 from scheduler.hosts.host_state import Candidate, Consumption
@@ -35,10 +37,27 @@ class WeighedHost:
 
 
 @dataclass(slots=True)
+class PlannedStandby:
+    """The standby of one instance, whose place is in the failure domains.
+
+    host is None where there is none, for a reason. more is what its host has to hold more than
+    before. evacuates is the id of the node that the instance has lost.
+    """
+
+    domains: tuple[str, ...]
+    size: Amounts
+    host: Candidate | None = None
+    reason: str | None = None
+    more: Amounts = NOTHING
+    evacuates: int | None = None
+
+
+@dataclass(slots=True)
 class Placement:
     """Where one instance goes, and what it consumes there; a rebuild consumes nothing.
 
-    place is the uuid of the reserved place that it takes, which has held what it consumes.
+    place is the uuid of the reserved place that it takes, which has held what it consumes. A
+    protected instance has a standby.
     """
 
     instance_uuid: str | None
@@ -48,6 +67,7 @@ class Placement:
     alternates: tuple[Candidate, ...] = ()
     taken: Consumption | None = None
     place: str | None = None
+    standby: PlannedStandby | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default driver: filter, weigh, pick, consume; and its variants by other names."""
 
-from scheduler.decision import pipeline
+from scheduler.decision import pipeline, standbys
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver, placed
@@ -13,6 +13,8 @@ class FilterScheduler(BaseDriver):
     """Decides with the configured filters and weighers."""
 
     def decide(self, hosts: HostTable, request: Request) -> Decision:
+        if request.protection is not None:
+            return standbys.decide(hosts, request, self.plan, request.protection)
         return pipeline.decide(hosts, request, self.plan)
 
 

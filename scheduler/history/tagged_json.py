@@ -21,6 +21,8 @@ from inventory.objects import aggregate, instance_group, numa, pci_and_network
 from inventory.objects.aggregate import Aggregate
 from inventory.objects.pci_and_network import PciDevicePool
 from inventory.objects.reserved_place import ReservedPlace
+from inventory.objects.standby import OwnStandby, Protection
+from inventory.objects.standby_sums import NodeSums
 from inventory.pci_pools import PciPools
 from scheduler.decision import types
 from scheduler.decision.pipeline import Request
@@ -239,6 +241,7 @@ _CLASSES: dict[str, type[Any]] = {
     for kind in (
         *_VOCABULARY,
         *(types.Decision, types.Placement, types.PlacementFailure, types.Step, types.WeighedHost),
+        *(types.PlannedStandby, OwnStandby, Protection),
         *(Candidate, Consumption, FlavorShare, GroupLimit, Request, RequestContext, Unknown),
         ReservedPlace,
     )
@@ -254,6 +257,7 @@ _WRITERS: dict[type[Any], Callable[..., Any]] = {
     datetime: _tagged("datetime", datetime.isoformat),
     ImageMetaProps: _tagged("ImageMetaProps", lambda value: dict(value.items())),
     PciPools: _tagged("PciPools"),
+    NodeSums: _tagged("NodeSums", lambda value: value.text),
     **{kind: _dataclass_writer(tag, kind) for tag, kind in _CLASSES.items()},
 }
 # By tag: the type of the content, and what makes the value of it.
@@ -266,6 +270,7 @@ _READERS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "=datetime": (str, datetime.fromisoformat),
     "=ImageMetaProps": (dict, ImageMetaProps),
     "=PciPools": (list, _read_pools),
+    "=NodeSums": (str, NodeSums.of_text),
 }
 # Values of subclasses are written as these.
 _BASES: dict[type[Any], Callable[[Any], Any]] = {

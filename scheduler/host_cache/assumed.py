@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from conf.claims import LEASE
 from scheduler.decision.reserved_places import give_room
+from scheduler.decision.standbys import columns_of
 from scheduler.decision.types import Decision
 from scheduler.hosts.host_state import HostState, assumed_instance
 from scheduler.hosts.table import HostTable
@@ -124,6 +125,12 @@ class InFlightClaims:
                 chosen = placement.chosen
                 self._add_claim(row, assumed_instance(spec, uuid, chosen.host, chosen.nodename))
         for placement in decision.placements if nodes else ():
+            planned = placement.standby
+            if planned is not None and planned.host is not None:
+                row = hosts.row_of(planned.host.host, planned.host.nodename)
+                if row is not None:
+                    nodes.add(hosts.get(row, "node_id"))
+                    hosts.add_to(row, columns_of(planned.more))
             for each in placement.alternates:
                 alternate = hosts.row_of(each.host, each.nodename)
                 if alternate is not None:

@@ -26,6 +26,7 @@ from scheduler.claims.claim_request import (
 from scheduler.claims.claimer import Claimer, TimedReads
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import scope_of
+from scheduler.claims.protection import protected
 from scheduler.claims.rounds import Decide, NewestClaims, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
@@ -108,8 +109,12 @@ class _Attempt:
 
     def unclaimed(self, result: ClaimResult | None) -> set[int]:
         """Return the nodes that have to be read again, as they were to be claimed and were not."""
-        claims = self.claims.claims if self.claims else ()
-        return {each.node_id for each in claims} - {*(result.nodes if result else ())}
+        if self.claims is None:
+            return set()
+        nodes = {each.node_id for each in self.claims.claims} - {*(result.nodes if result else ())}
+        if result is None or result.repeated:
+            nodes |= {each.node_id for each in self.claims.standbys if each.node_id is not None}
+        return nodes
 
 
 class ClaimedRequest:
@@ -230,6 +235,10 @@ class ClaimedRequest:
         with self._trace.stage("view"):
             attempt.trust = self._decider.trust(request.spec, driver)
             self._cache.refresh_if_older(driver.view_max_age, self._fresh)
+            claimer = self._claimer
+            attempt.request = protected(
+                request, claimer.settings.protection, self._reads, claimer.standby_sums, self._fresh
+            )
         return attempt
 
     def _claim(self, attempt: _Attempt) -> ClaimResult | None:

@@ -20,6 +20,7 @@ from scheduler import plugins, trust
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.protection import ProtectionSettings
 from scheduler.claims.resource_request import TraitOptions
 from scheduler.claims.rounds import Publish
 from scheduler.drivers import BaseDriver
@@ -93,7 +94,10 @@ def build_claimer(
 
     # Conductors allocate on the alternates that they use.
     alternates = conf.claims.alternates and not allocates(conf)
-    settings = ClaimSettings(conf.claims.lease, conf.claims.attempts, alternates)
+    protection = ProtectionSettings(conf.failover.protect, frozenset(conf.failover.projects))
+    settings = ClaimSettings(
+        conf.claims.lease, conf.claims.attempts, alternates, protection=protection
+    )
     return Claimer(database, settings, apply)
 
 

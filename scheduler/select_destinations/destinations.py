@@ -15,6 +15,7 @@ from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claimer import Claimer, TimedReads, forever, refusing_late
 from scheduler.claims.placement_scope import scope_of
+from scheduler.claims.protection import refuse_unprotected
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
@@ -88,6 +89,7 @@ class Destinations(Decider):
             allocates = allocator is not None
             request = build_request(arguments, caller, reads, self._max_attempts, allocates)
             if claimer is None or request.spec.is_rebuild:
+                refuse_unprotected(request.spec)
                 return self._select_without_claims(request, trace)
             request = name_instances(request, caller.request_id, arguments.digest)
             trace.instance_uuids = request.instance_uuids

@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which instances are protected, and the standbys of a decision as what is to be claimed."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import sqlalchemy as sa
+
+from inventory.claims import standby_rows
+from inventory.claims.standbys import read_protection, read_sums
+from inventory.claims.types import Standby
+from inventory.objects.standby import EXTRA_SPEC, NONE, PREFERRED, REQUIRED
+from inventory.objects.standby_sums import NodeSums
+from scheduler.decision.pipeline import Request
+from scheduler.decision.standbys import evacuation_spec
+from scheduler.decision.types import Placement
+from scheduler.history.tagged_json import decode, encode, json_text
+from scheduler.hosts.host_state import Candidate
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.wire.errors import InvalidInput, NoValidHost
+
+T = TypeVar("T")
+# For how many times as long as the reading has taken its result is used.
+TIMES = 20
+MODES = (NONE, PREFERRED, REQUIRED)
+# Tenants may read it.
+UNPROTECTED = "The instance has to be protected, which this scheduler is not configured for."
+# Returns where a candidate is, with the limits and columns by which it was chosen.
+Where = Callable[[Candidate], Mapping[str, Any]]
+
+
+class Reads(Protocol):
+    """What reads of a database."""
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return work(connection)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionSettings:
+    """How instances are protected whose flavors say nothing: those of some projects, or all."""
+
+    mode: str = NONE
+    projects: frozenset[str] = frozenset()
+
+    def mode_of(self, spec: RequestSpec) -> str | None:
+        """Return how the instances of a request are protected, None where they are not.
+
+        Raises InvalidInput for a flavor that says something else.
+        """
+        text = (spec.flavor.extra_specs or {}).get(EXTRA_SPEC)
+        if text is None:
+            is_meant = not self.projects or spec.project_id in self.projects
+            text = self.mode if is_meant else NONE
+        if text not in MODES:
+            allowed = ", ".join(MODES)
+            raise InvalidInput(f"extra_specs: {EXTRA_SPEC} is {text[:64]!r}, not one of {allowed}")
+        return None if text == NONE else text
+
+
+class KnownSums:
+    """What nodes hold for standbys, read again when it has become old; one per process.
+
+    Claims are guarded by what is held then, so an old figure costs an attempt at most. It is used
+    for many times as long as the reading has taken, so that a request of a burst waits for none.
+    """
+
+    def __init__(self) -> None:
+        self._sums, self._until = NodeSums(), -math.inf
+
+    def get(self, reads: Reads, fresh: bool) -> NodeSums:
+        """Return the sums of all nodes; fresh means as they are now."""
+        began = time.monotonic()
+        if fresh or began >= self._until:
+            self._sums = reads.read(read_sums)
+            now = time.monotonic()
+            self._until = now + TIMES * (now - began)
+        return self._sums
+
+
+def protected(
+    request: Request, settings: ProtectionSettings, reads: Reads, known: KnownSums, fresh: bool
+) -> Request:
+    """Return a request with what has to be known to protect its instances, if it has to be.
+
+    fresh means that all has to be as it is now.
+
+    Raises InvalidInput and what reads.read() does.
+    """
+    spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
+    mode = settings.mode_of(spec)
+    if mode is None and len(uuids) == 1 and spec.ignore_hosts:
+        # A move: it may have been protected before this was switched off.
+        mode = reads.read(partial(standby_rows.mode_of, instance_uuid=uuids[0]))
+    if mode is None:
+        return request
+    group = spec.instance_group.uuid if spec.instance_group else None
+    sums = known.get(reads, fresh)
+    read = partial(read_protection, mode=mode, uuids=uuids, group_uuid=group, sums=sums)
+    return replace(request, protection=reads.read(read))
+
+
+def refuse_unprotected(spec: RequestSpec) -> None:
+    """Raise NoValidHost where a flavor requires a standby and nothing is claimed.
+
+    A rebuild stays where it is, with the standby that it has.
+    """
+    if not spec.is_rebuild and ProtectionSettings().mode_of(spec) == REQUIRED:
+        raise NoValidHost(UNPROTECTED)
+
+
+def build_standbys(
+    spec: RequestSpec, mode: str, placements: Sequence[Placement], where: Where
+) -> list[Standby]:
+    """Return what is to be held for placements; raise NoValidHost if the driver has not protected.
+
+    where returns the fields of a claim for a candidate.
+    """
+    found = []
+    for each in placements:
+        if each.standby is None or each.instance_uuid is None:
+            if mode == REQUIRED:
+                raise NoValidHost(UNPROTECTED)
+            continue
+        found.append(_standby(spec, mode, each, where))
+    return found
+
+
+def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -> Standby:
+    planned, uuid = placement.standby, placement.instance_uuid
+    assert planned is not None
+    assert uuid is not None
+    group = spec.instance_group
+    evacuation = evacuation_spec(spec, uuid)
+    if evacuation.instance_group is not None:
+        # Where members are then, is known then.
+        evacuation.instance_group.hosts = []
+    there = where(planned.host) if planned.host else {"node_id": None, "limits": {}, "known": {}}
+    return Standby(
+        instance_uuid=uuid,
+        place_node_id=where(placement.chosen)["node_id"],
+        domains=planned.domains,
+        mode=mode,
+        size=planned.size,
+        request=request_to_text(evacuation),
+        node_id=there["node_id"],
+        reason=planned.reason,
+        limits=there["limits"],
+        known=there["known"],
+        evacuates=planned.evacuates,
+        project_id=spec.project_id,
+        group_uuid=group.uuid if group else None,
+    )
+
+
+def request_to_text(spec: RequestSpec) -> str:
+    """Return the request to evacuate an instance as text."""
+    return json_text(encode(spec))
+
+
+def request_from_text(text: str) -> RequestSpec:
+    """Return the request of a text; raises ValueError."""
+    found = decode(json.loads(text))
+    if not isinstance(found, RequestSpec):
+        raise ValueError("it is not a request")
+    return found

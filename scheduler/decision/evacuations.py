@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Place an instance that has lost its host where its standby is."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from inventory.objects import standby
+from inventory.objects.standby import Amounts, OwnStandby, Protection
+from scheduler.decision import pipeline
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.types import Decision
+from scheduler.filters.compute import ComputeFilter
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import Destination, RequestSpec
+
+_MB_PER_GB = 1024
+
+
+def size_of(spec: RequestSpec) -> Amounts:
+    """Return what an instance takes of a host."""
+    return spec.vcpus, spec.memory_mb, spec.disk_mb
+
+
+def is_alive(hosts: HostTable, plan: Plan, row: int) -> bool:
+    """Return whether the compute service of a host is alive, as the filters see it."""
+    filters = [each for each in plan.filters if isinstance(each, ComputeFilter)]
+    judge = filters[0] if filters else ComputeFilter()
+    return bool(judge.alive(hosts)[row])
+
+
+def row_of_node(hosts: HostTable, node_id: int) -> int | None:
+    """Return the row of a node by its id."""
+    found = np.flatnonzero((hosts.node_id == node_id) & hosts.present)
+    return int(found[0]) if len(found) else None
+
+
+def lost_standby(
+    hosts: HostTable, request: Request, plan: Plan, protection: Protection
+) -> OwnStandby | None:
+    """Return the standby of an instance whose place has died; callers evacuate one at a time.
+
+    They name the host that the instance has lost as one to ignore.
+    """
+    if len(request.instance_uuids) != 1:
+        return None
+    ignored = {name.lower() for name in request.spec.ignore_hosts or ()}
+    for each in protection.own:
+        row = row_of_node(hosts, each.place_node_id)
+        if row is None:
+            return each
+        is_named = not ignored or hosts.get(row, "host").lower() in ignored
+        if is_named and not is_alive(hosts, plan, row):
+            return each
+    return None
+
+
+def to_standby(hosts: HostTable, request: Request, plan: Plan, lost: OwnStandby) -> Decision | None:
+    """Place an instance where its standby is; return None if that host does not pass.
+
+    The filters see as free what the host holds for standbys: as much of it as this one has is the
+    instance's own.
+    """
+    row = row_of_node(hosts, lost.node_id) if lost.node_id is not None else None
+    if row is None or not standby.covers(lost.size, size_of(request.spec)):
+        return None
+    host, node = hosts.get(row, "host"), hosts.get(row, "nodename")
+    wanted = request.spec.requested_destination or Destination()
+    if wanted.host not in (None, host) or wanted.node not in (None, node):
+        return None
+    spec = request.spec.for_instance(request.spec.instance_uuid)
+    spec.requested_destination = replace(wanted, host=host, node=node)
+    names = ("vcpus_used", "free_ram_mb", "free_disk_mb")
+    before = {name: hosts.get(row, name) for name in names}
+    vcpus, memory_mb, disk_mb = lost.used
+    hosts.set(row, "vcpus_used", vcpus)
+    hosts.set(row, "free_ram_mb", hosts.get(row, "total_usable_ram_mb") - memory_mb)
+    disk = hosts.get(row, "total_usable_disk_gb") * _MB_PER_GB
+    hosts.set(row, "free_disk_mb", disk - disk_mb)
+    decision = pipeline.decide(hosts, replace(request, spec=spec, alternates=0, places=()), plan)
+    if decision.placements:
+        return decision
+    for name, value in before.items():
+        hosts.set(row, name, value)
+    return None

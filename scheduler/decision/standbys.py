@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide about protected instances: where each goes, and where it would go if that place died.
+
+The standby of an instance is on a host of another failure domain that passes the same filters. What
+its host already holds for other domains it shares, so it is put where it adds least. An instance
+whose place has died goes where its standby is, if the host still passes.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from inventory.objects import standby
+from inventory.objects.instance_group import AFFINITY
+from inventory.objects.standby import NOTHING, REQUIRED, Amounts, DomainSums, Protection
+from inventory.objects.standby_sums import NodeSums
+from scheduler.decision import pipeline
+from scheduler.decision.evacuations import lost_standby, size_of, to_standby
+from scheduler.decision.picker import Choice
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.types import Decision, Placement, PlannedStandby, Step
+from scheduler.decision.weighing import weigh_hosts
+from scheduler.hosts.columns import Mask, Rows, Weights
+from scheduler.hosts.failure_domains import domains_of, in_any
+from scheduler.hosts.host_state import BARE_METAL, Candidate
+from scheduler.hosts.resources import KINDS
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+
+# Tenants may read these.
+NO_STANDBY = "no host of another failure domain could hold its standby"
+_EXACT = "cannot be protected, since cells and devices of a host are not held for later"
+_TOGETHER = "cannot be protected, since the members of its server group have to share a host"
+# A host that holds standbys of so many failure domains saves hardly anything by one more, and each
+# costs its claims some time.
+MOST_DOMAINS = 64
+
+
+def decide(hosts: HostTable, request: Request, plan: Plan, protection: Protection) -> Decision:
+    """Return pipeline.decide() with a standby for each instance, or the refusal if one lacks it.
+
+    An instance that has lost its place is placed in any case.
+    """
+    lost = lost_standby(hosts, request, plan, protection)
+    decision = to_standby(hosts, request, plan, lost) if lost else None
+    if decision is None:
+        decision = pipeline.decide(hosts, request, plan)
+    if not decision.placements:
+        return decision
+    room = StandbyRoom(hosts, protection)
+    placements: list[Placement] = []
+    for index, each in enumerate(decision.placements):
+        chosen = [other.chosen.host for other in decision.placements if other is not each]
+        spec = evacuation_spec(request.spec, each.instance_uuid, chosen)
+        planned, steps = room.find(spec, each.chosen.row, request, plan)
+        if planned.host is None and protection.mode == REQUIRED and lost is None:
+            reason = f"A place was found, but the instance {planned.reason}."
+            if planned.reason == NO_STANDBY:
+                reason = f"A place was found, but {NO_STANDBY}."
+            return pipeline.refused(hosts, request, steps, reason, index)
+        evacuates = lost.place_node_id if lost else None
+        placements.append(replace(each, standby=replace(planned, evacuates=evacuates)))
+    return replace(decision, placements=tuple(placements))
+
+
+def evacuation_spec(
+    spec: RequestSpec, uuid: str | None, group_hosts: Sequence[str] = ()
+) -> RequestSpec:
+    """Return the request to evacuate one instance, from wherever it is: what names hosts is gone.
+
+    group_hosts are those of further members of its server group.
+    """
+    found = spec.for_instance(uuid, group_hosts)
+    found.ignore_hosts = found.force_hosts = found.force_nodes = found.retry = None
+    found.offered_nodes, found.refused_nodes = None, set()
+    if found.requested_destination is not None:
+        found.requested_destination = replace(found.requested_destination, host=None, node=None)
+    return found
+
+
+class StandbyRoom:
+    """What the hosts of a table hold for standbys, with those that were found since.
+
+    avoided are rows of hosts that hold standbys of other members of the server group.
+    """
+
+    def __init__(self, hosts: HostTable, protection: Protection) -> None:
+        self._hosts = hosts
+        sums = protection.sums
+        self._known = sums if isinstance(sums, NodeSums) else NodeSums(sums)
+        self._rows, self._is_there = _rows_of(hosts, self._known.ids)
+        # Where it is not as it was known, by row.
+        self._changed: dict[int, DomainSums] = {}
+        avoided, is_there = _rows_of(hosts, np.array(protection.avoided, np.int64))
+        self.avoided: list[int] = avoided[is_there].tolist()
+
+    def find(
+        self, spec: RequestSpec, row: int, request: Request, plan: Plan
+    ) -> tuple[PlannedStandby, Sequence[Step]]:
+        """Return the standby of an instance that is on the host of a row, and the steps.
+
+        spec is the request to evacuate it. What the standby adds is consumed.
+        """
+        hosts = self._hosts
+        domains, size = domains_of(hosts, row), size_of(spec)
+        planned = PlannedStandby(domains, size)
+        if reason := _unprotectable(hosts, spec, row):
+            planned.reason = reason
+            return planned, ()
+        candidates, steps = pipeline.allowed(hosts, spec, plan)
+        candidates = self._elsewhere(candidates, row, domains)
+        rows, shared = self._shared(domains, size)
+        with self._given(rows, shared):
+            filters = pipeline.filters_for(plan.filters, spec, 0)
+            candidates, more = pipeline.apply_filters(hosts, spec, filters, candidates)
+            planned.host = self._best(spec, request, plan, candidates, rows, shared, size)
+        if planned.host is None:
+            planned.reason = NO_STANDBY
+            return planned, (*steps, *more)
+        self._take(planned)
+        if spec.instance_group is not None:
+            self.avoided.append(planned.host.row)
+        return planned, (*steps, *more)
+
+    @staticmethod
+    def sums_of(standbys: Iterable[tuple[int, str, Amounts]]) -> dict[int, DomainSums]:
+        """Return the sums of nodes for standbys, each with its node, domains as text and size."""
+        found: dict[int, DomainSums] = {}
+        for node_id, domains, size in standbys:
+            here = found.get(node_id, {})
+            found[node_id] = standby.changed(here, domains.split(","), size)
+        return found
+
+    def give_back(self, row: int, domains: Sequence[str], size: Amounts) -> None:
+        """Let a host hold a standby no more."""
+        before = self._sums_at(row)
+        self._changed[row] = after = standby.changed(before, domains, size, -1)
+        less = standby.plus(standby.held(after), standby.held(before), -1)
+        self._hosts.add_to(row, columns_of(less))
+
+    def is_over(self, row: int) -> bool:
+        """Return whether more of a host is used than its ratios allow."""
+        for kind in KINDS:
+            total, used = (each.item() for each in kind.amounts(self._hosts, np.array([row])))
+            # Not so where a ratio is unknown.
+            if used > total * float(getattr(self._hosts, kind.ratio)[row]):
+                return True
+        return False
+
+    def passes(self, row: int, spec: RequestSpec, plan: Plan, domains: Sequence[str]) -> bool:
+        """Return whether a host that holds a standby still passes the filters for its instance.
+
+        That is so where all that its failure domains would bring has room. What is held for others
+        besides may be too much.
+        """
+        hosts, sums = self._hosts, self._sums_at(row)
+        besides = standby.plus(standby.held(sums), _own(sums, domains), -1)
+        # What it holds for this instance is part of what is used.
+        size = standby.plus(size_of(spec), besides)
+        candidates, _ = pipeline.allowed(hosts, spec, plan)
+        only = np.zeros(hosts.size, np.bool_)
+        only[row] = candidates[row]
+        self._hosts.add_to(row, columns_of(standby.plus(NOTHING, size, -1)))
+        try:
+            filters = pipeline.filters_for(plan.filters, spec, 0)
+            found, _ = pipeline.apply_filters(hosts, spec, filters, only)
+        finally:
+            self._hosts.add_to(row, columns_of(size))
+        return bool(found[row])
+
+    def _elsewhere(self, candidates: Mask, row: int, domains: Sequence[str]) -> Mask:
+        """Return the candidates that do not fail together with the host of a row."""
+        found = np.asarray(candidates & ~in_any(self._hosts, domains), np.bool_)
+        found[list(self._hosts.rows_of_host(self._hosts.get(row, "host")))] = False
+        found[self.avoided] = False
+        return found
+
+    def _shared(self, domains: Sequence[str], size: Amounts) -> tuple[Rows, Weights]:
+        """Return rows, and how much of a standby for these domains each of them holds already."""
+        whole = np.zeros((self._hosts.size, 3), np.int64)
+        besides = self._known.held - self._known.of(domains)
+        whole[self._rows[self._is_there]] = besides[self._is_there]
+        for row, sums in self._changed.items():
+            whole[row] = standby.plus(standby.held(sums), _own(sums, domains), -1)
+        rows = np.flatnonzero(whole.any(axis=1))
+        return rows, np.minimum(whole[rows], np.array(size, np.int64))
+
+    def _sums_at(self, row: int) -> DomainSums:
+        found = self._changed.get(row)
+        if found is None:
+            found = self._known.get(int(self._hosts.get(row, "node_id")), {})
+        return found
+
+    @contextmanager
+    def _given(self, rows: Rows, shared: Weights) -> Iterator[None]:
+        """Give hosts as much more room as they share with the standby, within the block."""
+        hosts = self._hosts
+        names = {"vcpus_used": -1, "free_ram_mb": 1, "free_disk_mb": 1}
+        before = {name: np.array(getattr(hosts, name)) for name in names}
+        for at, (name, sign) in enumerate(names.items()):
+            column = before[name].copy()
+            column[rows] += sign * shared[:, at]
+            hosts.fill(name, column)
+        try:
+            yield
+        finally:
+            for name, column in before.items():
+                hosts.fill(name, column)
+
+    def _best(
+        self,
+        spec: RequestSpec,
+        request: Request,
+        plan: Plan,
+        candidates: Mask,
+        rows: Rows,
+        shared: Weights,
+        size: Amounts,
+    ) -> Candidate | None:
+        """Return the host to which the standby adds least, the one with most weight of such.
+
+        Hosts that hold standbys of many domains come last.
+        """
+        left = candidates.nonzero()[0]
+        if not len(left):
+            return None
+        parts = np.array(size, np.float64)
+        cost = np.full(self._hosts.size, float(np.count_nonzero(parts)))
+        parts[parts == 0] = 1.0
+        cost[rows] -= (shared / parts).sum(axis=1)
+        cost[self._crowded()] += 2 * len(size)
+        costs = np.round(cost[left], 9)
+        ranking = weigh_hosts(self._hosts, spec, plan.weighers, left)
+        best = np.flatnonzero(costs == costs.min())
+        choice = Choice(request.seed, plan.host_subset_size, plan.shuffle_best, request.choices)
+        return ranking.candidate(self._hosts, int(best[choice.among(ranking.totals[best])]))
+
+    def _crowded(self) -> Rows:
+        """Return the hosts that hold standbys of so many domains that others rather share."""
+        many = self._known.domains >= MOST_DOMAINS
+        changed = [row for row, sums in self._changed.items() if len(sums) >= MOST_DOMAINS]
+        return np.array([*self._rows[many & self._is_there].tolist(), *changed], np.int64)
+
+    def _take(self, planned: PlannedStandby) -> None:
+        """Hold what a standby adds."""
+        assert planned.host is not None
+        row = planned.host.row
+        before = self._sums_at(row)
+        self._changed[row] = after = standby.changed(before, planned.domains, planned.size)
+        planned.more = standby.plus(standby.held(after), standby.held(before), -1)
+        self._hosts.add_to(row, columns_of(planned.more))
+
+
+def _rows_of(hosts: HostTable, ids: Rows) -> tuple[Rows, Mask]:
+    """Return the row of each node by its id, and which of them have one."""
+    if not hosts.size:
+        return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
+    known = np.asarray(hosts.node_id)
+    order = np.argsort(known, kind="stable")
+    rows = order[np.minimum(np.searchsorted(known, ids, sorter=order), hosts.size - 1)]
+    return rows, np.asarray((known[rows] == ids) & hosts.present[rows], np.bool_)
+
+
+def _own(sums: DomainSums, domains: Sequence[str]) -> Amounts:
+    """Return what failure domains of one host would bring, the largest sum of each resource."""
+    return standby.held({name: sums[name] for name in domains if name in sums})
+
+
+def columns_of(more: Amounts) -> dict[str, int]:
+    """Return the changes of a host's numbers where so much more is held."""
+    return {"vcpus_used": more[0], "free_ram_mb": -more[1], "free_disk_mb": -more[2]}
+
+
+def _unprotectable(hosts: HostTable, spec: RequestSpec, row: int) -> str | None:
+    """Return why an instance cannot have a standby, None where it can."""
+    exact = spec.numa_topology or spec.devices or spec.requested_resources
+    if exact or hosts.get(row, "hypervisor_type") == BARE_METAL:
+        return _EXACT
+    group = spec.instance_group
+    return _TOGETHER if group is not None and group.policy == AFFINITY else None

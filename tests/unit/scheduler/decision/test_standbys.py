@@ -1,0 +1,298 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the decision where instances go, and where they would go if their place died."""
+
+from dataclasses import replace
+
+import pytest
+
+from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from inventory.objects.standby import PREFERRED, REQUIRED, OwnStandby, Protection
+from inventory.objects.standby_sums import NodeSums
+from scheduler.decision.evacuations import is_alive
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.standbys import (
+    MOST_DOMAINS,
+    NO_STANDBY,
+    StandbyRoom,
+    decide,
+    evacuation_spec,
+)
+from scheduler.filters.compute import ComputeFilter
+from scheduler.filters.core import CoreFilter
+from scheduler.filters.ram import RamFilter
+from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from scheduler.history.tagged_json import decode, encode
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import Destination, SchedulerRetries
+from scheduler.weighers.ram import RAMWeigher
+from tests.builders import INSTANCE, a_group, a_request
+from tests.hosts import a_host, a_table, an_aggregate
+
+FILTERS = ComputeFilter(), RamFilter(), CoreFilter(), ServerGroupAntiAffinityFilter()
+PLAN = Plan(FILTERS, [RAMWeigher()])
+RACKS = {"a1": "a", "a2": "a", "b1": "b", "c1": "c"}
+OTHER = "00000000-0000-0000-1111-000000000002"
+
+
+def hosts(**free):
+    """Return hosts in racks, with so much free memory."""
+    found = a_table(
+        *(
+            a_host(
+                host,
+                free_ram_mb=free.get(host, 8192),
+                aggregates=[an_aggregate(failure_domain=rack)],
+            )
+            for host, rack in RACKS.items()
+        )
+    )
+    for number, row in enumerate(sorted(found.rows())):
+        found.set(row, "node_id", number + 1)
+    return found
+
+
+def decided(table, mode=REQUIRED, uuids=(INSTANCE,), plan=PLAN, spec=None, **known):
+    request = Request(spec or a_request(), list(uuids), protection=Protection(mode, **known))
+    return decide(table, request, plan, request.protection)
+
+
+def places(decision):
+    """Return (host, host of the standby) of each instance."""
+    return [
+        (each.chosen.host, each.standby.host and each.standby.host.host)
+        for each in decision.placements
+    ]
+
+
+def test_a_standby_is_on_the_best_host_of_another_failure_domain():
+    found = decided(hosts(a1=32768, a2=30000, b1=16384))
+    assert places(found) == [("a1", "b1")]
+    standby = found.placements[0].standby
+    assert (standby.domains, standby.size) == (("a",), (2, 2048, 20 * 1024))
+    assert standby.more == standby.size
+    assert standby.host.limits["memory_mb"] == 65536
+
+
+def test_it_goes_where_it_shares_what_is_held_for_others():
+    sums = {4: {"b": (2, 2048, 20480)}}
+    found = decided(hosts(a1=32768, b1=16384), sums=sums)
+    assert places(found) == [("a1", "c1")]
+    assert found.placements[0].standby.more == (0, 0, 0)
+
+
+def test_it_shares_nothing_with_its_own_domain():
+    sums = {4: {"a": (2, 2048, 20480)}}
+    assert places(decided(hosts(a1=32768, b1=16384), sums=sums)) == [("a1", "b1")]
+
+
+def test_where_all_is_shared_a_full_host_will_do():
+    free = {"a1": 32768, "b1": 0, "c1": 100}
+    assert decided(hosts(**free)).shortage
+    sums = {4: {"b": (2, 2048, 20480)}}
+    assert places(decided(hosts(**free), sums=sums)) == [("a1", "c1")]
+
+
+def test_a_host_with_standbys_of_many_domains_takes_one_more_only_where_no_other_can():
+    many = {f"rack{number}": (2, 2048, 20480) for number in range(MOST_DOMAINS)}
+    assert places(decided(hosts(a1=32768), sums={4: many})) == [("a1", "b1")]
+    assert places(decided(hosts(a1=32768, b1=0), sums={4: many})) == [("a1", "c1")]
+    many.popitem()
+    assert places(decided(hosts(a1=32768), sums={4: many})) == [("a1", "c1")]
+
+
+def test_instances_of_one_request_add_up():
+    table = hosts(a1=32768, a2=0, b1=4000, c1=3000)
+    found = decided(table, uuids=[INSTANCE, OTHER])
+    assert places(found) == [("a1", "b1"), ("a1", "c1")]
+
+
+def test_without_a_standby_a_required_instance_is_refused():
+    found = decided(hosts(a1=32768, b1=0, c1=0))
+    assert not found.placements
+    assert found.shortage.reason == f"A place was found, but {NO_STANDBY}."
+    assert found.shortage.steps[-1].after == 0
+
+
+def test_without_a_standby_a_preferred_instance_is_placed():
+    found = decided(hosts(a1=32768, b1=0, c1=0), mode=PREFERRED)
+    assert places(found) == [("a1", None)]
+    assert found.placements[0].standby.reason == NO_STANDBY
+
+
+def test_without_a_place_nothing_is_said_of_standbys():
+    found = decided(hosts(a1=0, a2=0, b1=0, c1=0))
+    assert found.shortage.reason == "There are not enough hosts available."
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"numa_topology": InstanceNUMATopology([InstanceNUMACell(0, 2048)])}, "cells and devices"),
+        ({"instance_group": a_group("affinity")}, "have to share a host"),
+    ],
+)
+def test_what_cannot_be_exact_is_not_promised(changes, words):
+    plan = replace(PLAN, filters=FILTERS[:3])
+    spec = a_request(**changes)
+    found = decided(hosts(), spec=spec, plan=plan)
+    assert words in found.shortage.reason
+    assert "cannot be protected" in found.shortage.reason
+    found = decided(hosts(), mode=PREFERRED, spec=spec, plan=plan)
+    assert words in found.placements[0].standby.reason
+
+
+def test_an_instance_that_gets_a_whole_node_is_not_protected():
+    table = hosts()
+    for row in table.rows():
+        table.set(row, "hypervisor_type", "ironic")
+    assert "cannot be protected" in decided(table).shortage.reason
+
+
+def test_members_of_a_group_have_their_standbys_apart():
+    spec = a_request(instance_group=a_group(members=[INSTANCE, OTHER]))
+    found = decided(hosts(a1=32768, a2=30000), uuids=[INSTANCE, OTHER], spec=spec)
+    assert {host for host, _ in places(found)} == {"a1", "a2"}
+    assert {standby for _, standby in places(found)} == {"b1", "c1"}
+    found = decided(hosts(a1=32768, b1=16384), spec=spec, avoided=(3,))
+    assert places(found) == [("a1", "c1")]
+
+
+def own(**changes):
+    fields = {"place_node_id": 1, "node_id": 4, "size": (2, 2048, 20480), "used": (0, 0, 0)}
+    return OwnStandby(INSTANCE, **fields | changes)
+
+
+def dying(**free):
+    table = hosts(**free)
+    table.set(0, "forced_down", True)
+    return table
+
+
+def test_after_the_death_of_its_host_an_instance_goes_to_its_standby():
+    """Where all that is free is held for it."""
+    found = decided(dying(a2=0, b1=65536, c1=0), own=(own(used=(14, 63488, 0)),))
+    assert places(found) == [("c1", "b1")]
+    assert found.placements[0].standby.evacuates == 1
+
+
+def test_it_goes_elsewhere_where_its_standby_does_not_pass_any_more():
+    full = own(used=(15, 63488, 0))
+    table = dying(a2=0, b1=65536, c1=5)
+    found = decided(table, own=(full,), mode=PREFERRED)
+    assert places(found) == [("b1", None)]
+    assert found.placements[0].standby.evacuates == 1
+    assert table.get(3, "free_ram_mb") == 5
+
+
+@pytest.mark.parametrize("changes", [{"node_id": None}, {"node_id": 99}, {"size": (1, 2048, 0)}])
+def test_it_goes_elsewhere_without_a_standby_or_with_one_that_is_too_small(changes):
+    found = decided(dying(c1=0), own=(own(**changes),))
+    assert found.placements[0].chosen.host != "c1"
+
+
+def test_a_host_that_the_caller_names_comes_first():
+    spec = a_request(requested_destination=Destination(host="b1"))
+    assert decided(dying(), own=(own(),), spec=spec).placements[0].chosen.host == "b1"
+    spec = a_request(requested_destination=Destination(host="c1"))
+    assert decided(dying(c1=0), own=(own(),), spec=spec).placements[0].chosen.host == "c1"
+
+
+def test_as_long_as_its_host_is_alive_a_move_leaves_the_standby_alone():
+    found = decided(hosts(c1=0), own=(own(),), spec=a_request(ignore_hosts=["a1"]))
+    assert found.placements[0].chosen.host != "c1"
+    assert found.placements[0].standby.evacuates is None
+
+
+@pytest.mark.parametrize(("ignored", "host"), [(["A1"], "c1"), (["b1"], "a2"), (None, "c1")])
+def test_it_is_the_host_to_ignore_that_an_instance_has_lost(ignored, host):
+    spec = a_request(ignore_hosts=ignored)
+    found = decided(dying(b1=0, c1=0), mode=PREFERRED, own=(own(),), spec=spec)
+    assert found.placements[0].chosen.host == host
+
+
+def test_an_instance_that_has_lost_its_place_is_placed_without_a_standby_too():
+    found = decided(dying(a2=0, b1=0, c1=0), own=(own(),))
+    assert places(found) == [("c1", None)]
+
+
+def test_a_host_that_is_gone_is_lost():
+    assert places(decided(hosts(c1=0), own=(own(place_node_id=77),)))[0][0] == "c1"
+
+
+def test_the_request_to_evacuate_names_no_hosts():
+    spec = a_request(
+        ignore_hosts=["a1"],
+        force_hosts=["b1"],
+        force_nodes=["b1"],
+        retry=SchedulerRetries(),
+        requested_destination=Destination(host="b1", node="b1", aggregates=["x"]),
+        offered_nodes={"u"},
+        refused_nodes={"v"},
+    )
+    found = evacuation_spec(spec, OTHER)
+    assert (found.ignore_hosts, found.force_hosts, found.force_nodes) == (None, None, None)
+    assert (found.retry, found.offered_nodes, found.refused_nodes) == (None, None, set())
+    assert found.requested_destination == Destination(aggregates=["x"])
+    assert found.instance_uuid == OTHER
+    assert spec.force_hosts == ["b1"]
+
+
+def test_a_forced_host_has_a_standby_by_all_filters():
+    spec = a_request(force_hosts=["a1"])
+    assert places(decided(hosts(b1=0), spec=spec)) == [("a1", "c1")]
+
+
+def test_a_host_is_alive_by_the_filter_of_the_plan():
+    table = hosts()
+    table.set(0, "heartbeat_age", 100.0)
+    assert not is_alive(table, PLAN, 0)
+    assert not is_alive(table, Plan(), 0)
+    assert is_alive(table, Plan([ComputeFilter(service_down_time=200)]), 0)
+
+
+def test_a_host_passes_while_all_that_its_domain_would_bring_has_room():
+    table = hosts(c1=0)
+    room = StandbyRoom(table, Protection("", {4: {"a": (2, 2048, 0), "b": (4, 4096, 0)}}))
+    spec = a_request()
+    assert not room.is_over(3)
+    assert room.passes(3, spec, PLAN, ["b"])
+    # What is used besides has grown: there is room for one of them only.
+    table.set(3, "free_ram_mb", -1024)
+    assert room.is_over(3)
+    assert room.passes(3, spec, PLAN, ["a"])
+    assert not room.passes(3, spec, PLAN, ["b"])
+    room.give_back(3, ["b"], (4, 4096, 0))
+    assert not room.is_over(3)
+    assert table.get(3, "free_ram_mb") == 1024
+
+
+def test_standbys_of_rows_add_up_by_node_and_domain():
+    rows = [(1, "a,power", (1, 10, 5)), (1, "a", (2, 20, 5)), (2, "b", (1, 1, 1))]
+    assert StandbyRoom.sums_of(rows) == {
+        1: {"a": (3, 30, 10), "power": (1, 10, 5)},
+        2: {"b": (1, 1, 1)},
+    }
+
+
+def test_of_nodes_that_are_gone_nothing_is_known():
+    room = StandbyRoom(HostTable(), Protection("", {4: {"a": (1, 1, 1)}}, avoided=(5,)))
+    assert room.avoided == []
+    room = StandbyRoom(hosts(), Protection("", {99: {"a": (1, 1, 1)}}, avoided=(99, 2)))
+    assert room.avoided == [1]
+
+
+def test_a_protected_decision_can_be_saved():
+    sums = NodeSums({4: {"b": (2, 2048, 20480)}})
+    request = Request(
+        a_request(), [INSTANCE], protection=Protection(REQUIRED, sums, (own(),), (3,))
+    )
+    assert decode(encode(request)) == request
+    decision = decide(dying(), request, PLAN, request.protection)
+    assert decode(encode(decision)) == decision
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", "{", '{"a": {}}', '{"1": {"b": [1, 2]}}', '{"1": 5}'])
+def test_sums_that_nobody_has_saved_are_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        decode({"=NodeSums": text})
