@@ -13,12 +13,13 @@ from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
 from inventory import heartbeat, migrations, services
-from inventory.claims import group_locks
+from inventory.claims import group_locks, standby_rows
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database, open_database
 from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
+from inventory.objects.standby import NONE
 from scheduler import plugins, trust
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
@@ -27,6 +28,8 @@ from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
 from scheduler.claims.claim_adoption import ClaimAdoption
 from scheduler.claims.claim_reconciler import ClaimReconciler
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
+from scheduler.claims.standby_keeper import StandbyKeeper
+from scheduler.claims.standby_keeping import StandbyKeeping
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.hosts.snapshots import SnapshotLog
@@ -64,14 +67,17 @@ def _check_claims(conf: cfg.ConfigOpts, database: Database) -> None:
             "[claims] alternates is off: nothing is claimed on alternates, so that instances whose"
             " builds are tried again may take more than a host has"
         )
-    binary, first = services.COMPUTE[0], heartbeat.COUNTING_CLAIMS
+    binary, first, what = services.COMPUTE[0], heartbeat.COUNTING_CLAIMS, "claims"
+    if conf.failover.protect != NONE or database.read(standby_rows.lacking)["protected"]:
+        first, what = heartbeat.COUNTING_STANDBYS, "what is held for standbys"
     hosts = database.read(lambda connection: services.older_than(connection, binary, first))
     if hosts:
         LOG.warning(
-            "The agents of %s (%s) do not count claims, so that resources may be claimed"
+            "The agents of %s (%s) do not count %s, so that resources may be claimed"
             " twice: restart them with this release",
             counted(len(hosts), "host"),
             ", ".join(hosts[:5]),
+            what,
         )
     try:
         group_locks.prune(database)
@@ -115,6 +121,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._push_server.start()
         self._server.start()
         self._adoption.start()
+        self._standbys.start()
         self._started = True
         self._notifier.ready("serving select_destinations")
         self._notifier.watch(self._server.alive)
@@ -148,7 +155,22 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self.destinations.allocator = load_allocator(conf)
         lease = ReleaseLease(database, conf.host)
         self._releases = ReleaseQueue(lambda: self.destinations.claimer, lease.hold)
+        self._standbys = self._standby_keeping()
         self._server, self._push_server = self._create_servers()
+
+    def _standby_keeping(self) -> StandbyKeeping:
+        conf, database = self._conf, self._database
+        keeper = StandbyKeeper(
+            database,
+            self.destinations.host_cache,
+            lambda: self.destinations.driver.plan,
+            lambda: self.destinations.claimer,
+        )
+
+        def interval() -> float:
+            return float(conf.failover.keeper_interval) if conf.failover.keeper else 0.0
+
+        return StandbyKeeping(database, conf.host, keeper, interval)
 
     def _create_servers(self) -> tuple[RpcServer, RpcServer]:
         """Return the server of requests, and that of pushes by agents and schedulers."""
@@ -188,6 +210,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         pushes.join()
         stop_each(
             self._releases.stop,
+            self._standbys.stop,
             self._adoption.stop,
             self._reconciler.stop,
             self._conductor.close,

@@ -23,6 +23,7 @@ from scheduler.messaging.server import RpcServer
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
+from scheduler.monitoring.standby_metrics import StandbyMetrics
 from scheduler.operators.status_pages.page_process import PageProcess
 from scheduler.request_trace import RequestObserver, RequestTrace
 
@@ -70,6 +71,7 @@ class Monitoring:
         self._registry.register(health)
         self._registry.register(HostMetrics(host_cache, self._conf, checks.database_time))
         self._registry.register(ClaimMetrics(database))
+        self._registry.register(checks.standbys)
         self._registry.register(DroppedMetrics(dropped))
         Gauge(
             "berthmaster_requests_in_flight",
@@ -116,6 +118,7 @@ class SchedulerChecks:
         self._host_cache = host_cache
         self._server = server
         self.broker = BrokerCheck(conf)
+        self.standbys = StandbyMetrics(database)
         # How far the database's clock is ahead of the monotonic one.
         self._ahead: float | None = None
         # By the names of the parts.
@@ -123,6 +126,7 @@ class SchedulerChecks:
             "broker": self._check_broker,
             "database": self._check_database,
             "view": self._check_host_cache,
+            "standbys": self.standbys.check,
         }
 
     def database_time(self) -> float | None:

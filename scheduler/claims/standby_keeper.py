@@ -1,0 +1,315 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Keep standbys where they hold, one scheduler at a time: decide again about those that do not."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from oslo_log import log
+
+from inventory.claims import standby_rows
+from inventory.claims.standby_rows import StandbyRows, Whereabouts
+from inventory.claims.standbys import size_of
+from inventory.claims.types import ClaimLost, Standby
+from inventory.engine import Database
+from inventory.errors import counted, some
+from inventory.objects.standby import Protection, domains_text
+from scheduler.claims.claim_request import where
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.protection import request_from_text, request_to_text
+from scheduler.decision.evacuations import is_alive
+from scheduler.decision.pipeline import Plan, Request
+from scheduler.decision.standbys import StandbyRoom
+from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.failure_domains import domains_of
+from scheduler.hosts.table import HostTable
+from scheduler.objects.request_spec import RequestSpec
+
+LOG = log.getLogger(__name__)
+# How many standbys one transaction makes: the nodes of all of them are locked meanwhile.
+BATCH = 20
+# How many standbys are judged in a pass that nothing speaks against, one after the other.
+JUDGED = 100
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one look at all standbys has come to."""
+
+    ended: int = 0
+    made: int = 0
+    lost: int = 0
+    # The instances without a standby, by uuid, and why.
+    without: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A standby that is to be found anew, for the instance on the host of a row."""
+
+    row: Any
+    place: int
+    node_id: int
+    # What the instance is seen to have there: vCPUs and memory in MB.
+    seen: tuple[int, int] = (0, 0)
+
+    def grown(self, spec: RequestSpec) -> RequestSpec:
+        """Return the request of an instance, that may have become larger, as it is seen."""
+        vcpus, memory_mb = self.seen
+        if vcpus <= spec.vcpus and memory_mb <= spec.memory_mb:
+            return spec
+        found = spec.for_instance(spec.instance_uuid)
+        found.flavor = replace(
+            spec.flavor, vcpus=max(vcpus, spec.vcpus), memory_mb=max(memory_mb, spec.memory_mb)
+        )
+        return found
+
+
+class StandbyKeeper:
+    """Decides as the schedulers do; plan and claimer may be replaced at any time."""
+
+    def __init__(
+        self,
+        database: Database,
+        cache: HostCache,
+        plan: Callable[[], Plan],
+        claimer: Callable[[], Claimer | None],
+    ) -> None:
+        self._database, self._cache = database, cache
+        self._plan, self._claimer = plan, claimer
+        # The id after which the judging goes on.
+        self._judged_until = 0
+        self._warned: frozenset[str] = frozenset()
+
+    def keep(self) -> Pass:
+        """Look at all standbys once; raises DatabaseUnavailable."""
+        found, claimer = Pass(), self._claimer()
+        known = self._database.read(standby_rows.read)
+        if not known.rows or claimer is None:
+            self._warn(found)
+            return found
+        self._cache.refresh_if_older(fresh=True)
+        with self._cache.locked() as table:
+            hosts = table.detached()
+        work = _Work(hosts, self._plan(), known)
+        ending = [row.id for row in work.gone()]
+        due = [*work.due(), *self._failing(work, known)]
+        made = self._decide(work, due, known)
+        found.ended = self._settle(claimer, [], ending)
+        for batch in _batches(made):
+            found.made += self._settle(claimer, batch, [])
+        found.lost = len(made) - found.made
+        found.without = {
+            row.instance_uuid: row.reason or ""
+            for row in self._database.read(standby_rows.read).rows
+            if row.compute_node_id is None
+        }
+        self._warn(found)
+        return found
+
+    def _failing(self, work: "_Work", known: StandbyRows) -> Iterator[_Due]:
+        """Yield the standbys whose hosts do not pass any more: those on full hosts, and some."""
+        full = {row.id for row in known.rows if work.is_full(row)}
+        others = [row.id for row in known.rows if row.id > self._judged_until]
+        judged = [*islice(others, JUDGED)]
+        self._judged_until = judged[-1] if len(judged) == JUDGED else 0
+        ids = full.union(judged) - work.handled
+        requests = self._database.read(lambda each: standby_rows.requests_of(each, ids))
+        rows = [row for row in known.rows if row.id in requests]
+        for row in sorted(rows, key=size_of, reverse=True):
+            spec = request_from_text(requests[row.id])
+            if (due := work.judge(row, spec)) is not None:
+                yield due
+
+    def _decide(self, work: "_Work", due: Sequence[_Due], known: StandbyRows) -> list[Standby]:
+        """Return the standbys that are to be made, those of the largest instances first."""
+        ids = [each.row.id for each in due]
+        requests = self._database.read(lambda each: standby_rows.requests_of(each, ids))
+        found = []
+        for each in sorted(due, key=lambda each: size_of(each.row), reverse=True):
+            if each.row.id in requests:
+                spec = each.grown(request_from_text(requests[each.row.id]))
+                made = self._decided(work, each, spec)
+                if made is not None:
+                    found.append(made)
+        return found
+
+    def _decided(self, work: "_Work", due: _Due, spec: RequestSpec) -> Standby | None:
+        """Return the standby of one instance, None where all stays as it is."""
+        row, planned = due.row, work.find(due, spec)
+        is_same = row.compute_node_id is None and row.place_node_id == due.node_id
+        if planned.host is None and is_same and row.reason == planned.reason:
+            return None
+        fields: dict[str, Any] = {"node_id": None}
+        if planned.host is not None:
+            there = where(work.hosts, planned.host, self._cache)
+            fields = {name: there[name] for name in ("node_id", "limits", "known")}
+        moved = row.place_node_id != due.node_id
+        return Standby(
+            instance_uuid=row.instance_uuid,
+            place_node_id=due.node_id,
+            domains=planned.domains,
+            mode=row.mode,
+            size=planned.size,
+            request=request_to_text(spec),
+            reason=planned.reason,
+            evacuates=row.place_node_id if moved else None,
+            project_id=row.project_id,
+            group_uuid=row.group_uuid,
+            **fields,
+        )
+
+    def _settle(self, claimer: Claimer, made: Sequence[Standby], ending: Sequence[int]) -> int:
+        """Write standbys together, else one by one; return how many were written."""
+        if not made and not ending:
+            return 0
+        try:
+            claimer.settle_standbys(made, ending)
+            return len(made) + len(ending)
+        except ClaimLost as error:
+            LOG.debug("Standbys were not written, the next look repeats them: %s", error)
+        if len(made) + len(ending) == 1:
+            return 0
+        return sum(self._settle(claimer, [each], []) for each in made) + sum(
+            self._settle(claimer, [], [each]) for each in ending
+        )
+
+    def _warn(self, found: Pass) -> None:
+        """Warn of instances without a standby whenever they are others than before."""
+        if found.made or found.ended:
+            made, ended = counted(found.made, "standby"), counted(found.ended, "standby")
+            LOG.info("Made or moved %s, ended %s", made, ended)
+        now = frozenset(found.without)
+        if now != self._warned:
+            if now:
+                number = counted(len(now), "protected instance has", "protected instances have")
+                LOG.warning("%s no standby: %s", number, some(sorted(now)))
+            else:
+                LOG.info("All protected instances have standbys")
+        self._warned = now
+
+
+class _Work:
+    """The standbys on a copy of the hosts, on which is decided."""
+
+    def __init__(self, hosts: HostTable, plan: Plan, known: StandbyRows) -> None:
+        self.hosts, self._plan, self._known = hosts, plan, known
+        self._ids = {int(hosts.get(row, "node_id")): row for row in hosts.rows()}
+        self._rows = {(row.instance_uuid.lower(), row.place_node_id): row for row in known.rows}
+        # The ids of rows about which all is said.
+        self.handled: set[int] = set()
+        self._alive: dict[int, bool] = {}
+        self._released: set[int] = set()
+        sums = StandbyRoom.sums_of(
+            (row.compute_node_id, row.domains, size_of(row))
+            for row in known.rows
+            if row.compute_node_id is not None
+        )
+        self.room = StandbyRoom(hosts, Protection("", sums))
+
+    def gone(self) -> Iterator[Any]:
+        """Yield the standbys that nobody needs, whose instances are not where these are for."""
+        for row in self._known.rows:
+            at = self._known.instances.get(row.instance_uuid.lower())
+            if at is None or (not self._is_at(at, row.place_node_id) and not self._moved(row, at)):
+                self.handled.add(row.id)
+                yield row
+
+    def due(self) -> Iterator[_Due]:
+        """Yield the standbys that do not hold, and those for another place than the instance's."""
+        for row in self._known.rows:
+            if row.id in self.handled:
+                continue
+            at = self._known.instances[row.instance_uuid.lower()]
+            node_id = row.place_node_id
+            if not self._is_at(at, node_id):
+                node_id = self._moved(row, at)
+            place = self._ids.get(node_id)
+            if place is None:
+                self.handled.add(row.id)
+                continue
+            seen = at.seen.get(self._name(place), (0, 0))
+            is_small = row.vcpus < seen[0] or row.memory_mb < seen[1]
+            if is_small or node_id != row.place_node_id or not self._holds(row, place):
+                self.handled.add(row.id)
+                yield _Due(row, place, node_id, seen)
+
+    def is_full(self, row: Any) -> bool:
+        """Return whether more is used of the node of a standby than it may have."""
+        at = self._ids.get(row.compute_node_id)
+        return at is not None and self.room.is_over(at)
+
+    def judge(self, row: Any, spec: RequestSpec) -> _Due | None:
+        """Return what is to be found anew if the host of a standby does not pass any more."""
+        self.handled.add(row.id)
+        at, place = self._ids.get(row.compute_node_id), self._ids.get(row.place_node_id)
+        if at is None or place is None:
+            return None
+        if self.room.passes(at, spec, self._plan, row.domains.split(",")):
+            return None
+        self._release(row)
+        return _Due(row, place, row.place_node_id)
+
+    def find(self, due: _Due, spec: RequestSpec) -> Any:
+        """Return the standby of an instance as it is now best."""
+        self._release(due.row)
+        request = Request(spec, [due.row.instance_uuid], seed=due.row.id)
+        own = due.row.group_uuid
+        self.room.avoided = [
+            self._ids[row.compute_node_id]
+            for row in self._known.rows
+            if own is not None
+            and row.group_uuid == own
+            and row.instance_uuid != due.row.instance_uuid
+            and row.compute_node_id in self._ids
+        ]
+        planned, _ = self.room.find(spec, due.place, request, self._plan)
+        return planned
+
+    def _release(self, row: Any) -> None:
+        """Give back what a standby holds, once."""
+        at = self._ids.get(row.compute_node_id)
+        if at is not None and row.id not in self._released:
+            self._released.add(row.id)
+            self.room.give_back(at, row.domains.split(","), size_of(row))
+
+    def _holds(self, row: Any, place: int) -> bool:
+        """Return whether a standby is on a living host of another failure domain."""
+        at, domains = self._ids.get(row.compute_node_id), domains_of(self.hosts, place)
+        if at is None or domains_text(domains) != row.domains:
+            return False
+        if not {*domains}.isdisjoint(domains_of(self.hosts, at)):
+            return False
+        if at not in self._alive:
+            alive = is_alive(self.hosts, self._plan, at)
+            self._alive[at] = alive and not self.hosts.get(at, "service_disabled")
+        return self._alive[at]
+
+    def _is_at(self, at: Whereabouts, node_id: int) -> bool:
+        row = self._ids.get(node_id)
+        if node_id in at.claimed:
+            return True
+        if row is None:
+            return False
+        return self._name(row) in at.seen
+
+    def _name(self, row: int) -> tuple[str, str]:
+        return self.hosts.get(row, "host"), self.hosts.get(row, "nodename")
+
+    def _moved(self, row: Any, at: Whereabouts) -> int:
+        """Return the node where an instance is without a row for that place, 0 for none."""
+        nodes = {*at.confirmed}
+        for host, node in at.seen:
+            found = self.hosts.row_of(host, node)
+            if found is not None:
+                nodes.add(int(self.hosts.get(found, "node_id")))
+        uuid = row.instance_uuid.lower()
+        return min((each for each in nodes if (uuid, each) not in self._rows), default=0)
+
+
+def _batches(made: Iterable[Standby]) -> Iterator[list[Standby]]:
+    rest = iter(made)
+    while batch := [*islice(rest, BATCH)]:
+        yield batch

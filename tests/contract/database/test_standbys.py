@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Standbys beside claims, audits and evacuations, decided by a scheduler's own pipeline."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from inventory.claims.claims import release
+from inventory.engine import Database
+from tests.builders import a_group
+from tests.contract.database.standby_cloud import RACKS, StandbyCloud, domain_of
+from tests.databases import a_uuid
+
+U = [a_uuid(f"protected {number}") for number in range(80)]
+SMALL = (2, 4096, 10)
+BIG = (8, 16384, 50)
+
+
+@pytest.fixture
+def cloud(database: Database, tmp_path: Path) -> StandbyCloud:
+    found = StandbyCloud(database, tmp_path)
+    found.begin()
+    return found
+
+
+def test_a_claim_holds_room_in_another_failure_domain(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    (row,) = cloud.standbys()
+    assert (row.instance_uuid, row.mode, row.domains) == (U[0], "required", domain_name(host))
+    assert domain_of(cloud.held()[U[0]]) != domain_of(host)
+    assert cloud.usage() == cloud.expected_usage()
+    assert sum(vcpus for vcpus, _, _ in cloud.usage().values()) == 4
+
+
+def test_standbys_of_different_domains_share_their_room(cloud):
+    for number in range(6):
+        assert cloud.ask([U[number]], SMALL, scheduler=number % 2)
+    assert cloud.usage() == cloud.expected_usage()
+    held = sum(vcpus for vcpus, _, _ in cloud.usage().values()) - 6 * SMALL[0]
+    assert held < 6 * SMALL[0]
+
+
+def test_without_another_domain_a_required_one_is_refused_and_a_preferred_one_placed(cloud):
+    outside = [host for host in (*RACKS, "lone") if domain_of(host) != "a"]
+    for number, _ in enumerate(outside):
+        assert cloud.ask([U[number]], BIG, mode=None, ignore=["a1", "a2"])
+    before = cloud.usage()
+    assert cloud.ask([U[20]], SMALL) is None
+    assert cloud.usage() == before
+    assert cloud.standbys() == []
+    assert cloud.ask([U[20]], SMALL, mode="preferred")
+    (row,) = cloud.standbys()
+    assert row.compute_node_id is None
+    assert row.reason == "no host of another failure domain could hold its standby"
+
+
+def test_an_audit_counts_what_is_held(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    before = cloud.usage()
+    cloud.arrive(U[0], host, SMALL)
+    for each in (*RACKS, "lone"):
+        cloud.audit(each)
+    assert cloud.usage() == before == cloud.expected_usage()
+
+
+def test_all_instances_of_a_domain_that_dies_have_a_place(cloud):
+    """The cloud is full of others, and they go in any order."""
+    placed = {}
+    for number in range(8):
+        (placed[U[number]],) = cloud.ask([U[number]], SMALL, scheduler=number % 2)
+        cloud.arrive(U[number], placed[U[number]], SMALL)
+    fill(cloud, U[10:])
+    assert cloud.usage() == cloud.expected_usage()
+    for domain in sorted({domain_of(host) for host in placed.values()}):
+        with cloud.copy():
+            dead = [host for host in (*RACKS, "lone") if domain_of(host) == domain]
+            cloud.force_down(dead)
+            for number, (uuid, host) in enumerate(reversed(placed.items())):
+                if domain_of(host) == domain:
+                    found = cloud.ask([uuid], SMALL, scheduler=number % 2, ignore=[host])
+                    assert found, (domain, uuid)
+                    assert domain_of(found[0]) != domain
+                    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_evacuations_at_the_same_time_all_have_places(cloud):
+    placed = {}
+    for number in range(8):
+        (placed[U[number]],) = cloud.ask([U[number]], SMALL, scheduler=number % 2)
+        cloud.arrive(U[number], placed[U[number]], SMALL)
+    fill(cloud, U[10:])
+    domains = [domain_of(host) for host in placed.values()]
+    domain = max(domains, key=domains.count)
+    cloud.force_down([host for host in (*RACKS, "lone") if domain_of(host) == domain])
+    lost = [uuid for uuid, host in placed.items() if domain_of(host) == domain]
+    with ThreadPoolExecutor(4) as pool:
+        found = [
+            pool.submit(cloud.ask, [uuid], SMALL, "required", at % 2, [placed[uuid]])
+            for at, uuid in enumerate(lost)
+        ]
+    assert all(each.result() for each in found)
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_a_move_that_was_given_up_and_asked_for_again_leaves_one_standby_for_each_place(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    first = cloud.ask([U[0]], SMALL, ignore=[host])
+    second = cloud.ask([U[0]], SMALL, ignore=[host, *first])
+    ids = {row.id: name for name, row in cloud.nodes().items()}
+    assert sorted(ids[row.place_node_id] for row in cloud.standbys()) == sorted([host, *second])
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_an_instance_that_is_resized_in_place_keeps_the_larger_standby_until_it_is_done(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    others = [each for each in (*RACKS, "lone") if each != host]
+    assert cloud.ask([U[0]], (1, 2048, 10), ignore=others) == [host]
+    (row,) = cloud.standbys()
+    assert (row.vcpus, row.memory_mb) == SMALL[:2]
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_a_member_of_a_group_has_its_standby_apart_from_those_of_others(cloud):
+    uuids = U[:3]
+    group = a_group(members=uuids)
+    for uuid in uuids:
+        assert cloud.ask([uuid], SMALL, instance_group=group)
+    held = cloud.held()
+    assert len({held[uuid] for uuid in uuids}) == 3
+
+
+def test_the_keeper_ends_what_nobody_needs_and_moves_what_does_not_hold(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    assert cloud.ask([U[1]], SMALL)
+    cloud.write(release, [U[1]])
+    first = cloud.held()[U[0]]
+    cloud.force_down([first])
+    found = cloud.keep()
+    assert (found.ended, found.made, found.without) == (1, 1, {})
+    held = cloud.held()
+    assert [*held] == [U[0]]
+    assert held[U[0]] != first
+    assert domain_of(held[U[0]]) != domain_of(host)
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_the_keeper_follows_an_instance_to_where_it_is(cloud):
+    assert cloud.ask([U[0]], SMALL)
+    cloud.write(release, [U[0]])
+    standby = cloud.held()[U[0]]
+    cloud.arrive(U[0], standby, SMALL)
+    found = cloud.keep()
+    assert found.made == 1
+    (row,) = cloud.standbys()
+    assert row.place_node_id == cloud.nodes()[standby].id
+    assert row.domains == domain_name(standby)
+    assert domain_of(cloud.held()[U[0]]) != domain_of(standby)
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_the_keeper_finds_a_standby_anew_for_an_instance_that_has_grown(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, (4, 8192, 10))
+    assert cloud.keep().made == 1
+    (row,) = cloud.standbys()
+    assert (row.vcpus, row.memory_mb, row.disk_mb) == (4, 8192, 10 * 1024)
+    assert cloud.keep().made == 0
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_the_keeper_finds_a_standby_as_soon_as_there_is_room(cloud):
+    outside = [host for host in (*RACKS, "lone") if domain_of(host) != "a"]
+    for number, _ in enumerate(outside):
+        assert cloud.ask([U[number]], BIG, mode=None, ignore=["a1", "a2"])
+    (host,) = cloud.ask([U[20]], SMALL, mode="preferred")
+    assert cloud.keep().without == {
+        U[20]: "no host of another failure domain could hold its standby"
+    }
+    cloud.write(release, [U[0]])
+    assert cloud.keep().without == {}
+    assert domain_of(cloud.held()[U[20]]) != domain_of(host)
+
+
+def test_after_an_evacuation_the_standbys_of_others_are_found_anew_where_room_is(cloud):
+    placed = {}
+    for number in range(9):
+        (placed[U[number]],) = cloud.ask([U[number]], SMALL, scheduler=number % 2)
+        cloud.arrive(U[number], placed[U[number]], SMALL)
+    dead = ["a1", "a2"]
+    cloud.force_down(dead)
+    for uuid, host in placed.items():
+        if host in dead:
+            (placed[uuid],) = cloud.ask([uuid], SMALL, ignore=[host])
+            cloud.arrive(uuid, placed[uuid], SMALL)
+    cloud.keep()
+    assert cloud.usage() == cloud.expected_usage()
+    for uuid, host in cloud.held().items():
+        assert host not in dead
+        assert domain_of(host) != domain_of(placed[uuid])
+
+
+def fill(cloud: StandbyCloud, uuids: list[str]) -> None:
+    """Boot ordinary instances until there is no room for one more."""
+    for uuid in uuids:
+        if cloud.ask([uuid], (1, 2048, 5), mode=None) is None:
+            return
+    pytest.fail("the cloud is too large to be filled")
+
+
+def domain_name(host: str) -> str:
+    return RACKS.get(host, f"host:{host}")

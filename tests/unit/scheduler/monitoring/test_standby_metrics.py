@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the metrics and the health of standbys."""
+
+from inventory.claims import standbys
+from inventory.claims.types import Standby
+from inventory.database_errors import DatabaseUnavailable
+from scheduler.monitoring.standby_metrics import StandbyMetrics
+from tests.databases import a_uuid
+
+
+def protect(database, name, mode, node_id=None):
+    made = Standby(a_uuid(name), 1, ["rack"], mode, (1, 1, 1), "{}", node_id=node_id)
+    database.write(lambda connection: standbys.settle(connection, [made]))
+
+
+def figures(metrics):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+    }
+
+
+def test_all_and_those_without_a_standby_are_counted_by_mode(database):
+    protect(database, "a", "preferred")
+    protect(database, "b", "preferred")
+    assert figures(StandbyMetrics(database)) == {
+        ("berthmaster_protected_instances",): 2,
+        ("berthmaster_protected_instances_without_standby", "required"): 0,
+        ("berthmaster_protected_instances_without_standby", "preferred"): 2,
+    }
+    assert StandbyMetrics(database).check() is None
+
+
+def test_a_standby_that_is_required_and_missing_is_unhealthy(database):
+    assert StandbyMetrics(database).check() is None
+    protect(database, "a", "required")
+    assert StandbyMetrics(database).check() == (
+        "1 instance has no standby that is required: see 'berthmaster failover status --without'"
+    )
+
+
+class Silent:
+    """A database that does not answer."""
+
+    def read(self, work):
+        raise DatabaseUnavailable("gone")
+
+
+def test_without_a_database_nothing_is_said():
+    metrics = StandbyMetrics(Silent())
+    assert figures(metrics) == {}
+    assert metrics.check() is None
