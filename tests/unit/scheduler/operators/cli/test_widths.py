@@ -26,6 +26,7 @@ COMMANDS = {
     "decision show": ["req-big"],
     "explain": ["req-refused"],
     "failover simulate": ["hypervisor-0001"],
+    "failover status": [],
     "host describe": ["hypervisor-0001"],
     "host list": ["--long"],
     "host show": ["hypervisor-0001"],
