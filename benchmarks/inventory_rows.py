@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from benchmarks.fleet import a_fleet
 from inventory import aggregates, services, tables
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
 from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json

@@ -10,7 +10,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import revisions
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.errors import Malformed, NotFound, nearest
 from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.tables import compute_nodes, instances, revisions
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import revisions
-from inventory.database_clock import utc_moment, utc_now
+from inventory.dialects import utc_moment, utc_now
 from inventory.rows import columns, execute_in, named, named_in, select_in
 from inventory.tables import compute_nodes as table
 

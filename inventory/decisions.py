@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.rows import CHUNK, chunks, select_in
 from inventory.tables import decision_inputs, decision_instances, decisions
 

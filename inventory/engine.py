@@ -19,8 +19,7 @@ from oslo_config import cfg
 from oslo_db import api, exception
 
 from conf import loading
-from inventory import mysql_pool, session_setup
-from inventory.database_clock import utc_moment, utc_now
+from inventory import dialects, mysql_pool
 from inventory.database_errors import (
     GONE,
     OF_A_STATEMENT,
@@ -30,6 +29,7 @@ from inventory.database_errors import (
     message_of,
     translated,
 )
+from inventory.dialects import utc_moment, utc_now
 from inventory.errors import counted
 from inventory.tables import idempotency_keys
 
@@ -84,10 +84,10 @@ class Database:
         # When a transaction has last succeeded, by the monotonic clock.
         self.answered_at = -math.inf
         if engine.dialect.name == "sqlite":
-            session_setup.share_sqlite(engine)
+            dialects.share_sqlite(engine)
         else:
             _check_version(engine.dialect)
-            session_setup.isolate_mysql(engine, waits=sync_wait is None)
+            dialects.isolate_mysql(engine, waits=sync_wait is None)
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Return work(connection), run in one consistent transaction that writes nothing."""

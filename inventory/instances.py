@@ -13,8 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_now
 from inventory.database_errors import execute_each
+from inventory.dialects import utc_now
 from inventory.instance_states import released
 from inventory.rows import columns, named, named_in
 from inventory.rows import written_since as query_since

@@ -11,7 +11,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.engine import Database
 from inventory.tables import leases as table
 

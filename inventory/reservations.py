@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import RESERVED, WAITING
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.errors import NotFound, nearest
 from inventory.tables import allocations
 from inventory.tables import reservations as table

@@ -14,7 +14,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.rows import execute_in, select_in
 from inventory.tables import compute_nodes as nodes
 from inventory.tables import revisions, services

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.objects.instance_group import InstanceGroup
 from inventory.rows import select_in
 from inventory.tables import allocations, instances, server_group_members, server_groups

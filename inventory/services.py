@@ -12,7 +12,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import aggregates, revisions
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.objects.field_types import without_surrogates
 from inventory.rows import columns, execute_in, named, select_in
 from inventory.tables import services as table

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.tables import shadow_reports as table
 
 # Of older shadows the rows are deleted.

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.engine import Database
 from inventory.tables import instances, migrations
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from benchmarks import comparable
 from inventory import tables
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
 from inventory.services import COMPUTE

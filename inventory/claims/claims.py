@@ -33,7 +33,7 @@ from inventory.claims.types import (
     with_alternates,
 )
 from inventory.claims.usage_update import LockedNodes
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from inventory.claims.types import ALTERNATE, COMING, CONFIRMED, PENDING
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
 

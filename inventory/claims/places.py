@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlalchemy as sa
 
 from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.objects.reserved_place import ReservedPlace
 from inventory.rows import chunks, execute_in
 from inventory.tables import allocations, reservations

@@ -15,7 +15,7 @@ from oslo_db.exception import DBDuplicateEntry
 
 from inventory.claims.types import CONFIRMED, HOST, INSTANCE, Changes, ClaimLost, Standby
 from inventory.claims.usage_update import MB_PER_GB, Change, LockedNodes, bound, completed
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.objects import standby
 from inventory.objects.standby import NOTHING, Amounts, DomainSums, OwnStandby, Protection
 from inventory.objects.standby_sums import NodeSums

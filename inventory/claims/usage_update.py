@@ -21,7 +21,7 @@ from inventory.claims.types import (
     NodeDocuments,
     Standby,
 )
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.fits import whole_gb, within
 from inventory.objects.standby import NOTHING, Amounts
 from inventory.revisions import ELIGIBILITY

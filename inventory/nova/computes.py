@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.nova.database import NovaDatabase, NovaTable
 from inventory.rows import named, named_in
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates, revisions
 from inventory.aggregates import AggregateRecord
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.engine import Database
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in

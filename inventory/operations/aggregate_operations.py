@@ -13,7 +13,7 @@ from oslo_db.exception import DBDuplicateEntry
 from inventory import aggregates, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
 from inventory.claims.types import CONFIRMED
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.errors import (
     InUse,
     Malformed,

@@ -19,7 +19,7 @@ from inventory.claims import claim_rows, usage_update
 from inventory.claims.places import Amounts, amounts_of
 from inventory.claims.types import RESERVED, ClaimRequest
 from inventory.claims.usage_update import Change, LockedNodes
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.errors import InUse, Malformed, checked_text, collated, taken
 from inventory.rows import execute_in, select_in
 from inventory.tables import allocations

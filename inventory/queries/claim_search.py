@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import COMING, CONFIRMED
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.tables import allocations, decisions
 
 _COLUMNS = (

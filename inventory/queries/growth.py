@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.instances import KEPT
 from inventory.queries.instance_ends import instance_ends
 from inventory.queries.requested_sizes import SIZE_COLUMNS, Size

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.fits import local_disk_mb
 from inventory.tables import decisions, instances
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import decisions
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.engine import Database
 from scheduler.decision.types import Decision
 from scheduler.history.serialization import DecisionDocument, document_from_bytes

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from inventory import change_marks, compute_nodes, instances, revisions
 from inventory.change_marks import RowMark
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.tables import compute_nodes as nodes
 from tests.databases import a_node, an_instance
 

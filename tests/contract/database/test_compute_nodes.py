@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import change_marks, compute_nodes
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.rows import CHUNK
 from inventory.tables import compute_nodes as table
 from tests.databases import a_node, a_uuid, save

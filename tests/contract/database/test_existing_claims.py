@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import sqlalchemy as sa
 
 from inventory.claims import existing
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from tests.databases import a_uuid
 
 LATE = 10.0

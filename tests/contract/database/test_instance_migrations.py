@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import instance_migrations, instances
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.instance_states import ENDED, MOVES
 from inventory.rows import CHUNK
 from tests.databases import an_instance

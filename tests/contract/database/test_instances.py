@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory import instances
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.tables import instances as table
 from tests.databases import an_instance, empty
 from tests.records import manage, unmanage

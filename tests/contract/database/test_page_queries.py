@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.operations import service_operations
 from inventory.queries import claim_search, decision_search
 from inventory.queries.claim_search import ClaimFilter, counts, lost_claims

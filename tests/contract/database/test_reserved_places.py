@@ -14,7 +14,7 @@ from inventory import compute_nodes, reservations
 from inventory.claims import claims
 from inventory.claims.places import Amounts, FreePlaces
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest
-from inventory.database_clock import utc_moment
+from inventory.dialects import utc_moment
 from inventory.errors import InUse, Malformed, NotFound
 from inventory.operations import reservation_operations, service_operations
 from inventory.operations.reservation_operations import NewReservation

@@ -20,7 +20,7 @@ from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks, standbys
 from inventory.claims.places import Amounts
 from inventory.claims.types import Claim, ClaimRequest, GroupRule, Standby
-from inventory.database_clock import utc_now
+from inventory.dialects import utc_now
 from inventory.operations import (
     aggregate_operations,
     reservation_operations,

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import aiosqlite
 
 from inventory import migrations
-from inventory.database_clock import utc_now
 from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable
+from inventory.dialects import utc_now
 from inventory.engine import Database
 from tests.databases import open_at
 

@@ -1,11 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How each new connection is set up, and in which isolation its transactions run.
+"""What SQLite is told otherwise than MariaDB and MySQL: how a session is set up, and the clock.
 
 SQLite is for one machine; MariaDB and MySQL may be a cluster that writes at all members.
 """
 
+from datetime import datetime
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
 
 # Longest wait for a row that another transaction has locked, and longest pause of a transaction
 # that has locked rows. Seconds.
@@ -16,6 +21,35 @@ _LONGEST_VALUE = 2**30
 # At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
 # members have committed. Inserts need not wait: they are certified.
 _SYNC_WAIT = 3
+
+
+class utc_now(FunctionElement[datetime]):
+    """The database's clock in UTC and whole seconds: the clocks of machines are never compared."""
+
+    type: sa.types.TypeEngine[Any] = sa.DateTime()
+    inherit_cache = True
+    mysql = "UTC_TIMESTAMP()"
+    # In the very form in which SQLAlchemy stores a DateTime, since SQLite compares texts.
+    sqlite = "strftime('%Y-%m-%d %H:%M:%S.000000', 'now')"
+
+
+class utc_moment(utc_now):
+    """The same clock with fractions of a second."""
+
+    inherit_cache = True
+    mysql = "UTC_TIMESTAMP(6)"
+    sqlite = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+@compiles(utc_now, "mysql")
+@compiles(utc_now, "mariadb")
+def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    return element.mysql
+
+
+@compiles(utc_now, "sqlite")
+def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    return element.sqlite
 
 
 def share_sqlite(engine: sa.Engine) -> None:
