@@ -83,7 +83,7 @@ def test_all_protected_instances_of_a_rack_that_dies_have_a_place(cloud: Moving)
     dying = max(on_rack, key=lambda rack: len(on_rack[rack]))
     for host in (host for host, rack in racks.items() if rack == dying):
         cloud.database.write(
-            lambda each, host=host: service_operations.force_down(each, host, True)
+            lambda each, host=host: service_operations.force_down(each, [host], True)
         )
     lost = on_rack[dying]
     messages = [
@@ -120,7 +120,7 @@ def _add(connection: sa.Connection, rack: str, host: str) -> None:
     query = sa.text("SELECT count(*) FROM aggregates WHERE name = :name")
     if not connection.execute(query, {"name": rack}).scalar_one():
         aggregate_operations.create(connection, rack, {"failure_domain": rack})
-    aggregate_operations.add_host(connection, rack, host, ZoneRules("nova"))
+    aggregate_operations.add_hosts(connection, rack, [host], ZoneRules("nova"))
 
 
 def _nothing_is_booked_twice(cloud: Moving) -> None:

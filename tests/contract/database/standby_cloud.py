@@ -86,7 +86,7 @@ class StandbyCloud:
         for rack in sorted({*RACKS.values()}):
             self.write(aggregate_operations.create, f"rack {rack}", {"failure_domain": rack})
             for host in (host for host in RACKS if RACKS[host] == rack):
-                self.write(aggregate_operations.add_host, f"rack {rack}", host, rules)
+                self.write(aggregate_operations.add_hosts, f"rack {rack}", [host], rules)
         # Two at work that share nothing but the database.
         self.schedulers = [self.scheduler() for _ in range(2)]
 
@@ -163,8 +163,7 @@ class StandbyCloud:
         self.database.write(work)
 
     def force_down(self, hosts: Collection[str], down: bool = True) -> None:
-        for host in hosts:
-            self.write(service_operations.force_down, host, down)
+        self.write(service_operations.force_down, hosts, down)
 
     # What the database says.
 

@@ -139,7 +139,7 @@ class StandbyMachine(RuleBasedStateMachine):
     def switch(self, host, down) -> None:
         """A host is disabled for a while, or enabled again."""
         work = service_operations.disable if down else service_operations.enable
-        self.cloud.write(work, host)
+        self.cloud.write(work, [host])
 
     @rule(host=host_names, together=st.booleans(), scheduler=schedulers)
     def die(self, host, together, scheduler) -> None:
