@@ -12,10 +12,9 @@ from scheduler.decision import pipeline
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.types import Decision
 from scheduler.filters.compute import ComputeFilter
+from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import Destination, RequestSpec
-
-_MB_PER_GB = 1024
 
 
 def size_of(spec: RequestSpec) -> Amounts:
@@ -71,13 +70,10 @@ def to_standby(hosts: HostTable, request: Request, plan: Plan, lost: OwnStandby)
         return None
     spec = request.spec.for_instance(request.spec.instance_uuid)
     spec.requested_destination = replace(wanted, host=host, node=node)
-    names = ("vcpus_used", "free_ram_mb", "free_disk_mb")
-    before = {name: hosts.get(row, name) for name in names}
-    vcpus, memory_mb, disk_mb = lost.used
-    hosts.set(row, "vcpus_used", vcpus)
-    hosts.set(row, "free_ram_mb", hosts.get(row, "total_usable_ram_mb") - memory_mb)
-    disk = hosts.get(row, "total_usable_disk_gb") * _MB_PER_GB
-    hosts.set(row, "free_disk_mb", disk - disk_mb)
+    before = {kind.column: hosts.get(row, kind.column) for kind in KINDS}
+    for kind, used in zip(KINDS, lost.used, strict=True):
+        total = int(kind.amounts(hosts, np.array([row]))[0].item())
+        hosts.set(row, kind.column, total - used if kind.counts_free else used)
     decision = pipeline.decide(hosts, replace(request, spec=spec, alternates=0, places=()), plan)
     if decision.placements:
         return decision

@@ -15,7 +15,7 @@ import numpy as np
 from inventory.objects.reserved_place import ReservedPlace
 from scheduler.decision.types import Step
 from scheduler.hosts.columns import Mask
-from scheduler.hosts.host_state import BARE_METAL
+from scheduler.hosts.host_state import BARE_METAL, usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -97,12 +97,8 @@ class ReservedPlaces:
 
 def give_room(hosts: HostTable, row: int, spec: RequestSpec, times: int = 1) -> None:
     """Give a host as much more room as an instance needs; less of it where times is -1."""
-    changes = {
-        "vcpus_used": -times * spec.vcpus,
-        "free_ram_mb": times * spec.memory_mb,
-        "free_disk_mb": times * spec.disk_mb,
-    }
-    hosts.add_to(row, changes)
+    less = (-times * each for each in (spec.vcpus, spec.memory_mb, spec.disk_mb))
+    hosts.add_to(row, usage_changes(*less))
 
 
 def step(candidates: Mask, mask: Mask) -> Step:

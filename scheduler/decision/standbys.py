@@ -25,7 +25,7 @@ from scheduler.decision.types import Decision, Placement, PlannedStandby, Step
 from scheduler.decision.weighing import weigh_hosts
 from scheduler.hosts.columns import Mask, Rows, Weights
 from scheduler.hosts.failure_domains import domains_of, in_any
-from scheduler.hosts.host_state import BARE_METAL, Candidate
+from scheduler.hosts.host_state import BARE_METAL, Candidate, usage_changes
 from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -139,7 +139,7 @@ class StandbyRoom:
         before = self._sums_at(row)
         self._changed[row] = after = standby.changed(before, domains, size, -1)
         less = standby.plus(standby.held(after), standby.held(before), -1)
-        self._hosts.add_to(row, columns_of(less))
+        self._hosts.add_to(row, usage_changes(*less))
 
     def is_over(self, row: int) -> bool:
         """Return whether more of a host is used than its ratios allow."""
@@ -163,12 +163,12 @@ class StandbyRoom:
         candidates, _ = pipeline.allowed(hosts, spec, plan)
         only = np.zeros(hosts.size, np.bool_)
         only[row] = candidates[row]
-        self._hosts.add_to(row, columns_of(standby.plus(NOTHING, size, -1)))
+        self._hosts.add_to(row, usage_changes(*standby.plus(NOTHING, size, -1)))
         try:
             filters = pipeline.filters_for(plan.filters, spec, 0)
             found, _ = pipeline.apply_filters(hosts, spec, filters, only)
         finally:
-            self._hosts.add_to(row, columns_of(size))
+            self._hosts.add_to(row, usage_changes(*size))
         return bool(found[row])
 
     def _elsewhere(self, candidates: Mask, row: int, domains: Sequence[str]) -> Mask:
@@ -251,7 +251,7 @@ class StandbyRoom:
         before = self._sums_at(row)
         self._changed[row] = after = standby.changed(before, planned.domains, planned.size)
         planned.more = standby.plus(standby.held(after), standby.held(before), -1)
-        self._hosts.add_to(row, columns_of(planned.more))
+        self._hosts.add_to(row, usage_changes(*planned.more))
 
 
 def _rows_of(hosts: HostTable, ids: Rows) -> tuple[Rows, Mask]:
@@ -267,11 +267,6 @@ def _rows_of(hosts: HostTable, ids: Rows) -> tuple[Rows, Mask]:
 def _own(sums: DomainSums, domains: Sequence[str]) -> Amounts:
     """Return what failure domains of one host would bring, the largest sum of each resource."""
     return standby.held({name: sums[name] for name in domains if name in sums})
-
-
-def columns_of(more: Amounts) -> dict[str, int]:
-    """Return the changes of a host's numbers where so much more is held."""
-    return {"vcpus_used": more[0], "free_ram_mb": -more[1], "free_disk_mb": -more[2]}
 
 
 def _unprotectable(hosts: HostTable, spec: RequestSpec, row: int) -> str | None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from conf.claims import LEASE
 from scheduler.decision.reserved_places import give_room
-from scheduler.decision.standbys import columns_of
 from scheduler.decision.types import Decision
-from scheduler.hosts.host_state import HostState, assumed_instance
+from scheduler.hosts.host_state import HostState, assumed_instance, usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
@@ -130,7 +129,7 @@ class InFlightClaims:
                 row = hosts.row_of(planned.host.host, planned.host.nodename)
                 if row is not None:
                     nodes.add(hosts.get(row, "node_id"))
-                    hosts.add_to(row, columns_of(planned.more))
+                    hosts.add_to(row, usage_changes(*planned.more))
             for each in placement.alternates:
                 alternate = hosts.row_of(each.host, each.nodename)
                 if alternate is not None:

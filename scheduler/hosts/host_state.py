@@ -35,6 +35,11 @@ class Candidate:
     weight: float
 
 
+def usage_changes(vcpus: int, memory_mb: int, disk_mb: int) -> dict[str, int]:
+    """Return the changes of the numeric columns of a host of which so much more is used."""
+    return {"free_ram_mb": -memory_mb, "free_disk_mb": -disk_mb, "vcpus_used": vcpus}
+
+
 @dataclass(frozen=True, slots=True)
 class Consumption:
     """What an instance consumes of a host; cells are those that it is fitted into."""
@@ -48,13 +53,8 @@ class Consumption:
     @property
     def changes(self) -> dict[str, int]:
         """The changes of the numeric columns of the host."""
-        return {
-            "num_instances": 1,
-            "num_io_ops": 1,
-            "free_ram_mb": -self.memory_mb,
-            "free_disk_mb": -self.disk_mb,
-            "vcpus_used": self.vcpus,
-        }
+        used = usage_changes(self.vcpus, self.memory_mb, self.disk_mb)
+        return {"num_instances": 1, "num_io_ops": 1, **used}
 
 
 class HostState:
