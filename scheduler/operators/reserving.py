@@ -18,7 +18,7 @@ from scheduler.decision.pipeline import Request
 from scheduler.decision.reserved_places import can_take
 from scheduler.decision.types import Decision, Placement
 from scheduler.drivers.filter_scheduler import FilterScheduler
-from scheduler.hosts.aggregate_metadata import split_values
+from scheduler.hosts.failure_domains import in_any, named_domains
 from scheduler.hosts.host_state import BARE_METAL
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -124,15 +124,11 @@ def _choose(
 def _apart(hosts: HostTable, row: int, spread: str) -> set[str]:
     """Return the hosts that get no further place after one on the host of a row."""
     host: str = hosts.get(row, "host")
-    names = _domains(hosts, row)
+    names = named_domains(hosts.get(row, "aggregates"))
     if spread == HOST or not names:
         return {host}
-    others = {hosts.get(each, "host") for each in hosts.rows() if names & _domains(hosts, each)}
-    return {host, *others}
-
-
-def _domains(hosts: HostTable, row: int) -> set[str]:
-    return {*split_values(hosts.get(row, "aggregates"), FAILURE_DOMAIN)} - {""}
+    rows = in_any(hosts, names).nonzero()[0].tolist()
+    return {host, *(hosts.get(each, "host") for each in rows)}
 
 
 def _check_whole_hosts(hosts: HostTable, placements: Sequence[Placement]) -> None:
