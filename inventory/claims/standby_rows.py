@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED
 from inventory.rows import named, select_in
-from inventory.tables import allocations, instances
+from inventory.tables import allocations, compute_nodes, instances
 from inventory.tables import standbys as table
 
 _C, _A, _I = table.c, allocations.c, instances.c
@@ -21,7 +21,7 @@ _PROTECTED = sa.select(_C.instance_uuid)
 
 
 @dataclass(slots=True)
-class Whereabouts:
+class InstancePlaces:
     """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
 
     There it has so many vCPUs and so much memory in MB.
@@ -37,13 +37,13 @@ class StandbyRows:
     """The rows, and where the instances are that are anywhere."""
 
     rows: list[Any]
-    instances: dict[str, Whereabouts]
+    instances: dict[str, InstancePlaces]
 
 
 def read(connection: sa.Connection) -> StandbyRows:
     """Return all standbys."""
     rows = named(connection.execute(sa.select(*_COLUMNS).order_by(_C.id)))
-    found: dict[str, Whereabouts] = defaultdict(Whereabouts)
+    found: dict[str, InstancePlaces] = defaultdict(InstancePlaces)
     if rows:
         claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state)
         for uuid, node_id, state in connection.execute(
@@ -65,6 +65,12 @@ def requests_of(connection: sa.Connection, ids: Collection[int]) -> dict[int, st
     return {row.id: row.request for row in rows}
 
 
+def reasons(connection: sa.Connection) -> dict[str, str]:
+    """Return why instances have no standby, by their uuids."""
+    query = sa.select(_C.instance_uuid, _C.reason).where(_C.compute_node_id.is_(None))
+    return {uuid: reason or "" for uuid, reason in connection.execute(query)}
+
+
 def mode_of(connection: sa.Connection, instance_uuid: str) -> str | None:
     """Return how an instance is protected, None where it is not."""
     query = sa.select(_C.mode).where(_C.instance_uuid == instance_uuid).order_by(_C.id.desc())
@@ -80,3 +86,34 @@ def lacking(connection: sa.Connection) -> dict[str, int]:
         found[mode] = number - held
         found["protected"] += number
     return found
+
+
+def protected(
+    connection: sa.Connection, project: str | None = None, without: bool = False
+) -> list[dict[str, Any]]:
+    """Return the protected instances by host and uuid: of one project, or those without a standby.
+
+    An instance that moves is there twice, once for each of its places.
+    """
+    place, standby = compute_nodes.alias("place"), compute_nodes.alias("standby")
+    name = (
+        sa.select(sa.func.max(_I.display_name))
+        .where(_I.uuid == _C.instance_uuid, _I.deleted == 0)
+        .scalar_subquery()
+    )
+    query = (
+        sa.select(
+            *(_C.instance_uuid.label("instance"), name.label("name")),
+            *(_C.project_id.label("project"), place.c.host.label("host")),
+            *(_C.domains.label("domain"), _C.mode),
+            *(standby.c.host.label("standby"), _C.reason, _C.vcpus, _C.memory_mb, _C.disk_mb),
+        )
+        .join(place, place.c.id == _C.place_node_id, isouter=True)
+        .join(standby, standby.c.id == _C.compute_node_id, isouter=True)
+        .order_by(place.c.host, _C.instance_uuid)
+    )
+    if project is not None:
+        query = query.where(_C.project_id == project)
+    if without:
+        query = query.where(_C.compute_node_id.is_(None))
+    return [dict(row) for row in connection.execute(query).mappings()]

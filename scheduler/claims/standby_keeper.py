@@ -10,7 +10,7 @@ from typing import Any
 from oslo_log import log
 
 from inventory.claims import standby_rows
-from inventory.claims.standby_rows import StandbyRows, Whereabouts
+from inventory.claims.standby_rows import InstancePlaces, StandbyRows
 from inventory.claims.standbys import size_of
 from inventory.claims.types import ClaimLost, Standby
 from inventory.engine import Database
@@ -101,11 +101,7 @@ class StandbyKeeper:
         for batch in _batches(made):
             found.made += self._settle(claimer, batch, [])
         found.lost = len(made) - found.made
-        found.without = {
-            row.instance_uuid: row.reason or ""
-            for row in self._database.read(standby_rows.read).rows
-            if row.compute_node_id is None
-        }
+        found.without = self._database.read(standby_rows.reasons)
         self._warn(found)
         return found
 
@@ -210,7 +206,7 @@ class _Work:
         self.room = StandbyRoom(hosts, Protection("", sums))
 
     def gone(self) -> Iterator[Any]:
-        """Yield the standbys that nobody needs, whose instances are not where these are for."""
+        """Yield the standbys to end, whose instances have left the nodes that these cover."""
         for row in self._known.rows:
             at = self._known.instances.get(row.instance_uuid.lower())
             if at is None or (not self._is_at(at, row.place_node_id) and not self._moved(row, at)):
@@ -287,7 +283,7 @@ class _Work:
             self._alive[at] = alive and not self.hosts.get(at, "service_disabled")
         return self._alive[at]
 
-    def _is_at(self, at: Whereabouts, node_id: int) -> bool:
+    def _is_at(self, at: InstancePlaces, node_id: int) -> bool:
         row = self._ids.get(node_id)
         if node_id in at.claimed:
             return True
@@ -298,7 +294,7 @@ class _Work:
     def _name(self, row: int) -> tuple[str, str]:
         return self.hosts.get(row, "host"), self.hosts.get(row, "nodename")
 
-    def _moved(self, row: Any, at: Whereabouts) -> int:
+    def _moved(self, row: Any, at: InstancePlaces) -> int:
         """Return the node where an instance is without a row for that place, 0 for none."""
         nodes = {*at.confirmed}
         for host, node in at.seen:

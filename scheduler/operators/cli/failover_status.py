@@ -5,8 +5,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from inventory.claims.standby_rows import protected
 from inventory.errors import counted
-from inventory.queries.protected_instances import protected
 from scheduler.operators.cli.arguments import complete
 from scheduler.operators.cli.base import ReportCommand, Table
 

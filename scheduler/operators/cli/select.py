@@ -137,7 +137,7 @@ class Select(ListCommand):
         return list_rows(titles_for(args, few, COLUMNS), rows)
 
     def _refused(self, args: Any, why: NoValidHost, hints: Iterable[str] = ()) -> OperationRefused:
-        """Return the error for a request without a host, with names in it that nobody has."""
+        """Return the error for a refused request, with its hosts and zones that do not exist."""
         return OperationRefused("\n".join([str(why), *self._unknown_names(args), *hints]))
 
     def _unknown_names(self, args: Any) -> list[str]:
