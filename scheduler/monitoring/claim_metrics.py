@@ -3,9 +3,11 @@
 """Metrics of the claims in the database, which are those of all schedulers."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from typing import Generic, TypeVar
 
+import sqlalchemy as sa
 from prometheus_client.core import GaugeMetricFamily
 
 from inventory.claims import existing
@@ -15,6 +17,7 @@ from inventory.engine import Database
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claimer import awaited
 
+T = TypeVar("T")
 # Seconds: between two reads, since each costs the database some time, and of waiting for one.
 INTERVAL = 30.0
 TIMEOUT = 2.0
@@ -25,35 +28,45 @@ METRICS = (
 )
 
 
-class ClaimMetrics:
-    """A Prometheus collector; without an answer of the database its metrics have no values."""
+class SpacedReads(Generic[T]):
+    """What a query returns, read again by who asks for it once it is older than an interval."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, query: Callable[[sa.Connection], T], interval: float
+    ) -> None:
         self.timeout = TIMEOUT
-        self._database = database
+        self._database, self._query, self._interval = database, query, interval
         self._threads = CachedThreadPool()
         self._read_at = float("-inf")
-        self._answer: Future[PendingClaims] | None = None
+        self._answer: Future[T] | None = None
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics, read again if they are old."""
-        pending = self._pending()
-        for number, (name, text) in enumerate(METRICS):
-            gauge = GaugeMetricFamily(name, text)
-            if pending is not None:
-                gauge.add_metric([], pending[number])
-            yield gauge
-
-    def _pending(self) -> PendingClaims | None:
+    def latest(self) -> T | None:
+        """Return what the query has returned, None while the database does not answer."""
         now = time.monotonic()
         # One at a time: a database that hangs shall not cost a thread for each look.
         is_running = self._answer is not None and not self._answer.done()
-        if self._answer is None or (not is_running and now - self._read_at >= INTERVAL):
+        if self._answer is None or (not is_running and now - self._read_at >= self._interval):
             self._read_at = now
-            self._answer = self._threads.run(lambda: self._database.read(existing.pending))
+            self._answer = self._threads.run(lambda: self._database.read(self._query))
         try:
             return awaited(self._answer, self.timeout)
         except DatabaseUnavailable:
             # Health says so; the next look reads again.
             self._read_at = float("-inf")
             return None
+
+
+class ClaimMetrics(SpacedReads[PendingClaims]):
+    """A Prometheus collector; without an answer of the database its metrics have no values."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, existing.pending, INTERVAL)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics, read again if they are old."""
+        pending = self.latest()
+        for number, (name, text) in enumerate(METRICS):
+            gauge = GaugeMetricFamily(name, text)
+            if pending is not None:
+                gauge.add_metric([], pending[number])
+            yield gauge
