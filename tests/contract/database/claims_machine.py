@@ -8,7 +8,6 @@ Each step is done in the database and foretold by the ledger, which is kept in p
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -30,7 +29,7 @@ from inventory.claims.types import (
 )
 from inventory.engine import Database
 from inventory.objects import node_json
-from tests.claimed import released_on
+from tests.claimed import age_claims, released_on
 from tests.contract.database import claims_fleet
 from tests.contract.database.claims_fleet import GB, HOSTS, Agents, guest_cells, limits
 from tests.contract.database.claims_model import (
@@ -319,21 +318,10 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     @rule(host=host_names)
     def audit(self, host) -> None:
-        self._days_pass()
+        age_claims(self.database)
         self.agents.exists(host, True)
         self.agents.audit(host)
         self.ledger.audited(host)
-
-    def _days_pass(self) -> None:
-        """Age all claims: the steps of a test follow each other faster than a clock can tell."""
-        table = tables.allocations
-
-        def work(connection: sa.Connection) -> None:
-            for row in connection.execute(sa.select(table.c.id, table.c.created_at)).all():
-                older = {"created_at": row.created_at - timedelta(days=1)}
-                connection.execute(sa.update(table).where(table.c.id == row.id).values(older))
-
-        self.database.write(work)
 
     @rule(host=host_names)
     def an_agent_is_restarted(self, host) -> None:
@@ -423,7 +411,7 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     def submit(self, request: Request) -> None:
         """Claim, and compare what comes of it with what the ledger says."""
-        self._days_pass()
+        age_claims(self.database)
         before = self._state()
         try:
             expected = self._foretold(request)
@@ -466,7 +454,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         An instance that has claims already, or gets some in the batch, is claimed by itself after
         that.
         """
-        self._days_pass()
+        age_claims(self.database)
         orders = [self._order(each) for each in requests]
         found, changes = self.database.write(lambda c: claims.claim_each(c, orders))
         self._are_in_the_rows(changes)

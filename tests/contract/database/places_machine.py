@@ -198,7 +198,7 @@ class PlacesMachine(RuleBasedStateMachine):
 
     @rule(project=projects, size=sizes, number=st.integers(1, 2), which=st.integers(0, 1))
     def request(self, project: str, size: int, number: int, which: int) -> None:
-        """A project asks for instances; its places are for it, and nobody else gets into them."""
+        """Request instances of a project: they take its places, and get into no other project's."""
         uuids = [a_uuid(f"instance {next(self.numbers)}") for _ in range(number)]
         self._ask(project, size, uuids, which)
 

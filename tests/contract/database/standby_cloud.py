@@ -5,7 +5,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
+from tests.claimed import age_claims
 from tests.databases import empty, serve
 from tests.fixtures import agent
 
@@ -143,24 +143,13 @@ class StandbyCloud:
         self.drivers[host].add_guest(
             host, Guest(uuid=uuid, name=uuid, vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb)
         )
-        self.age_claims()
+        age_claims(self.database)
         self.audit(host)
 
     def leave(self, uuid: str, host: str) -> None:
         self.drivers[host].remove_guest(host, uuid)
-        self.age_claims()
+        age_claims(self.database)
         self.audit(host)
-
-    def age_claims(self) -> None:
-        """Make claims older: the steps of a test follow each other faster than a clock tells."""
-        table = tables.allocations
-
-        def work(connection: sa.Connection) -> None:
-            for row in connection.execute(sa.select(table.c.id, table.c.created_at)).all():
-                older = {"created_at": row.created_at - timedelta(days=1)}
-                connection.execute(sa.update(table).where(table.c.id == row.id).values(older))
-
-        self.database.write(work)
 
     def force_down(self, hosts: Collection[str], down: bool = True) -> None:
         self.write(service_operations.force_down, hosts, down)

@@ -15,6 +15,7 @@ from inventory.claims import claims
 from inventory.claims.types import CONFIRMED
 from inventory.operations import service_operations
 from tests.builders import a_group
+from tests.claimed import age_claims
 from tests.contract.database.standby_cloud import HOSTS, Size, StandbyCloud, domain_of
 from tests.databases import a_uuid
 
@@ -132,7 +133,7 @@ class StandbyMachine(RuleBasedStateMachine):
 
     @rule(host=host_names)
     def audit(self, host) -> None:
-        self.cloud.age_claims()
+        age_claims(self.cloud.database)
         self.cloud.audit(host)
 
     @rule(host=host_names, down=st.booleans())

@@ -49,7 +49,7 @@ def reserve(database, *hosts, name="r", project="project1", size=SIZE):
 
 
 def fill(database, project="other"):
-    """Let another project have all that is free."""
+    """Fill what is free with instances of another project."""
     scheduler, answers = a_scheduler(database), []
     for number in range(20):
         uuid = a_uuid(f"{project} {number}")
