@@ -3,7 +3,6 @@
 """All nodes with how much of them is used, their state, zones and aggregates, for a picture."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -12,9 +11,12 @@ import sqlalchemy as sa
 from inventory import aggregates, compute_nodes, services
 from inventory.tables import compute_nodes as table
 
-# From good to bad. UNSERVED nodes have no compute service.
-STATES = ("up", "disabled", "maintenance", "down", "unserved")
-UP, DISABLED, MAINTENANCE, DOWN, UNSERVED = STATES
+# The states of a host in metrics, lists and pages: it is in the last of these that is true of it.
+# UNSERVED hosts have no compute service.
+STATES = ("up", "disabled", "maintenance", "down", "forced_down", "unserved")
+UP, DISABLED, MAINTENANCE, DOWN, FORCED_DOWN, UNSERVED = STATES
+# In these a host is lost for instances, new ones and those that it has.
+LOST = (DOWN, FORCED_DOWN, UNSERVED)
 RESOURCES = (*compute_nodes.RESOURCES,)
 _SERVICE = ("host", "disabled", "disabled_reason", "maintenance", "forced_down", "last_seen_up")
 _COLUMNS = ("host", "hypervisor_hostname", *chain(*compute_nodes.RESOURCES.values()))
@@ -47,14 +49,15 @@ def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> li
     for each in records:
         for host in each.hosts:
             members[host].append(each.name)
-    states = _states(connection, limit)
-    c = table.c
+    columns = (*_SERVICE, "created_at")
+    rows = services.all_live(connection, services.COMPUTE[0], columns)
+    known, c = {row.host: row for row in rows}, table.c
     query = sa.select(*(c[name] for name in _COLUMNS)).where(c.deleted == 0)
     return sorted(
         FleetNode(
             host,
             node,
-            states.get(host, UNSERVED),
+            state_of(known.get(host), limit),
             tuple(sorted(zones.get(host) or (default_zone,))),
             tuple(sorted(members.get(host, ()))),
             (used_share(*figures[:3]), used_share(*figures[3:6]), used_share(*figures[6:])),
@@ -64,18 +67,19 @@ def read_fleet(connection: sa.Connection, limit: float, default_zone: str) -> li
 
 
 def state_of(row: Any, limit: float) -> str:
-    """Return the state of a service, a row of services.all_live(): the worst that is true of it."""
+    """Return which of STATES a host is in; row is of services.all_live(), or None.
+
+    Metrics ask the columns of all hosts the same, see scheduler.monitoring.host_metrics.
+    """
+    if row is None:
+        return UNSERVED
+    if row.forced_down:
+        return FORCED_DOWN
     if not services.is_up(row, limit):
         return DOWN
     if row.maintenance is not None:
         return MAINTENANCE
     return DISABLED if row.disabled else UP
-
-
-def _states(connection: sa.Connection, limit: float) -> Mapping[str, str]:
-    columns = (*_SERVICE, "created_at")
-    rows = services.all_live(connection, services.COMPUTE[0], columns)
-    return {row.host: state_of(row, limit) for row in rows}
 
 
 def used_share(total: int, used: int, ratio: float | None) -> float:

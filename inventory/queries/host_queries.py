@@ -39,12 +39,7 @@ _SIZE = ("project_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 # Columns with JSON, and with times.
 _DOCUMENTS = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology", "pci_stats")
 _TIMES = ("created_at", "updated_at", "deleted_at")
-# Status and state of a host without a service.
-_UNSERVED = ("no service", "down")
 _Sums = tuple[int, int, int]
-FORCED_DOWN = "forced_down"
-# The words of the metric of hosts. A host is in the last of these states that is true of it.
-STATES = (*fleet.STATES[:-1], FORCED_DOWN, fleet.UNSERVED)
 
 
 def listed(
@@ -53,7 +48,7 @@ def listed(
     default_zone: str,
     zone: str | None = None,
     aggregate: str | None = None,
-    states: Collection[str] = STATES,
+    states: Collection[str] = fleet.STATES,
 ) -> list[dict[str, Any]]:
     """Return the nodes of all hosts, or of a zone, an aggregate and states, with their services.
 
@@ -75,25 +70,26 @@ def listed(
         row = known.get(node.host)
         # More than one zone only if not written by our commands.
         in_zone = ", ".join(sorted(zones_of.get(node.host) or {default_zone})) if row else ""
-        if zone in (None, in_zone) and _state(row, limit) in states:
+        if zone in (None, in_zone) and fleet.state_of(row, limit) in states:
             names = {"host": node.host, "node": node.hypervisor_hostname, "zone": in_zone}
             figures = {name: getattr(node, name) for name in _FIGURES}
             found.append(names | _service_columns(row, limit) | figures | _percentages(node))
     return found
 
 
-def _state(row: Any, limit: float) -> str:
-    """Return in which of STATES a host with this compute service, or with None, is."""
-    if row is None:
-        return fleet.UNSERVED
-    return FORCED_DOWN if row.forced_down else fleet.state_of(row, limit)
-
-
 def _service_columns(row: Any, limit: float) -> dict[str, Any]:
-    status, state = services.status_and_state(row, limit) if row else _UNSERVED
     reason, seen = (services.switched_off(row)[1], row.last_seen_up) if row else (None, None)
-    about = {"status": status, "state": state, "disabled_reason": reason}
+    about = _status_and_state(row, limit) | {"disabled_reason": reason}
     return about | {"last_seen_up": str(seen)[:19] if seen else None}
+
+
+def _status_and_state(row: Any, limit: float) -> dict[str, str]:
+    """Return whether a host is switched off, and whether it is there, in the words of STATES."""
+    state = fleet.state_of(row, limit)
+    status = "" if row is None else "enabled"
+    if row is not None and services.switched_off(row)[0]:
+        status = fleet.DISABLED if row.maintenance is None else fleet.MAINTENANCE
+    return {"status": status, "state": state if state in fleet.LOST else fleet.UP}
 
 
 def _percentages(node: Any) -> dict[str, int]:
@@ -194,8 +190,7 @@ def show(
     shown |= {name: decoded(shown[name]) for name in _DOCUMENTS}
     shown |= {name: str(shown[name] or "") for name in _TIMES}
     service = services.find(connection, found[0].host, services.COMPUTE[0])
-    status, state = services.status_and_state(service, limit) if service else _UNSERVED
-    return shown | {"status": status, "state": state}
+    return shown | _status_and_state(service, limit)
 
 
 def described(

@@ -14,13 +14,12 @@ from prometheus_client.core import GaugeMetricFamily
 
 from conf.service import liveness_limit
 from inventory.fits import limit
+from inventory.queries.fleet import STATES
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.aggregate_metadata import split_values
 from scheduler.hosts.resources import DISK, MEMORY, VCPUS
 from scheduler.hosts.table import HostTable
 
-# A host counts in the last of these that is true of it.
-STATES = ("up", "disabled", "maintenance", "down", "forced_down", "unserved")
 UP, DISABLED, MAINTENANCE, DOWN, FORCED_DOWN, UNSERVED = range(len(STATES))
 # How the reason begins that inventory.services gives for a host in maintenance.
 IN_MAINTENANCE = "in maintenance"

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from inventory.errors import nearest
 from inventory.operations import service_operations
-from inventory.queries import host_queries
+from inventory.queries import fleet, host_queries
 from scheduler.operators.cli.arguments import (
     add_agent,
     add_host,
@@ -72,11 +72,11 @@ class HostList(ListCommand):
         states = parser.add_argument(
             "--state",
             type=_states,
-            default=host_queries.STATES,
+            default=fleet.STATES,
             metavar="STATE[,STATE...]",
-            help=f"States of the hosts to list, of {', '.join(host_queries.STATES)}.",
+            help=f"States of the hosts to list, of {', '.join(fleet.STATES)}.",
         )
-        complete_words(states, host_queries.STATES)
+        complete_words(states, fleet.STATES)
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -94,8 +94,8 @@ class HostList(ListCommand):
 def _states(text: str) -> set[str]:
     """Return the states of a list; raise ArgumentTypeError, with similar names, for another."""
     found = {each.strip() for each in text.split(",")}
-    for name in sorted(found - {*host_queries.STATES}):
-        hint = nearest(name, host_queries.STATES, f"states are {', '.join(host_queries.STATES)}")
+    for name in sorted(found - {*fleet.STATES}):
+        hint = nearest(name, fleet.STATES, f"states are {', '.join(fleet.STATES)}")
         raise argparse.ArgumentTypeError(f"there is no state {name!r}; {hint}")
     return found
 

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from inventory.queries.fleet import DOWN, RESOURCES, STATES, UNSERVED, UP, FleetNode, read_fleet
+from inventory.queries.fleet import LOST, RESOURCES, STATES, UP, FleetNode, read_fleet
 from scheduler.analysis.diagnosis import host_name
 from scheduler.operators.status_pages import host_list
-from scheduler.operators.status_pages.rendering import plural, share
+from scheduler.operators.status_pages.rendering import plural, share, words
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View
 
@@ -39,7 +39,9 @@ _DECILES = 10
 
 def view(source: Source, asked: Asked) -> View:
     """Return the map, or the list of hosts that is its alternative."""
-    if asked.one_of("as", ("map", "table")) == "table":
+    as_what = asked.one_of("as", ("map", "table"))
+    # Whoever asks for some of the hosts wants to read their names.
+    if as_what == "table" or any(map(asked.text, host_list.FILTERS)):
         return host_list.view(source, asked)
     group_by, color = asked.one_of("group", GROUPS), asked.one_of("color", COLORS)
     nodes = source.read(read_fleet, source.liveness_limit, source.default_zone)
@@ -94,7 +96,7 @@ def _summary(nodes: Sequence[FleetNode]) -> dict[str, Any]:
 
     Nodes that are down, of which nothing can be used, do not count for that, if others are there.
     """
-    serving = [each for each in nodes if each.state not in (DOWN, UNSERVED)] or nodes
+    serving = [each for each in nodes if each.state not in LOST] or nodes
     fullest = max(serving, key=lambda each: max(each.shares))
     return {
         "hosts": len(nodes),
@@ -131,7 +133,7 @@ def _squares(nodes: Sequence[FleetNode], color: str, can_stop: bool) -> Markup:
 def _title(node: FleetNode, color: str) -> str:
     name = host_name(node.host, node.node)
     if color == "state" or node.state != UP:
-        return f"{name}: {node.state}"
+        return f"{name}: {words(node.state)}"
     index = node.index_of(color)
     return f"{name}: {_NAMES[RESOURCES[index]]} {share(node.shares[index])}"
 
@@ -146,7 +148,7 @@ def _kind(node: FleetNode, color: str) -> str:
 def _legend(nodes: Sequence[FleetNode], color: str) -> list[tuple[str, str, str]]:
     """Return (class, meaning, number of hosts) for what the squares can be."""
     kinds = Counter(_kind(each, color) for each in nodes)
-    states = [(each, each, plural(kinds[each], "host")) for each in STATES if kinds[each]]
+    states = [(each, words(each), plural(kinds[each], "host")) for each in STATES if kinds[each]]
     if color == "state":
         return states
     bounds = (

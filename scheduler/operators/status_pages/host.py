@@ -14,7 +14,7 @@ from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.queries import claim_search, host_queries
 from inventory.queries.decision_search import Wanted, search
-from inventory.queries.fleet import UNSERVED, read_fleet, state_of, used_share
+from inventory.queries.fleet import read_fleet, state_of, used_share
 from scheduler.history.saved_decision import DecisionIncomplete
 from scheduler.operators.status_pages.errors import TooLate, Unknown, unknown
 from scheduler.operators.status_pages.explaining import Question
@@ -57,7 +57,7 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
     claimed = claim_search.ClaimFilter(host=host, confirmed=True)
     return {
         "host": host,
-        "state": state_of(service, source.liveness_limit) if service else UNSERVED,
+        "state": state_of(service, source.liveness_limit),
         "service": _service(service) if service else None,
         "zones": sorted(aggregates.zones_by_host(records).get(host) or (source.default_zone,)),
         "aggregates": sorted(each.name for each in records if host in each.hosts),

@@ -11,7 +11,7 @@ from scheduler.operators.status_pages.view import Asked, View, query_link
 PAGE = 100
 _ANY = "any"
 _SORTS = ("name", "fullest", *RESOURCES)
-_FILTERS = ("name", "zone", "aggregate", "state", "sort")
+FILTERS = ("name", "zone", "aggregate", "state", "sort")
 
 
 def view(source: Source, asked: Asked) -> View:
@@ -23,7 +23,7 @@ def view(source: Source, asked: Asked) -> View:
         found.sort(key=lambda each: -each.shares[each.index_of(sort)])
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(1, asked.number("page", 1)), pages)
-    given = {name: asked.text(name) for name in _FILTERS}
+    given = {name: asked.text(name) for name in FILTERS}
     facts = {
         "asked": {name: each for name, each in given.items() if each},
         "page": page,

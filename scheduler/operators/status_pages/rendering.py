@@ -35,6 +35,7 @@ def _environment() -> jinja2.Environment:
         "plural": plural,
         "share": share,
         "when": when,
+        "words": words,
     }
     found.globals["query_link"] = query_link
     return found
@@ -106,6 +107,11 @@ def share(value: float | None) -> str:
 def when(moment: datetime | str | None) -> str:
     """Return a time in UTC without fractions of a second."""
     return str(moment or "")[:19]
+
+
+def words(name: str) -> str:
+    """Return a state or an outcome, as metrics and commands call it, in words."""
+    return name.replace("_", " ")
 
 
 def facts_of(view: View) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from inventory import aggregates, instances, tables
 from inventory.errors import NotFound
 from inventory.operations import service_operations
 from inventory.queries import host_queries
+from inventory.queries.fleet import STATES
 from tests.databases import a_node, an_instance, execute, save, serve
 
 LIMIT = 60
@@ -129,7 +130,7 @@ def test_hosts_are_listed_with_their_figures(database):
         "host": "h1",
         "node": "h1",
         "zone": "nova",
-        "status": "disabled",
+        "status": "maintenance",
         "state": "up",
         "disabled_reason": "in maintenance",
         "last_seen_up": rows[1]["last_seen_up"],
@@ -146,7 +147,7 @@ def test_hosts_are_listed_with_their_figures(database):
     }
     assert [(row["zone"], row["status"], row["state"]) for row in rows[1:]] == [
         ("north", "enabled", "up"),
-        ("", "no service", "down"),
+        ("", "", "unserved"),
     ]
     (only,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", "north"))
     assert only["host"] == "h2"
@@ -167,7 +168,7 @@ def test_hosts_are_listed_by_aggregate_and_state(database):
         rows = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", None, *filters))
         return {row["host"] for row in rows}
 
-    by_state = {state: listed(None, {state}) for state in host_queries.STATES}
+    by_state = {state: listed(None, {state}) for state in STATES}
     assert by_state == {
         "up": {"fine"},
         "disabled": {"off"},

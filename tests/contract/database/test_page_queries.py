@@ -156,4 +156,4 @@ def test_the_fleet_has_shares_states_zones_and_aggregates(database):
     assert first.shares[0] == 0.5
     assert (second.state, second.zones, second.shares[:2]) == ("disabled", ("nova",), (0.0, 1.0))
     assert second.fullest == 1
-    assert (third.state, fourth.state) == ("down", "unserved")
+    assert (third.state, fourth.state) == ("forced_down", "unserved")

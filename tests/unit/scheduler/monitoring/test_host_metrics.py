@@ -3,11 +3,14 @@
 """Tests of scheduler.monitoring.host_metrics: states, sums and ages of the hosts in a cache."""
 
 import math
+from itertools import product
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from inventory import aggregates
+from inventory.queries import host_queries
+from inventory.queries.fleet import read_fleet
 from scheduler.host_cache.cache import HostCache
 from scheduler.monitoring.host_metrics import STATES, HostMetrics
 from tests.databases import a_conf, a_node, execute, save, serve
@@ -57,6 +60,30 @@ def read(cache):
 def test_each_host_is_in_one_state(cache):
     value = measured(read(cache))
     assert {state: value("hosts", state=state) for state in STATES} == dict.fromkeys(STATES, 1)
+
+
+def test_metrics_lists_and_pages_put_each_host_in_the_same_state(database):
+    kinds = product((0, 1), ("NULL", "''", "'fans'"), (0, 1), ("2001-01-01", "now"))
+    changes = {f"h{number}": each for number, each in enumerate(kinds)}
+    save(database, *map(a_node, [*changes, "alone"]))
+    serve(database, *changes)
+    for host, (disabled, maintenance, forced_down, seen) in changes.items():
+        values = f"disabled = {disabled}, maintenance = {maintenance}, forced_down = {forced_down}"
+        if seen != "now":
+            values += f", last_seen_up = '{seen}'"
+        execute(database, f"UPDATE services SET {values} WHERE host = '{host}'")
+    for host in (*changes, "alone"):
+        zone = {"availability_zone": host}
+        database.write(lambda c, h=host, z=zone: aggregates.create(c, h, [h], z))
+    value = measured(read(HostCache(database)))
+    nodes = database.read(lambda c: read_fleet(c, 60.0, "nova"))
+    assert {each.state for each in nodes} == {*STATES}
+    for each in nodes:
+        assert value("hosts", state=each.state, zone=each.host) == 1, changes.get(each.host)
+        wanted = (60.0, "nova", None, each.host, {each.state})
+        (row,) = database.read(lambda c, w=wanted: host_queries.listed(c, *w))
+        # A list says in two columns what is the one state.
+        assert {each.state} & {row["state"], row["status"]}
 
 
 def test_resources_are_summed_by_state(cache):

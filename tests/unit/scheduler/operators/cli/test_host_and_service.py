@@ -29,7 +29,7 @@ def test_a_host_is_switched_off_and_on(command, hosts):
     assert (shown["status"], shown["disabled_reason"]) == ("disabled", "new fans")
     command.json("host", "maintenance", "on", "h1", "--reason", "firmware")
     assert command.json("host", "enable", "h1")["note"].startswith("still in maintenance")
-    assert status() == "disabled"
+    assert status() == "maintenance"
     assert command.json("host", "maintenance", "off", "h1")["note"] == ""
     assert status() == "enabled"
 

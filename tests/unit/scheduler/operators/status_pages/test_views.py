@@ -13,7 +13,7 @@ from tests.unit.scheduler.operators.status_pages.conftest import NAMES
 def test_the_map_has_each_host_in_its_zone_with_its_state(facts):
     _, found = facts("/hosts/")
     assert found["hosts"] == len(NAMES)
-    assert found["states"] == {"up": 9, "disabled": 1, "maintenance": 1, "down": 1}
+    assert found["states"] == {"up": 9, "disabled": 1, "maintenance": 1, "forced_down": 1}
     assert [each["name"] for each in found["groups"]] == [*ZONES]
     assert {node["host"] for each in found["groups"] for node in each["nodes"]} == {*NAMES}
     first = found["groups"][0]
@@ -52,11 +52,24 @@ def test_the_list_of_hosts_is_searched_sorted_and_paged(facts, monkeypatch):
     used = [each["used"]["memory"] for each in found["nodes"]]
     assert used == sorted(used, reverse=True)
     assert facts("/hosts/", "as=table&name=COMPUTE-0001")[1]["hosts"] == 3
-    assert facts("/hosts/", "as=table&state=down")[1]["nodes"][0]["host"] == NAMES[6]
+    assert facts("/hosts/", "state=forced_down")[1]["nodes"][0]["host"] == NAMES[6]
+    assert facts("/hosts/", "state=down")[1]["hosts"] == 0
     assert facts("/hosts/", "as=table&zone=east&aggregate=rack-1")[1]["hosts"] == 2
     assert facts("/hosts/", "as=table&zone=nowhere")[1]["nodes"] == []
     monkeypatch.setattr(host_list, "PAGE", 5)
     assert len(facts("/hosts/", f"{ask}&page=3")[1]["nodes"]) == 2
+
+
+def test_a_state_is_a_link_to_the_hosts_that_are_in_it(facts, page):
+    for path, query, link, hosts in (
+        ("/hosts/", "", "state=forced_down", 1),
+        ("/hosts/", "", "state=disabled&zone=north", 1),
+        ("/hosts/", "group=aggregate", "state=up&aggregate=rack-1", 1),
+    ):
+        assert f'href="../hosts/?{link}"'.replace("&", "&amp;") in page(path, query)
+        _, found = facts("/hosts/", link)
+        assert (found["title"], found["hosts"]) == ("Hosts", hosts)
+    assert ">1 forced down</a>" in page("/hosts/")
 
 
 def test_decisions_are_found_by_what_they_were_about(facts):
