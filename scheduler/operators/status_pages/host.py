@@ -15,6 +15,7 @@ from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_
 from inventory.queries import claim_search, host_queries
 from inventory.queries.decision_search import Wanted, search
 from inventory.queries.fleet import read_fleet, state_of, used_share
+from scheduler.filters.image_properties import dotted
 from scheduler.history.saved_decision import DecisionIncomplete
 from scheduler.operators.status_pages.errors import TooLate, Unknown, unknown
 from scheduler.operators.status_pages.explaining import Question
@@ -25,7 +26,8 @@ from scheduler.operators.status_pages.view import Asked, View, host_link
 _LISTED = 200
 # Refused decisions that are explained, and the seconds for that.
 _REFUSED, _SECONDS = 5, 4.0
-_INSTANCE = ("uuid", "display_name", "project_id", "flavor_name", "vcpus", "memory_mb", "root_gb")
+_INSTANCE = ("uuid", "display_name", "project_id", "flavor_name", "vcpus", "memory_mb")
+_DISK = ("root_gb", "ephemeral_gb")
 # The columns of total, used and ratio; and MB of a unit.
 _RESOURCES = {
     "vCPUs": (*compute_nodes.RESOURCES["vcpus"], None),
@@ -53,7 +55,7 @@ def view(source: Source, asked: Asked) -> View:
 def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, Any]:
     records = aggregates.everything(connection)
     service = services.find(connection, host, services.COMPUTE[0])
-    guests = instances.of_hosts(connection, [host], (*_INSTANCE, "node", "vm_state"))
+    guests = instances.of_hosts(connection, [host], (*_INSTANCE, *_DISK, "node", "vm_state"))
     claimed = claim_search.ClaimFilter(host=host, confirmed=True)
     return {
         "host": host,
@@ -63,7 +65,7 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
         "aggregates": sorted(each.name for each in records if host in each.hosts),
         "nodes": [_node(row._asdict()) for row in compute_nodes.of_hosts(connection, [host])],
         "number_of_instances": len(guests),
-        "instances": [each._asdict() for each in guests[:_LISTED]],
+        "instances": [_instance(each._asdict()) for each in guests[:_LISTED]],
         "claims": claim_search.search(connection, claimed, 0, _LISTED),
     }
 
@@ -74,6 +76,10 @@ def _service(row: Any) -> dict[str, Any]:
         "forced_down": bool(row.forced_down),
         "heartbeat_age": round(services.heartbeat_age(row), 1),
     }
+
+
+def _instance(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"disk_gb": sum(row[name] or 0 for name in _DISK)}
 
 
 def _node(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +93,7 @@ def _node(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "node": row["hypervisor_hostname"],
         "uuid": row["uuid"],
-        "hypervisor": f"{row['hypervisor_type']} {row['hypervisor_version']}",
+        "hypervisor": f"{row['hypervisor_type']} {dotted(row['hypervisor_version'])}",
         "address": row["host_ip"],
         "written_at": str(row["updated_at"] or row["created_at"] or ""),
         "running": row["running_vms"],

@@ -15,8 +15,6 @@ import jinja2
 from inventory.errors import counted
 from scheduler.operators.status_pages.view import View, host_link, query_link
 
-_BYTES_UNITS = ("MB", "GB", "TB", "PB")
-
 
 @cache
 def _environment() -> jinja2.Environment:
@@ -34,6 +32,7 @@ def _environment() -> jinja2.Environment:
         "host_link": host_link,
         "plural": plural,
         "share": share,
+        "size": size,
         "when": when,
         "words": words,
     }
@@ -63,16 +62,15 @@ def asset(name: str) -> bytes:
 
 
 def amount(megabytes: float | None) -> str:
-    """Return an amount of memory or disk in the unit that suits it, such as 1.5 GB."""
-    if megabytes is None:
-        return ""
-    value = float(megabytes)
-    for unit in _BYTES_UNITS:
-        if abs(value) < 1024 or unit == _BYTES_UNITS[-1]:
-            break
-        value /= 1024
-    is_whole = value == round(value) or abs(value) >= 100
-    return f"{value:,.0f} {unit}" if is_whole else f"{value:.1f} {unit}"
+    """Return an amount of memory or disk in the unit, and with the digits, of reasons."""
+    return "" if megabytes is None else f"{megabytes:.0f} MB"
+
+
+def size(item: Mapping[str, Any]) -> str:
+    """Return the size of an instance, whose disk is disk_mb, or disk_gb."""
+    disk_mb = item["disk_mb"] if "disk_mb" in item else 1024 * item["disk_gb"]
+    memory, disk = amount(item["memory_mb"]), amount(disk_mb)
+    return f"{plural(item['vcpus'], 'vCPU')}, {memory}, {disk} of disk"
 
 
 def count(value: float | None) -> str:

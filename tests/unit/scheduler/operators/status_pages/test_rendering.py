@@ -6,15 +6,14 @@ import math
 
 import pytest
 
-from scheduler.operators.status_pages.rendering import amount, count, duration, plural, share
+from scheduler.operators.status_pages.rendering import amount, count, duration, plural, share, size
 
 
-@pytest.mark.parametrize(
-    ("megabytes", "text"),
-    [(0, "0 MB"), (512, "512 MB"), (1536, "1.5 GB"), (262144, "256 GB"), (4096000, "3.9 TB")],
-)
-def test_amounts_have_the_unit_that_suits_them(megabytes, text):
-    assert amount(megabytes) == text
+def test_amounts_are_in_the_unit_of_reasons():
+    assert [amount(each) for each in (0, 1536, 4096000.0)] == ["0 MB", "1536 MB", "4096000 MB"]
+    here = {"vcpus": 1, "memory_mb": 2048}
+    assert size({**here, "disk_mb": 20480}) == size({**here, "disk_gb": 20})
+    assert size({**here, "disk_gb": 20}) == "1 vCPU, 2048 MB, 20480 MB of disk"
 
 
 def test_what_is_unknown_is_empty():

@@ -129,18 +129,23 @@ def test_a_decision_is_found_by_request_and_instance_and_says_why_not_a_host(fac
     assert "It was refused:" in page("/decisions/2", f"host={NAMES[0]}")
 
 
-def test_a_host_has_its_figures_cells_guests_and_why_it_was_refused(facts):
+def test_a_host_has_its_figures_cells_guests_and_why_it_was_refused(facts, page):
     status, found = facts(f"/hosts/{NAMES[0].upper()}")
     assert (status, found["host"], found["state"]) == ("200", NAMES[0], "up")
     assert found["zones"] == ["east"]
     assert found["aggregates"] == ["east", "rack-1"]
     (node,) = found["nodes"]
     assert node["resources"]["vCPUs"]["limit"] == 256
+    assert node["hypervisor"] == "QEMU 8.2.0"
     assert [each["cpus"] for each in node["cells"]] == [32, 32]
     assert found["number_of_instances"] == len(found["instances"]) >= 2
     assert [(each["id"], each["reasons"][0]["filter"]) for each in found["refused"]] == [
         (2, "RamFilter")
     ]
+    # What a reason says of memory is in the table with the same digits.
+    reason = found["refused"][0]["reasons"][0]["reason"]
+    assert "262144" in reason
+    assert ">262144 MB</td>" in page(f"/hosts/{NAMES[0]}")
 
 
 def test_a_host_that_is_switched_off_says_why(facts, page):
