@@ -15,7 +15,7 @@ from scheduler.operators.status_pages.view import Asked, View, query_link
 
 # Decisions of one request or instance, and what is shown of lists.
 _MAX_FOUND = 20
-_BEST, _REASONS, _HOSTS, _PLACED, _GROUPS = 10, 5, 3, 100, 5
+_BEST, _HOSTS, _PLACED, _GROUPS = 10, 3, 100, 10
 # Units of a picture: the whole width of a bar, and the least that can be seen.
 _WIDTH, _LEAST = 1000.0, 4.0
 _COLORS = 8
@@ -148,7 +148,7 @@ def _reasons(explanation: Document) -> list[dict[str, Any]]:
     for name, count in sorted(explanation["reasons"].items(), key=lambda each: -each[1]):
         shown: list[dict[str, Any]] = [
             {"reason": reason, "count": number, "hosts": hosts[name, reason][:_HOSTS]}
-            for reason, number in counts[name].most_common(_REASONS)
+            for reason, number in counts[name].most_common()
         ]
         rest = count - sum(each["count"] for each in shown)
         found.append({"filter": name, "count": count, "reasons": shown, "rest": rest})

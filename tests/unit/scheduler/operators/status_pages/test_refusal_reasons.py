@@ -2,8 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page about a refusal counts the reasons of all hosts, not of those that it can show."""
 
+import json
+from contextlib import closing
+
+from markupsafe import escape
+
 from scheduler.operators.status_pages.decision import _reasons, _shown
 from scheduler.operators.status_pages.explaining import Explained
+from scheduler.operators.status_pages.messages import PageRequest
+from scheduler.operators.status_pages.routes import Site
+from scheduler.operators.status_pages.source import Source
+from tests.fixtures.keeping import configured
+from tests.fixtures.shown_fleet import ShownFleet
+from tests.unit.scheduler.operators.status_pages.conftest import NAMES
 
 FEW = {"filter": "RamFilter", "reason": "768 MB left"}
 OTHER = {"filter": "CoreFilter", "reason": "0 left"}
@@ -51,3 +62,23 @@ def test_the_page_shows_them(page):
     assert "<h2>Nearest hosts</h2>" in text
     assert "other hosts" in text
     assert "<h2>Nearest hosts</h2>" not in page("/decisions/1")
+
+
+def test_what_would_have_been_enough_comes_first(page):
+    text = page("/decisions/2")
+    titles = ("Any one of these would have", "Nearest hosts", "Hosts left by each", "Why hosts are")
+    places = [text.index(f"<h2>{each}") for each in titles]
+    assert places == sorted(places)
+
+
+def test_the_page_has_every_reason(tmp_path):
+    with closing(ShownFleet(tmp_path)) as fleet:
+        fleet.add_hosts(NAMES)
+        fleet.decide({"name": "scene", "flavor": "x1.whole"})
+        site = Site(Source(configured(fleet.config)))
+        found = json.loads(site.answer(PageRequest("/decisions/1", "format=json")).body)
+        text = site.answer(PageRequest("/decisions/1")).body.decode()
+    groups = found["explanation"]["refused"]
+    reasons = {one["reason"] for each in groups for one in each["refusals"]}
+    assert [each for each in reasons if f"<bdi>{escape(each)}</bdi>" not in text] == []
+    assert f"{len(NAMES) - 5} more reasons</summary>" in text
