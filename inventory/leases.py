@@ -34,6 +34,13 @@ def release(database: Database, name: str, owner: str) -> None:
     database.write(lambda connection: connection.execute(sa.delete(table).where(own)))
 
 
+def listed(connection: sa.Connection) -> dict[str, tuple[str, float]]:
+    """Return by name the owner of each lease, and for how many more seconds, which may be < 0."""
+    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    rows = connection.execute(sa.select(table.c.name, table.c.owner, table.c.expires_at))
+    return {row.name: (row.owner, (row.expires_at - now).total_seconds()) for row in rows}
+
+
 def _hold(connection: sa.Connection, name: str, owner: str, seconds: float) -> str:
     now = connection.execute(sa.select(utc_moment())).scalar_one()
     values = {"owner": owner, "expires_at": now + timedelta(seconds=seconds)}

@@ -35,6 +35,8 @@ IDLE_TIMEOUT = 5.0
 CONNECTION_TIMEOUT = 20.0
 # More clients at a time are refused.
 MAX_CLIENTS = 16
+# In the WSGI environment of a page: returns what /healthz says.
+HEALTH = "berthmaster.health"
 METHODS = {"/metrics": ("GET",), "/healthz": ("GET", "HEAD")}
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -124,7 +126,7 @@ class Application:
         """Answer one request."""
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
         if path not in METHODS and self.pages is not None:
-            return self.pages(environ, start_response)
+            return self.pages({**environ, HEALTH: self._report}, start_response)
         if path not in METHODS:
             state, kind, body = "404 Not Found", TEXT, "Only /metrics and /healthz are served.\n"
         elif method not in METHODS[path]:
@@ -133,13 +135,15 @@ class Application:
             answer: Iterable[bytes] = self._metrics(environ, start_response)
             return answer
         else:
-            (state, body), kind = self._healthz(), JSON
+            report, kind = self._report(), JSON
+            state = "200 OK" if report["healthy"] else "503 Service Unavailable"
+            body = json.dumps(report, indent=1) + "\n"
         content = body.encode()
         headers = [("Content-Type", kind), ("Content-Length", str(len(content)))]
         start_response(state, [*headers, ("Cache-Control", "no-store")])
         return [] if method == "HEAD" else [content]
 
-    def _healthz(self) -> tuple[str, str]:
+    def _report(self) -> dict[str, Any]:
         findings = self._health.findings()
         healthy = all(each.healthy for each in findings.values())
         report: dict[str, Any] = {"healthy": healthy}
@@ -148,8 +152,7 @@ class Application:
             report[name] = {"healthy": each.healthy, "since": since}
             if each.problem:
                 report[name]["problem"] = each.problem
-        state = "200 OK" if healthy else "503 Service Unavailable"
-        return state, json.dumps(report, indent=1) + "\n"
+        return report
 
 
 class _Handler(WSGIRequestHandler):

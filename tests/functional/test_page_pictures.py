@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests.databases import a_uuid
 from tests.fixtures import availability
 from tests.fixtures.browser import Browser, a_browser
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -31,6 +32,9 @@ PICTURES = {
     "placed": ("decisions/1", 1100, True, 1500),
     "capacity": ("capacity/", 1100, False, 520),
     "claims": ("claims/", 1100, False, 700),
+    "services": ("services/", 1100, False, 1100),
+    "instance": (f"instances/{a_uuid('web 0')}", 1100, False, 620),
+    "search": ("search/?q=compute-0001", 1100, False, 620),
 }
 _COLORS = 160
 # Bytes of a picture.

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -21,7 +22,10 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.served_pages import ServedPages, serving
 from tests.fixtures.shown_fleet import BACKWARDS, HOSTILE, LONG, SCRIPT, ShownFleet, host_names
 
-VIEWS = ("hosts/", "hosts/?as=table", "decisions/", "capacity/", "claims/", "conflicts/")
+VIEWS = (
+    *("hosts/", "hosts/?as=table", "decisions/", "capacity/", "claims/", "conflicts/"),
+    *("services/", "search/?q=e", "instances/"),
+)
 WIDTHS = (360, 1280)
 MATRIX = partial(pytest.param, marks=pytest.mark.matrix)
 # Of a page with 10,000 hosts: bytes before they are packed, and seconds.
@@ -29,6 +33,7 @@ LARGEST, LONGEST = 1_000_000, 1.0
 _RAN = "return document.title === 'run' || document.querySelectorAll('script, img[src=x]').length"
 # What a page may load: its own style and icon.
 _LOADED = "return performance.getEntriesByType('resource').map(each => new URL(each.name).pathname)"
+_MADE_AT = "return document.querySelector('time').dateTime"
 # Contrast of each element that has text of its own with what is behind it, where that is one color.
 _CONTRAST = """
 const light = color => {
@@ -155,12 +160,33 @@ def _processor_seconds(headers: dict[str, str]) -> float:
     return float(headers["Server-Timing"].rpartition("=")[2]) / 1000
 
 
+def test_a_page_loads_itself_again(browser: Browser, pages: ServedPages) -> None:
+    _open(browser, pages, "services/?refresh=10")
+    made = browser.run(_MADE_AT)
+    assert wait_until(lambda: browser.run(_MADE_AT) != made)
+    assert browser.complaints() == []
+
+
+def test_the_search_box_leads_to_what_it_names(browser: Browser, pages: ServedPages) -> None:
+    for query, title in (("req-big", "Decision 2"), ("no-such-thing", "Search")):
+        _open(browser, pages, "services/")
+        browser.search(query)
+        assert wait_until(lambda t=title: browser.texts("h1")[0].startswith(t)), query
+
+
+def test_services_have_the_broker_and_this_scheduler(pages: ServedPages) -> None:
+    found = _facts(pages, "services/")
+    assert found["health"]["broker"]["healthy"] is True
+    assert [each["state"] for each in found["schedulers"]] == ["up"]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_names_stay_names(browser: Browser, hostile: ServedPages, width: int) -> None:
     numbers = [each["id"] for each in _facts(hostile, "decisions/")["decisions"]]
     links = _links(browser, hostile)
     assert len(links) == len(HOSTILE)
-    for path in (*VIEWS, *(f"decisions/{each}" for each in numbers), *links):
+    searches = [f"search/?{urlencode({'q': name})}" for name in HOSTILE]
+    for path in (*VIEWS, *(f"decisions/{each}" for each in numbers), *links, *searches):
         _open(browser, hostile, path, width)
         assert not browser.run(_RAN), path
     for path, name in zip(links, sorted(HOSTILE), strict=False):
@@ -195,7 +221,9 @@ def test_all_can_be_reached_by_keys(browser: Browser, pages: ServedPages) -> Non
     visible = browser.run("return document.activeElement.getBoundingClientRect().left >= 0")
     assert visible
     seen = [browser.press_tab() for _ in range(8)]
-    assert seen[:6] == ["Berthmaster", "Fleet", "Decisions", "Capacity", "Claims", "Conflicts"]
+    views = ["Fleet", "Decisions", "Capacity", "Claims", "Conflicts", "Services"]
+    # After them comes the search box.
+    assert seen == ["Berthmaster", *views, ""]
     outline = browser.run("return getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
 

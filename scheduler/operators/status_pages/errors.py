@@ -5,6 +5,7 @@
 inventory.errors.NotFound
 +-- Unknown       nothing has the name in the address; links lead to what is called alike
 TooLate           nobody waits for the page any more
+Moved             what was looked for has a page of its own
 """
 
 import time
@@ -25,6 +26,14 @@ class Unknown(NotFound):
 
 class TooLate(Exception):
     """Nobody waits for the page any more."""
+
+
+class Moved(Exception):
+    """What was looked for has a page of its own, at address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
 
 
 def unknown(kind: str, name: str, known: Iterable[str], link: Callable[[str], str]) -> Unknown:

@@ -31,6 +31,14 @@ NO_AGGREGATE = "(in no aggregate)"
 MAX_SQUARES = 10_000
 # With more, nobody would move through them key by key: there is the list for that.
 _MAX_STOPS = 300
+# So many squares leave room for their names.
+_MAX_NAMED = 40
+_STOP = Markup('<a class=%(kind)s href="%(path)s" title="%(title)s"></a>')
+_SQUARE = Markup('<a tabindex=-1 class=%(kind)s href="%(path)s" title="%(title)s"></a>')
+_NAMED = Markup(
+    '<a href="%(path)s" title="%(title)s"><span class="square %(kind)s"></span>'
+    "<bdi>%(name)s</bdi></a>"
+)
 _NAMES = {"vcpus": "vCPUs", "memory": "memory", "disk": "disk"}
 # From which share on a host is nearly full, and full.
 _WARM, _HOT = 0.7, 0.9
@@ -64,13 +72,15 @@ def view(source: Source, asked: Asked) -> View:
         for group, (_, members) in zip(facts["groups"], groups, strict=True):
             group["nodes"] = [_node(each) for each in members]
         return View("Fleet", "fleet.html", facts)
-    squares = [_squares(members, color, can_stop) for _, members in groups]
+    form = _NAMED if len(here) <= _MAX_NAMED else _STOP if can_stop else _SQUARE
+    squares = [_squares(members, color, form) for _, members in groups]
     shown = {
         "groupings": GROUPS,
         "colors": COLORS,
         "squares": squares,
         "legend": _legend(nodes, color),
         "can_stop": can_stop,
+        "named": form is _NAMED,
     }
     return View("Fleet", "fleet.html", facts, shown)
 
@@ -120,12 +130,16 @@ def _node(node: FleetNode) -> dict[str, Any]:
     return {"host": node.host, "node": node.node, "state": node.state, "used": used}
 
 
-def _squares(nodes: Sequence[FleetNode], color: str, can_stop: bool) -> Markup:
+def _squares(nodes: Sequence[FleetNode], color: str, form: Markup) -> Markup:
     """Return a link for each node. There may be thousands, so each byte counts."""
-    start = "<a " if can_stop else "<a tabindex=-1 "
-    form = Markup(start + 'class=%s href="%s" title="%s"></a>')
     return Markup("\n").join(
-        form % (_kind(each, color), quote(each.host, safe=""), _title(each, color))
+        form
+        % {
+            "kind": _kind(each, color),
+            "path": quote(each.host, safe=""),
+            "title": _title(each, color),
+            "name": host_name(each.host, each.node),
+        }
         for each in nodes
     )
 

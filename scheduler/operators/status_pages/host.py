@@ -71,9 +71,13 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
 
 
 def _service(row: Any) -> dict[str, Any]:
+    is_off, reason = services.switched_off(row)
     return {
-        "reason": services.switched_off(row)[1],
+        "switched_off": is_off,
+        "reason": reason,
+        "by": "its agent" if services.is_automatic(row) else "an operator",
         "forced_down": bool(row.forced_down),
+        "last_seen_up": str(row.last_seen_up or "")[:19] or None,
         "heartbeat_age": round(services.heartbeat_age(row), 1),
     }
 

@@ -7,8 +7,9 @@ status and headers, then the body up to the end.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 # Bytes of a request, and of an answer.
 LONGEST_REQUEST = 16_384
@@ -36,12 +37,16 @@ class InvalidMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page; until is when nobody waits for it any more, on the monotonic clock."""
+    """A request for a page; until is when nobody waits for it any more, on the monotonic clock.
+
+    health is what /healthz says, for pages that show it.
+    """
 
     path: str
     query: str = ""
     may_compress: bool = False
     until: float = float("inf")
+    health: Mapping[str, Any] | None = None
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -21,6 +21,7 @@ from oslo_log import log
 
 from conf import config_files, loading, status
 from conf.daemon.process import end_child
+from conf.daemon.status_server import HEALTH
 from scheduler.operators.status_pages.messages import (
     HEADERS,
     HTML,
@@ -39,6 +40,7 @@ DEADLINE = 15.0
 # More pages at a time are refused, so that metrics and health have clients left.
 MAX_PAGES = 8
 METHODS = ("GET", "HEAD")
+SHOWS_HEALTH = "/services"
 # The number of the socket on which the process gets its requests.
 FD_OPTION = "requests"
 _STOP_TIMEOUT = 5.0
@@ -116,7 +118,10 @@ class PageProcess:
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
         accepted = environ.get("HTTP_ACCEPT_ENCODING", "")
         until = time.monotonic() + self._deadline
-        request = PageRequest(path, environ.get("QUERY_STRING", ""), "gzip" in accepted, until)
+        query = environ.get("QUERY_STRING", "")
+        # Checks take up to two seconds where something is wrong.
+        health = environ[HEALTH]() if path.startswith(SHOWS_HEALTH) and HEALTH in environ else None
+        request = PageRequest(path, query, "gzip" in accepted, until, health)
         with self._lock:
             is_busy = self._waiting >= MAX_PAGES
             self._waiting += not is_busy

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from inventory.errors import counted
-from scheduler.operators.status_pages.view import View, host_link, query_link
+from scheduler.operators.status_pages.view import View, host_link, instance_link, query_link
 
 
 @cache
@@ -30,6 +30,7 @@ def _environment() -> jinja2.Environment:
         "count": count,
         "duration": duration,
         "host_link": host_link,
+        "instance_link": instance_link,
         "plural": plural,
         "share": share,
         "size": size,
@@ -42,11 +43,18 @@ def _environment() -> jinja2.Environment:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page is: root leads from it to all views, section is the view that it belongs to."""
+    """Where a page is, and when it was made: root leads from it to all views.
+
+    section is the view that it belongs to. refresh is in seconds, 0 for none; refresh_links has the
+    address of the page for each choice of it.
+    """
 
     root: str
     section: str
     json_link: str
+    made_at: datetime
+    refresh: int
+    refresh_links: Mapping[int, str]
 
 
 def render(view: View, place: Place) -> str:

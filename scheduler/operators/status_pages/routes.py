@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode
 
 from oslo_log import log
@@ -15,8 +16,18 @@ from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.errors import NotFound, OperationRefused, similar
 from inventory.migrations import SchemaError
 from scheduler.history.saved_decision import DecisionIncomplete
-from scheduler.operators.status_pages import capacity, claims, decision, decisions, fleet, host
-from scheduler.operators.status_pages.errors import Links, TooLate, Unknown
+from scheduler.operators.status_pages import (
+    capacity,
+    claims,
+    decision,
+    decisions,
+    fleet,
+    host,
+    instance,
+    search,
+    services,
+)
+from scheduler.operators.status_pages.errors import Links, Moved, TooLate, Unknown
 from scheduler.operators.status_pages.messages import HTML, RETRY_AFTER, PageAnswer, PageRequest
 from scheduler.operators.status_pages.rendering import Place, asset, facts_of, render
 from scheduler.operators.status_pages.source import Source
@@ -31,6 +42,9 @@ VIEWS: Mapping[str, tuple[MakeView, MakeView | None]] = {
     "capacity": (capacity.view, None),
     "claims": (claims.view, None),
     "conflicts": (claims.conflicts, None),
+    "services": (services.view, None),
+    "instances": (search.view, instance.view),
+    "search": (search.view, None),
 }
 # Address, file and type. Where a text names no icon, a browser asks for /favicon.ico by itself.
 ASSETS = {
@@ -39,6 +53,8 @@ ASSETS = {
     "/favicon.ico": ("icon.svg", "image/svg+xml"),
 }
 FIRST = "hosts/"
+# Seconds after which a page loads itself again, if asked to.
+REFRESHES = (10, 60)
 _LEVEL = 1
 _LONGEST = 1000
 _LEAST_TO_COMPRESS = 1000
@@ -72,7 +88,11 @@ class Site:
         if head in VIEWS and not item and not request.path.endswith("/"):
             return _redirect(f"{head}/" + (f"?{request.query}" if request.query else ""))
         parameters = dict(parse_qsl(request.query, keep_blank_values=True))
-        status, view = self._made(head, Asked(item, parameters, request.until), request.path)
+        asked = Asked(item, parameters, request.until, request.health)
+        try:
+            status, view = self._made(head, asked, request.path)
+        except Moved as found:
+            return _redirect(found.address)
         if parameters.get("format") == "json":
             text = json.dumps(facts_of(view), indent=1, default=str) + "\n"
             return _packed(request, status, JSON, text.encode())
@@ -82,6 +102,8 @@ class Site:
         """Return the status and the view, which may be about an error."""
         try:
             return "200 OK", self._find(head, asked, path)(self._source, asked)
+        except Moved:
+            raise
         except Unknown as error:
             return "404 Not Found", _problem("Not found", error, error.links)
         except NotFound as error:
@@ -115,9 +137,20 @@ class Site:
 def _place(request: PageRequest, head: str) -> Place:
     # A name in an address may have a slash, which is no level of it.
     levels = 1 if head in VIEWS else max(0, request.path.count("/") - 1)
-    asked = [each for each in parse_qsl(request.query) if each[0] != "format"]
-    json_link = "?" + urlencode([*asked, ("format", "json")])
-    return Place("../" * levels, head, json_link)
+    asked = dict(parse_qsl(request.query))
+    refresh = asked.pop("refresh", "")
+
+    def link(**more: object) -> str:
+        return "?" + urlencode({**asked, **more})
+
+    return Place(
+        "../" * levels,
+        head,
+        link(format="json"),
+        datetime.now(UTC),
+        int(refresh) if refresh in map(str, REFRESHES) else 0,
+        {0: link(), **{each: link(refresh=each) for each in REFRESHES}},
+    )
 
 
 def _redirect(address: str) -> PageAnswer:

@@ -18,12 +18,14 @@ _DIGITS = 18
 class Asked:
     """What is asked of a view: the object that the address names, if any, and its parameters.
 
-    until is when nobody waits any more, on the monotonic clock.
+    until is when nobody waits any more, on the monotonic clock. health is that of the scheduler,
+    where a view shows it, by part.
     """
 
     item: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     until: float = float("inf")
+    health: Mapping[str, Any] | None = None
 
     def text(self, name: str) -> str | None:
         """Return a parameter, None where it is empty or missing."""
@@ -67,9 +69,19 @@ class View:
 MakeView = Callable[[Source, Asked], View]
 
 
+def item_link(kind: str, key: object) -> str:
+    """Return the address of one of the hosts, instances or decisions, from any view."""
+    return f"../{kind}/{quote(str(key), safe='')}"
+
+
 def host_link(name: str) -> str:
     """Return the address of a host, from any view."""
-    return f"../hosts/{quote(name, safe='')}"
+    return item_link("hosts", name)
+
+
+def instance_link(uuid: str) -> str:
+    """Return the address of an instance, from any view."""
+    return item_link("instances", uuid)
 
 
 def query_link(path: str, **parameters: Any) -> str:

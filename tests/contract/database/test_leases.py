@@ -33,3 +33,12 @@ def test_of_many_that_come_at_once_all_see_the_same_owner(database: Database) ->
     with ThreadPoolExecutor(8) as pool:
         found = [*pool.map(lambda n: leases.hold(database, "mirror", f"o{n}", 60), range(8))]
     assert len({*found}) == 1
+
+
+def test_leases_are_listed_with_their_owners_and_ends(database: Database) -> None:
+    leases.hold(database, "mirror", "one", 60)
+    leases.hold(database, "keeper", "two", -5)
+    found = database.read(leases.listed)
+    assert {name: owner for name, (owner, _) in found.items()} == {"mirror": "one", "keeper": "two"}
+    assert 0 < found["mirror"][1] <= 60
+    assert found["keeper"][1] <= -5

@@ -91,6 +91,20 @@ def test_an_unknown_path_answers_with_the_known_ones(page):
     assert (code, body) == (404, "Only /metrics and /healthz are served.\n")
 
 
+def test_other_addresses_are_those_of_pages_which_may_ask_for_the_health(part):
+    part.problem = "it rains"
+    found = []
+
+    def pages(environ, start_response):
+        found.append(environ[status_server.HEALTH]())
+        return [environ["PATH_INFO"].encode()]
+
+    application = status_server.Application(registry(), health(part), pages)
+    asked = {"PATH_INFO": "/services/", "REQUEST_METHOD": "GET"}
+    assert application(asked, lambda *_: None) == [b"/services/"]
+    assert (found[0]["healthy"], found[0]["part"]["problem"]) == (False, "it rains")
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/healthz"])
 def test_nothing_can_be_posted(page, path):
     assert page.get(path, "POST")[0] == 405

@@ -15,6 +15,12 @@ from tests.fixtures.keeping import configured
 from tests.fixtures.shown_fleet import ShownFleet, host_names
 
 NAMES = host_names(12)
+# As /healthz says it of a scheduler whose broker is away.
+HEALTH = {
+    "healthy": False,
+    "broker": {"healthy": False, "since": "2026-01-02T03:04:05+00:00", "problem": "refused"},
+    "database": {"healthy": True, "since": "2026-01-02T03:04:05+00:00"},
+}
 Ask = Callable[..., tuple[str, Any]]
 
 
@@ -44,7 +50,7 @@ def facts(site) -> Ask:
     """Return a function that gives the status and the facts of an address."""
 
     def ask(path: str, query: str = "") -> tuple[str, Any]:
-        answer = site.answer(PageRequest(path, f"{query}&format=json"))
+        answer = site.answer(PageRequest(path, f"{query}&format=json", health=HEALTH))
         return answer.status[:3], json.loads(answer.body)
 
     return ask
@@ -55,6 +61,6 @@ def page(site) -> Callable[..., str]:
     """Return a function that gives the HTML of an address."""
 
     def ask(path: str, query: str = "") -> str:
-        return site.answer(PageRequest(path, query)).body.decode()
+        return site.answer(PageRequest(path, query, health=HEALTH)).body.decode()
 
     return ask

@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from conf.daemon.status_server import HEALTH
 from conf.loading import ConfigError
 from scheduler.operators.status_pages import page_process
 from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
@@ -30,7 +31,7 @@ while True:
         case "/end": os._exit(1)
         case _:
             head = {"status": "200 OK", "headers": [["Content-Type", "text/plain"]]}
-            body = json.dumps([os.getpid(), request["path"], request["query"]])
+            body = json.dumps([os.getpid(), *map(request.get, ("path", "query", "health"))])
             connection.sendall(json.dumps(head).encode() + b"\\n" + body.encode())
             connection.close()
 """
@@ -55,10 +56,18 @@ def ask(pages, path="/x", method="GET", host="127.0.0.1:9399", **environ):
 
 def test_an_answer_is_passed_on_with_the_headers_that_protect_it(pages):
     status, headers, body = ask(pages, "/caf\u00c3\u00a9", QUERY_STRING="a=1")
-    assert (status, json.loads(body)[1:]) == ("200", ["/caf\u00e9", "a=1"])
+    assert (status, json.loads(body)[1:]) == ("200", ["/caf\u00e9", "a=1", None])
     assert headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
     assert headers["Content-Length"] == str(len(body))
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_page_of_services_alone_waits_for_the_checks_of_health(pages):
+    asked = []
+    health = {HEALTH: lambda: asked.append(1) or {"healthy": True}}
+    assert json.loads(ask(pages, "/services/", **health)[2])[3] == {"healthy": True}
+    assert json.loads(ask(pages, "/hosts/", **health)[2])[3] is None
+    assert asked == [1]
 
 
 def test_one_process_answers_until_it_is_stopped(pages):

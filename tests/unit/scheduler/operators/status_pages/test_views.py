@@ -42,8 +42,17 @@ def test_the_map_has_pages(facts, monkeypatch):
 @pytest.mark.parametrize("color", ["fullest", "vcpus", "memory", "disk", "state"])
 def test_squares_are_links_that_say_what_they_show(page, color):
     text = page("/hosts/", f"color={color}")
-    assert 'class=disabled href="compute-00005" title="compute-00005: disabled"' in text
+    assert (
+        '<a href="compute-00005" title="compute-00005: disabled"><span class="square disabled">'
+        "</span><bdi>compute-00005</bdi></a>" in text
+    )
     assert text.count('title="compute-') == len(NAMES)
+
+
+def test_many_squares_leave_no_room_for_names(page, monkeypatch):
+    monkeypatch.setattr(fleet, "_MAX_NAMED", 3)
+    text = page("/hosts/")
+    assert '<a class=disabled href="compute-00005" title="compute-00005: disabled"></a>' in text
 
 
 def test_the_list_of_hosts_is_searched_sorted_and_paged(facts, monkeypatch):
@@ -150,7 +159,9 @@ def test_a_host_has_its_figures_cells_guests_and_why_it_was_refused(facts, page)
 
 def test_a_host_that_is_switched_off_says_why(facts, page):
     assert facts(f"/hosts/{NAMES[4]}")[1]["service"]["reason"] == "waits for new disks"
-    assert "Switched off: <bdi>waits for new disks</bdi>" in page(f"/hosts/{NAMES[4]}")
+    text = page(f"/hosts/{NAMES[4]}")
+    assert "Switched off by an operator: <bdi>waits for new disks</bdi>" in text
+    assert "Forced down by an operator" in page(f"/hosts/{NAMES[6]}")
 
 
 def test_claims_wait_with_their_ages(facts, monkeypatch):

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The services: schedulers, agents, the database, the broker, and who holds which lease."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import sqlalchemy as sa
+
+from conf.daemon.process import PACKAGE
+from inventory import leases, migrations, services
+from inventory.database_errors import DatabaseUnavailable
+from inventory.migrations import SchemaError
+from inventory.queries.fleet import LOST, STATES, UP, state_of
+from scheduler.operators.status_pages.source import Source
+from scheduler.operators.status_pages.view import Asked, View
+
+# Agents that are not up, of which there may be thousands.
+_LISTED = 50
+# Work that one process of several does at a time, by the name of its lease. Others are shown while
+# somebody has them.
+_WORK = {"nova mirror": "mirror of a Nova cloud", "standbys": "keeper of standbys"}
+
+
+def view(source: Source, asked: Asked) -> View:
+    """Return what is known of the services; health is that of the scheduler that was asked."""
+    facts: dict[str, Any] = {
+        "host": source.conf.host,
+        "release": metadata.version(PACKAGE),
+        "health": asked.health,
+    }
+    try:
+        facts |= source.read(_facts, source.liveness_limit)
+    # What the scheduler itself knows is wanted most then.
+    except (DatabaseUnavailable, SchemaError) as error:
+        facts |= {"database": {"problem": str(error)}}
+    return View("Services", "services.html", facts, {"work": _WORK})
+
+
+def _facts(connection: sa.Connection, limit: float) -> dict[str, Any]:
+    began = time.monotonic()
+    held = leases.listed(connection)
+    seconds = time.monotonic() - began
+    schedulers = services.all_live(connection, services.SCHEDULER[0])
+    agents = [
+        (state_of(row, limit), row) for row in services.all_live(connection, services.COMPUTE[0])
+    ]
+    states = Counter(state for state, _ in agents)
+    off = sorted(
+        (each for each in agents if each[0] != UP),
+        key=lambda each: (each[0] not in LOST, each[1].host),
+    )
+    alive = [services.heartbeat_age(row) for state, row in agents if state not in LOST]
+    return {
+        "database": _database(connection, seconds),
+        "schedulers": [_service(state_of(row, limit), row) for row in schedulers],
+        "agents": {
+            "states": {state: states[state] for state in STATES if states[state]},
+            "versions": dict(Counter(row.version for _, row in agents)),
+            "oldest_heartbeat": round(max(alive), 1) if alive else None,
+            "not_up": [_service(*each) for each in off[:_LISTED]],
+        },
+        "leases": {name: _lease(*held.get(name, ("", -1.0))) for name in (*_WORK, *held)},
+    }
+
+
+def _database(connection: sa.Connection, seconds: float) -> dict[str, Any]:
+    dialect = connection.dialect
+    name = "mariadb" if getattr(dialect, "is_mariadb", False) else dialect.name
+    version = ".".join(map(str, dialect.server_version_info or ())) or "unknown"
+    return {
+        "server": f"{name} {version}",
+        "schema": migrations.revision(connection),
+        "milliseconds": round(1000 * seconds, 1),
+    }
+
+
+def _service(state: str, row: Any) -> dict[str, Any]:
+    return {
+        "host": row.host,
+        "state": state,
+        "reason": services.switched_off(row)[1],
+        "heartbeat_age": round(services.heartbeat_age(row), 1),
+        "registered_at": str(row.created_at or "")[:19],
+        "version": row.version,
+    }
+
+
+def _lease(owner: str, seconds: float) -> Mapping[str, Any]:
+    """Return who has a lease, and for how long; without an owner, nobody has it."""
+    held = seconds > 0
+    return {
+        "held": held,
+        "owner": owner or None,
+        "seconds": round(abs(seconds), 1) if owner else None,
+    }
