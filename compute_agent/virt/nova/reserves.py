@@ -3,11 +3,12 @@
 """What a node of Nova's reserves: what is used of it besides its instances. Pure.
 
 Nova writes the usage of a node in another transaction than an instance that comes, goes or gets
-another size. Until it has counted the change for certain, what is reserved lies between two bounds.
+another size. Until it has counted the change for certain, what is reserved is one of some sizes.
 """
 
 from collections.abc import Collection, Iterable
-from operator import attrgetter
+from functools import reduce
+from operator import attrgetter, or_
 
 from compute_agent.audit.moves import room_for_migrations
 from compute_agent.virt.driver import Guest, Move, NodeName, Size
@@ -21,7 +22,11 @@ _RESOURCES = ("vcpus", "memory_mb", "disk_mb")
 
 
 class Reserve:
-    """What one node reserves: of what is possible what is nearest to the last size, 0 at first."""
+    """What one node reserves: the last size, 0 at first, as long as that is possible.
+
+    If it is not, the reserve has changed: the next larger size counts, so that a reserve that was
+    raised is held at once.
+    """
 
     __slots__ = ("_held", "_lately", "size")
 
@@ -62,20 +67,22 @@ class Reserve:
             for uuid, (since, sizes) in self._lately.items()
             if now - since < (MOVE_SETTLED if uuid in moving else SETTLED)
         }
-        self.size = Size(*(self._nearest(each, used) for each in _RESOURCES))
+        self.size = Size(*(self._found(each, used) for each in _RESOURCES))
 
-    def _nearest(self, resource: str, used: Size) -> int:
-        """Return of one resource what is nearest to the last size."""
+    def _found(self, resource: str, used: Size) -> int:
+        """Return of one resource the last size, or the next possible one."""
         amount, held = attrgetter(resource), self._held or {}
         rest: int = amount(used)
         rest -= sum(amount(size) for uuid, size in held.items() if uuid not in self._lately)
-        counted = [
-            [amount(size) for size in (held.get(uuid, Size()), *sizes)]
-            for uuid, (_, sizes) in self._lately.items()
-        ]
-        least, most = rest - sum(map(max, counted)), rest - sum(map(min, counted))
-        found: int = min(max(least, amount(self.size)), most)
-        return found
+        # What Nova may have counted of the others: a number with a bit for each possible sum.
+        sums = 1
+        for uuid, (_, sizes) in self._lately.items():
+            counted = {amount(size) for size in (held.get(uuid, Size()), *sizes)}
+            sums = reduce(or_, (sums << each for each in counted))
+        most = max(0, rest - amount(self.size) + 1)
+        # Of all sums that leave the last size or more the largest, else the smallest sum.
+        possible = sums & ((1 << most) - 1) or sums & -sums
+        return rest - (possible.bit_length() - 1)
 
 
 def _held(node: NodeName, guests: Iterable[Guest], moves: Collection[Move]) -> dict[str, Size]:

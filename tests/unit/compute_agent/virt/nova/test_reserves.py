@@ -65,10 +65,10 @@ def test_at_first_all_that_does_nothing_was_counted() -> None:
 @pytest.mark.parametrize("states", [{"task_state": "spawning"}, {"vm_state": "building"}])
 def test_at_first_what_comes_may_have_been_counted_or_not(states: dict[str, str]) -> None:
     coming = Guest("one", "vm", 2, 1024, **states)
-    for used, expected in ((512, 0), (1024 + 512, 512)):
+    for used in (512, 1024 + 512):
         node = Node(coming, used=used)
         assert not node.reserve.is_settled
-        assert node.reserve.size.memory_mb == expected
+        assert node.reserve.size.memory_mb == 512
 
 
 def test_what_nova_counts_late_is_no_reserve() -> None:
@@ -89,10 +89,26 @@ def test_what_is_found_at_once_and_what_when_nova_has_counted() -> None:
     # Raised by more than what comes, or by less.
     assert node.find(1024 + 1024 + 4096, ONE, TWO) == 4096
     assert node.find(1024 + 1024 + 4100, ONE, TWO) == 4100
-    # It may be lower by what has come.
-    assert node.find(1024 + 1024 + 4000, ONE, TWO) == 4100
+    # It is lower, or larger and what has come was not counted yet.
+    assert node.find(1024 + 1024 + 4000, ONE, TWO) == 4000 + 1024
     node.now += SETTLED
     assert node.find(1024 + 1024 + 4000, ONE, TWO) == 4000
+
+
+@pytest.mark.parametrize("raised", [1, 512, 1020])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_raised_reserve_is_found_while_instances_go_one_after_another(
+    raised: int, lag: int
+) -> None:
+    """Nova counts a departure at once or with the next one; there is never a settled moment."""
+    guests = [Guest(str(number), "vm", 2, 1024) for number in range(9)]
+    node = Node(*guests, used=9 * 1024 + 512)
+    for left in range(8, 0, -1):
+        node.now += SETTLED / 2
+        used = (left + lag) * 1024 + 512 + (raised if left < 7 else 0)
+        found = node.find(used, *guests[:left])
+        assert not node.reserve.is_settled
+        assert (512 + raised if left < 7 else 512) <= found <= 512 + raised + lag * 1024
 
 
 def test_a_size_that_changes_twice_may_have_been_counted_as_any() -> None:
