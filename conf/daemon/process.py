@@ -145,6 +145,7 @@ def serve(
     from oslo_service.service import launch
 
     from conf import private_apis
+    from conf.daemon import reloads
     from conf.daemon.guarded import GuardedService
 
     def read_again() -> str:
@@ -159,14 +160,18 @@ def serve(
     else:
         _wake_on_signals()
     launcher = launch(conf, guarded, workers=workers, restart_method="mutate")
-    if has_native_workers or workers > 1:
-        # This process reads the files and passes SIGHUP on to its workers.
+    # A process with workers reads the files and passes SIGHUP on to them.
+    if has_native_workers:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    elif workers > 1:
+        reloads.take_signals(reloads.call_handler)
     try:
         status = launcher.wait()
     # The launcher of several native workers ends so.
     except SystemExit as end:
         status = end.code
+    # The interpreter takes all handlers away at its end.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return 1 if guarded.lost else int(status or 0)
 
 

@@ -21,6 +21,32 @@ LOG = log.getLogger(__name__)
 _SIGNAL = {signal.SIGHUP}
 
 
+def take_signals(handle: Callable[[], object]) -> None:
+    """Call this for each SIGHUP from now on, which stays blocked and so ends nothing."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNAL)
+    ours, theirs = socket.socketpair()
+
+    def take() -> None:
+        while True:
+            signal.sigwait(_SIGNAL)
+            # A native thread must not touch an event of green ones.
+            os.write(theirs.fileno(), b"1")
+
+    def relay() -> None:
+        while ours.recv(64):
+            handle()
+
+    start_native_thread(take, ())
+    Thread(target=relay, name="signals of reloads", daemon=True).start()
+
+
+def call_handler() -> None:
+    """Call the handler of SIGHUP, unless there is none: a launcher that stops takes it away."""
+    handler = signal.getsignal(signal.SIGHUP)
+    if callable(handler):
+        handler(signal.SIGHUP, None)
+
+
 class Reloads:
     """Reloads in a thread of its own. Made in the parent process before any fork."""
 
@@ -40,33 +66,13 @@ class Reloads:
     def start(self) -> None:
         """Begin with what was requested already."""
         if self.takes_signals:
-            self._take_signals()
+            take_signals(self.request)
         Thread(target=self._run, name="reloads", daemon=True).start()
 
     def stop(self) -> None:
         """Begin no more reloads, and wait for the one under way."""
-        # In the parent of green workers, whose launcher has taken its handler away.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNAL)
         with self._lock:
             self._stopped = True
-
-    def _take_signals(self) -> None:
-        """Make each SIGHUP a request from now on, whatever its handler is."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNAL)
-        ours, theirs = socket.socketpair()
-
-        def take() -> None:
-            while True:
-                signal.sigwait(_SIGNAL)
-                # A native thread must not touch an event of green ones.
-                os.write(theirs.fileno(), b"1")
-
-        def relay() -> None:
-            while ours.recv(64):
-                self.request()
-
-        start_native_thread(take, ())
-        Thread(target=relay, name="signals of reloads", daemon=True).start()
 
     def _run(self) -> None:
         while self._requested.wait():

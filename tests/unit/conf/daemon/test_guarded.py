@@ -15,14 +15,6 @@ from tests.fixtures.daemons.process import wait_until
 PARENT = 4711
 
 
-@pytest.fixture(autouse=True)
-def signal_mask():
-    """Put back what a stop changes for this thread."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    yield
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class Service:
     """Does as it is told, and remembers it."""
 

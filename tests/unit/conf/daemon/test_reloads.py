@@ -2,23 +2,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of conf.daemon.reloads: none is lost, two never run at a time, none after the stop."""
 
+import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Event, Thread
 
 import pytest
 
 from conf.daemon.reloads import Reloads
-from tests.fixtures.daemons.process import PATIENCE
+from tests.backends import each_backend
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
+# A daemon whose service says when it starts, and does nothing.
+DAEMON = """
+import os, sys, threading
+from conf.daemon import process
 
-@pytest.fixture(autouse=True)
-def signal_mask() -> Iterator[None]:
-    """Put back what a stop changes for this thread."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    yield
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def patch():
+    import eventlet
+    eventlet.monkey_patch()
+
+process.begin("prog", patch)
+
+from oslo_config import cfg
+from oslo_log import log
+
+class Service:
+    stopped = threading.Event()
+    def start(self): os.write(1, b"started\\n")
+    def stop(self): self.stopped.set()
+    def wait(self): self.stopped.wait()
+
+conf = cfg.ConfigOpts()
+log.register_options(conf)
+conf([])
+sys.exit(process.serve(conf, Service(), int(sys.argv[1]), []))
+"""
 
 
 def made(reload: Callable[[], None]) -> Reloads:
@@ -80,3 +102,28 @@ def test_a_stop_waits_for_the_one_under_way_and_is_followed_by_none() -> None:
     may_end.set()
     stopping.join(PATIENCE)
     assert done[-1] == "stop"
+
+
+@each_backend
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_sighup_ends_a_daemon_that_stops(backend: str, workers: int) -> None:
+    """Whenever it comes, until the end of the process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DAEMON, str(workers)],
+        env={**os.environ, "BERTHMASTER_CONCURRENCY_BACKEND": backend},
+        stdout=subprocess.PIPE,
+    ) as daemon:
+        assert daemon.stdout
+        for _ in range(workers):
+            assert daemon.stdout.readline() == b"started\n"
+        daemon.send_signal(signal.SIGTERM)
+
+        def ended() -> bool:
+            daemon.send_signal(signal.SIGHUP)
+            return daemon.poll() is not None
+
+        if not wait_until(ended):
+            daemon.kill()
+        # Nor does it leave a worker behind, which would keep the pipe open.
+        assert daemon.stdout.read() == b""
+        assert daemon.returncode == 0
