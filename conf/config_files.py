@@ -96,6 +96,17 @@ def unreadable(program: str, argv: Sequence[str]) -> list[Path]:
     return refused or ([] if found else hidden)
 
 
+def not_in_utf8(program: str, argv: Sequence[str]) -> list[Path]:
+    """Return the files that would be read and are no text in UTF-8."""
+    found = []
+    for path in filter(Path.is_file, default_and_named(program, argv)):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            found.append(path)
+    return found
+
+
 def _may_read(path: Path) -> bool:
     return os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
 

@@ -68,6 +68,8 @@ AMBIGUOUS = (
     "its password cannot be told from its host; write in user name and password @ as %40, : as %3A,"
     " / as %2F, ? as %3F and # as %23, and an @ elsewhere as %40, too"
 )
+# What columns and dates can be computed with: as seconds it is 68 years.
+LARGEST = 2**31 - 1
 _BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
@@ -118,6 +120,9 @@ def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str)
         # oslo.config shows the line as it is in Python.
         hint = f"; {BYTE_ORDER_MARK}" if r"'\ufeff" in text else ""
         raise ConfigError(text + hint) from error
+    except UnicodeDecodeError as error:
+        files = config_files.not_in_utf8(program, argv)
+        raise ConfigError(f"{', '.join(map(str, files))}: save it as UTF-8: {error}") from error
 
 
 def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
@@ -182,6 +187,8 @@ def _complaint(value: Any, option: cfg.Opt) -> str | None:
         return "Needs a value"
     if isinstance(value, float) and not math.isfinite(value):
         return "Must be a finite number"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"Must be no more than {LARGEST}"
     return None
 
 

@@ -59,7 +59,8 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
     except DatabaseMisconfigured:
         raise
     except DatabaseUnavailable as error:
-        raise DatabaseUnavailable(f"{error.reason}{_setting(url)}") from error
+        # One that refuses a value, or is too busy, is available.
+        raise type(error)(f"{error.reason}{_setting(url)}") from error
     except SchemaError as error:
         raise SchemaError(f"{error}{_setting(url)}") from error
     # Their own text is the statement with its values, and a link.

@@ -51,6 +51,8 @@ def _read(path: Path) -> list[PlannedMove]:
         return plan_report.moves_of(json.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
+    except RecursionError:
+        raise OperationRefused(f"{path} cannot be used: it is nested too deep") from None
     except ValueError as error:
         raise OperationRefused(f"{path} cannot be used: {error}") from None
 

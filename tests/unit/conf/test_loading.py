@@ -76,6 +76,7 @@ def test_no_number_of_any_group_may_be_nonsense(loaded, option):
         ("scheduler", "view_reload_interval", "", "None in {}: Needs a value"),
         ("DEFAULT", "service_down_time", "", "None in {}: Needs a value"),
         ("claims", "lease", "", "None in {}: Needs a value"),
+        ("claims", "lease", "2147483648", "2147483648 in {}: Must be no more than 2147483647"),
     ],
 )
 def test_what_oslo_config_accepts_and_nothing_can_use(loaded, tmp_path, section, name, value, why):

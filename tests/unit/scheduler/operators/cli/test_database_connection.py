@@ -91,6 +91,12 @@ def test_an_error_of_the_database_is_shown_without_its_statement(command, databa
     columns = "aggregate_id INTEGER, key TEXT, value TEXT CHECK (value <> 'b')"
     execute(database, f"CREATE TABLE aggregate_metadata ({columns})")
     output = command.refused("aggregate", "create", "secret rack", "--property", "a=b")
-    assert output.startswith("the database is not available: CHECK constraint failed")
+    assert output.startswith("the database refused a statement: CHECK constraint failed")
     for each in ("INSERT", "secret rack", "sqlalche.me"):
         assert each not in output
+
+
+def test_a_database_that_refuses_a_value_is_not_said_to_be_away(command):
+    """As the name of a host is one that was typed in another character set than UTF-8."""
+    refused = command.refused("host", "show", "Z\udcfcrich")
+    assert refused.startswith("the database refuses a value: a text has a lone half of a character")

@@ -33,3 +33,17 @@ def test_a_configuration_with_a_byte_order_mark_is_refused_for_it(command):
     command.config.write_text(f"\ufeff{command.config.read_text()}")
     refused = command.refused("host", "list")
     assert "the file begins with a byte order mark: save it as UTF-8 without one" in refused
+
+
+@pytest.mark.parametrize("text", ["# Zürich\n".encode("latin-1"), "[DEFAULT]\n".encode("utf-16")])
+def test_a_configuration_that_is_not_in_utf_8_is_named(command, text):
+    command.config.write_bytes(text + command.config.read_bytes())
+    refused = command.refused("host", "list")
+    assert refused.startswith(f"berthmaster: {command.config}: save it as UTF-8: ")
+
+
+def test_a_plan_that_is_nested_too_deep_is_refused_with_its_name(command, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("[" * 100_000)
+    refused = command.refused("plan", "check", str(path))
+    assert refused == f"{path} cannot be used: it is nested too deep"
