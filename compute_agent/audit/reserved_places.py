@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from compute_agent.virt.driver import Size
 from inventory.claims import places
-from inventory.claims.places import Amounts, Place
+from inventory.claims.places import Place
+from inventory.objects.amounts import Amounts, amounts_of, covers
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ def settle(
     there = list(there)
     ended = [each for each in there if not each.lasts]
     before = [each for each in there if each.lasts]
-    takes = {uuid: places.amounts_of(size) for uuid, size in instances.items()}
+    takes = {uuid: amounts_of(size) for uuid, size in instances.items()}
     after = settled(before, takes, coming)
     changed = [now for now, then in zip(after, before, strict=True) if now != then]
     places.write(connection, changed)
@@ -57,7 +58,7 @@ def settled(
         if each.taken_by and each.uuid not in coming:
             of_instance[each.taken_by.lower()].append(each)
     kept = {
-        min(taken, key=lambda each: (any(size.without(each.size)), each.size)).uuid
+        min(taken, key=lambda each: (not covers(each.size, size), each.size)).uuid
         for uuid, taken in of_instance.items()
         if (size := instances.get(uuid)) is not None
     }

@@ -22,9 +22,9 @@ from inventory.claims.existing import Seen
 from inventory.claims.places import Place
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
+from inventory.objects.amounts import NOTHING, amounts_of
 from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
 from inventory.objects.numa import InstanceNUMATopology
-from inventory.objects.standby import NOTHING
 
 # The resolution of SQLite's clock.
 _TICK = timedelta(milliseconds=1)
@@ -92,7 +92,7 @@ def _settle(
     pending: Iterable[sa.Row[Any]],
 ) -> SettledPlaces:
     """Hold, give back or end the reserved places on a node, given the claims that stay pending."""
-    coming = {row.place_uuid: places.amounts_of(row) for row in pending if row.place_uuid}
+    coming = {row.place_uuid: amounts_of(row) for row in pending if row.place_uuid}
     sizes = leaving_sizes(found.name, found.moves)
     here = usage.on_node(usage.each_once(found.guests), found.managed)
     sizes |= {each.uuid.lower(): each.size for each in here}

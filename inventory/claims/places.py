@@ -10,12 +10,13 @@ All changes of places are made in transactions that have locked and written thei
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest
 from inventory.dialects import utc_moment
+from inventory.objects.amounts import Amounts, amounts_of, covers, plus, without
 from inventory.objects.reserved_place import ReservedPlace
 from inventory.rows import chunks, execute_in
 from inventory.tables import allocations, reservations
@@ -53,19 +54,6 @@ _HOLD = (
 )
 
 
-class Amounts(NamedTuple):
-    """vCPUs, memory and disk in MB."""
-
-    vcpus: int
-    memory_mb: int
-    disk_mb: int
-
-    def without(self, other: "Amounts") -> "Amounts":
-        """Return what these have more than others, of each resource."""
-        pairs = zip(self, other, strict=True)
-        return Amounts(*(max(0, mine - theirs) for mine, theirs in pairs))
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place as a row: size is that of its reservation, holds what is used of the node for it."""
@@ -85,7 +73,7 @@ class Place:
 
     def taken(self, instance_uuid: str, takes: Amounts) -> "Place":
         """Return the place taken by an instance that takes so much of the node."""
-        holds = self.size.without(takes)
+        holds = without(self.size, takes)
         return replace(self, state=WAITING, taken_by=instance_uuid, holds=holds)
 
 
@@ -116,11 +104,6 @@ def reservations_on(connection: sa.Connection, host: str) -> list[str]:
     return sorted({*connection.scalars(query.where(_A.host == host))})
 
 
-def amounts_of(row: Any) -> Amounts:
-    """Return what a claim, or another row with these columns, takes."""
-    return Amounts(row.vcpus, row.memory_mb, row.disk_mb)
-
-
 class PlaceChanges:
     """Places that claims take or give back in one transaction, whose nodes are locked."""
 
@@ -148,7 +131,7 @@ class PlaceChanges:
                 place is None
                 or (place.state, place.node_id) != (RESERVED, each.node_id)
                 or not place.lasts
-                or any(takes.without(place.size))
+                or not covers(place.size, takes)
             ):
                 raise ClaimLost({each.node_id}, "a reserved place is taken or has ended", HOST)
             found[place.uuid] = place.taken(each.instance_uuid, takes)
@@ -159,8 +142,7 @@ class PlaceChanges:
         for uuid, after in moved.items():
             before = self._places[uuid].holds
             if change := changes.get(after.node_id):
-                more = (now - then for now, then in zip(after.holds, before, strict=True))
-                change.hold(*more)
+                change.hold(*plus(after.holds, before, -1))
 
     def apply(self, moved: Mapping[str, Place]) -> None:
         """Take in what moved() has returned; write() writes it."""
@@ -176,7 +158,7 @@ def _read(connection: sa.Connection, uuids: Sequence[str]) -> list[Place]:
     found = []
     for some in chunks(uuids):
         for row in connection.execute(_BY_UUIDS, {"values": some}):
-            size = Amounts(row.full_vcpus, row.full_memory_mb, row.full_disk_mb)
+            size = row.full_vcpus, row.full_memory_mb, row.full_disk_mb
             names = row.id, row.instance_uuid, row.compute_node_id, row.state, row.taken_by
             found.append(Place(*names, size, amounts_of(row), bool(row.lasts)))
     return found

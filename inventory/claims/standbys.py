@@ -17,7 +17,8 @@ from inventory.claims.types import CONFIRMED, HOST, INSTANCE, Changes, ClaimLost
 from inventory.claims.usage_update import MB_PER_GB, Change, LockedNodes, bound, completed
 from inventory.dialects import utc_moment
 from inventory.objects import standby
-from inventory.objects.standby import NOTHING, Amounts, DomainSums, OwnStandby, Protection
+from inventory.objects.amounts import NOTHING, Amounts, amounts_of, covers, larger, plus
+from inventory.objects.standby import DomainSums, OwnStandby, Protection
 from inventory.objects.standby_sums import NodeSums
 from inventory.rows import chunks, select_in
 from inventory.tables import compute_nodes
@@ -90,13 +91,13 @@ def read_protection(
         memory_mb = node["memory_mb"] - (node["free_ram_mb"] or 0)
         disk_mb = node["local_gb"] * MB_PER_GB - node["free_disk_mb"]
         of_all = (node["vcpus_used"], memory_mb, disk_mb)
-        used[each.id] = standby.plus(of_all, now_held.get(each.id, NOTHING), -1)
+        used[each.id] = plus(of_all, now_held.get(each.id, NOTHING), -1)
     own = tuple(
         OwnStandby(
             row.instance_uuid,
             row.place_node_id,
             row.compute_node_id if row.compute_node_id in used else None,
-            size_of(row),
+            amounts_of(row),
             used.get(row.compute_node_id, NOTHING),
         )
         for row in rows
@@ -108,11 +109,6 @@ def read_protection(
             if node_id is not None and uuid not in uuids:
                 avoided.add(node_id)
     return Protection(mode, sums, own, tuple(sorted(avoided)))
-
-
-def size_of(row: Any) -> Amounts:
-    """Return the size of the standby of a row."""
-    return row.vcpus, row.memory_mb, row.disk_mb
 
 
 @dataclass(slots=True)
@@ -179,9 +175,9 @@ class StandbyChanges:
                 self._end(found, row)
                 if at == each.place_node_id and not is_replaced:
                     # Resized in place, an instance may go back to its old size.
-                    size = standby.larger(size, size_of(row))
+                    size = larger(size, amounts_of(row))
                 takes = at == each.evacuates and row.compute_node_id == each.place_node_id
-                if takes and standby.covers(size_of(row), each.size):
+                if takes and covers(amounts_of(row), each.size):
                     found.taken.add(each.place_node_id)
             if each.node_id is not None:
                 self._check_group(each)
@@ -204,7 +200,7 @@ class StandbyChanges:
             change = changes.setdefault(node_id, Change())
             before = standby.held(self._sums.get(node_id, {}))
             after = standby.held(sums)
-            change.hold(*standby.plus(after, before, -1))
+            change.hold(*plus(after, before, -1))
             if node_id in moved.taken:
                 change.credit = after
         for each in moved.made:
@@ -245,7 +241,7 @@ class StandbyChanges:
         if (node_id := row.compute_node_id) is not None:
             sums = found.sums.get(node_id, self._sums.get(node_id, {}))
             domains = row.domains.split(",")
-            found.sums[node_id] = standby.changed(sums, domains, size_of(row), -1)
+            found.sums[node_id] = standby.changed(sums, domains, amounts_of(row), -1)
 
     def _check_group(self, made: Standby) -> None:
         """Raise ClaimLost for a node that holds the standby of another member of the group."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from inventory.objects.standby import Amounts
+from inventory.objects.amounts import Amounts
 
 # States of a claim.
 PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"

@@ -23,7 +23,7 @@ from inventory.claims.types import (
 )
 from inventory.dialects import utc_moment
 from inventory.fits import whole_gb, within
-from inventory.objects.standby import NOTHING, Amounts
+from inventory.objects.amounts import NOTHING, Amounts
 from inventory.revisions import ELIGIBILITY
 from inventory.rows import chunks
 from inventory.tables import compute_nodes as table

@@ -4,6 +4,8 @@
 
 from dataclasses import dataclass
 
+from inventory.objects.amounts import Amounts, amounts_of
+
 
 @dataclass(frozen=True, slots=True)
 class ReservedPlace:
@@ -16,10 +18,6 @@ class ReservedPlace:
     disk_mb: int
 
     @property
-    def size(self) -> tuple[int, int, int]:
-        """The vCPUs, memory and disk of the place."""
-        return self.vcpus, self.memory_mb, self.disk_mb
-
-    def takes(self, size: tuple[int, int, int]) -> bool:
-        """Return whether an instance of a size fits into the place."""
-        return all(has >= needs for has, needs in zip(self.size, size, strict=True))
+    def size(self) -> Amounts:
+        """What an instance may need that takes the place."""
+        return amounts_of(self)

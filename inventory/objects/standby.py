@@ -10,31 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
+from inventory.objects.amounts import NOTHING, Amounts, larger, plus
+
 # The modes of protection: without a standby an instance is not placed, or is placed all the same.
 REQUIRED, PREFERRED = "required", "preferred"
 # What a flavor says about it, and what an operator may say for all instances.
 EXTRA_SPEC = "berthmaster:failover"
 NONE = "none"
-# vCPUs, memory in MB and disk in MB.
-Amounts = tuple[int, int, int]
-NOTHING: Amounts = (0, 0, 0)
 # What each failure domain would bring to a node.
 DomainSums = Mapping[str, Amounts]
-
-
-def larger(one: Amounts, other: Amounts) -> Amounts:
-    """Return the larger amount of each resource."""
-    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
 
 
 def held(sums: DomainSums) -> Amounts:
     """Return what a node holds for standbys."""
     return reduce(larger, sums.values(), NOTHING)
-
-
-def plus(one: Amounts, other: Amounts, sign: int = 1) -> Amounts:
-    """Return the sum of two amounts, the difference where sign is -1."""
-    return one[0] + sign * other[0], one[1] + sign * other[1], one[2] + sign * other[2]
 
 
 def changed(
@@ -50,11 +39,6 @@ def changed(
         if not any(found[each]):
             del found[each]
     return found
-
-
-def covers(size: Amounts, needed: Amounts) -> bool:
-    """Return whether an instance that needs so much fits into a standby of a size."""
-    return all(has >= needs for has, needs in zip(size, needed, strict=True))
 
 
 def domains_text(domains: Iterable[str]) -> str:

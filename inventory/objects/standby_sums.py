@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from inventory.objects.standby import NOTHING, Amounts, DomainSums, held
+from inventory.objects.amounts import NOTHING, Amounts
+from inventory.objects.standby import DomainSums, held
 
 
 class NodeSums(dict[int, DomainSums]):

@@ -11,10 +11,10 @@ from oslo_log import log
 
 from inventory.claims import standby_rows
 from inventory.claims.standby_rows import InstancePlaces, StandbyRows
-from inventory.claims.standbys import size_of
 from inventory.claims.types import ClaimLost, Standby
 from inventory.engine import Database
 from inventory.errors import counted, some
+from inventory.objects.amounts import amounts_of
 from inventory.objects.standby import Protection, domains_text
 from scheduler.claims.claim_request import where
 from scheduler.claims.claimer import Claimer
@@ -114,7 +114,7 @@ class StandbyKeeper:
         ids = full.union(judged) - work.handled
         requests = self._database.read(lambda each: standby_rows.requests_of(each, ids))
         rows = [row for row in known.rows if row.id in requests]
-        for row in sorted(rows, key=size_of, reverse=True):
+        for row in sorted(rows, key=amounts_of, reverse=True):
             spec = request_from_text(requests[row.id])
             if (due := work.judge(row, spec)) is not None:
                 yield due
@@ -124,7 +124,7 @@ class StandbyKeeper:
         ids = [each.row.id for each in due]
         requests = self._database.read(lambda each: standby_rows.requests_of(each, ids))
         found = []
-        for each in sorted(due, key=lambda each: size_of(each.row), reverse=True):
+        for each in sorted(due, key=lambda each: amounts_of(each.row), reverse=True):
             if each.row.id in requests:
                 spec = each.grown(request_from_text(requests[each.row.id]))
                 made = self._decided(work, each, spec)
@@ -199,7 +199,7 @@ class _Work:
         self._alive: dict[int, bool] = {}
         self._released: set[int] = set()
         sums = StandbyRoom.sums_of(
-            (row.compute_node_id, row.domains, size_of(row))
+            (row.compute_node_id, row.domains, amounts_of(row))
             for row in known.rows
             if row.compute_node_id is not None
         )
@@ -269,7 +269,7 @@ class _Work:
         at = self._ids.get(row.compute_node_id)
         if at is not None and row.id not in self._released:
             self._released.add(row.id)
-            self.room.give_back(at, row.domains.split(","), size_of(row))
+            self.room.give_back(at, row.domains.split(","), amounts_of(row))
 
     def _holds(self, row: Any, place: int) -> bool:
         """Return whether a standby is on a living host of another failure domain."""

@@ -6,20 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from inventory.objects import standby
-from inventory.objects.standby import Amounts, OwnStandby, Protection
+from inventory.objects.amounts import amounts_of, covers
+from inventory.objects.standby import OwnStandby, Protection
 from scheduler.decision import pipeline
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.types import Decision
 from scheduler.filters.compute import ComputeFilter
 from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
-from scheduler.objects.request_spec import Destination, RequestSpec
-
-
-def size_of(spec: RequestSpec) -> Amounts:
-    """Return what an instance takes of a host."""
-    return spec.vcpus, spec.memory_mb, spec.disk_mb
+from scheduler.objects.request_spec import Destination
 
 
 def is_alive(hosts: HostTable, plan: Plan, row: int) -> bool:
@@ -62,7 +57,7 @@ def to_standby(hosts: HostTable, request: Request, plan: Plan, lost: OwnStandby)
     instance's own.
     """
     row = row_of_node(hosts, lost.node_id) if lost.node_id is not None else None
-    if row is None or not standby.covers(lost.size, size_of(request.spec)):
+    if row is None or not covers(lost.size, amounts_of(request.spec)):
         return None
     host, node = hosts.get(row, "host"), hosts.get(row, "nodename")
     wanted = request.spec.requested_destination or Destination()

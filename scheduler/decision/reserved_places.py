@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from inventory.objects.amounts import amounts_of, covers
 from inventory.objects.reserved_place import ReservedPlace
 from scheduler.decision.types import Step
 from scheduler.hosts.columns import Mask
@@ -37,9 +38,9 @@ class ReservedPlaces:
     ) -> None:
         self._hosts = hosts
         self._spec = spec
-        needs = spec.vcpus, spec.memory_mb, spec.disk_mb
+        needs = amounts_of(spec)
         self._by_row: dict[int, list[ReservedPlace]] = defaultdict(list)
-        fitting = [each for each in places if each.takes(needs)] if can_take(spec) else []
+        fitting = [each for each in places if covers(each.size, needs)] if can_take(spec) else []
         rows = self._rows_of({each.node_id for each in fitting})
         for each in sorted(fitting, key=lambda place: (place.size, place.uuid)):
             if each.node_id in rows:
@@ -97,7 +98,7 @@ class ReservedPlaces:
 
 def give_room(hosts: HostTable, row: int, spec: RequestSpec, times: int = 1) -> None:
     """Give a host as much more room as an instance needs; less of it where times is -1."""
-    less = (-times * each for each in (spec.vcpus, spec.memory_mb, spec.disk_mb))
+    less = (-times * each for each in amounts_of(spec))
     hosts.add_to(row, usage_changes(*less))
 
 

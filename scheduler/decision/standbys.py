@@ -14,11 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from inventory.objects import standby
+from inventory.objects.amounts import NOTHING, Amounts, amounts_of, plus
 from inventory.objects.instance_group import AFFINITY
-from inventory.objects.standby import NOTHING, REQUIRED, Amounts, DomainSums, Protection
+from inventory.objects.standby import REQUIRED, DomainSums, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.decision import pipeline
-from scheduler.decision.evacuations import lost_standby, size_of, to_standby
+from scheduler.decision.evacuations import lost_standby, to_standby
 from scheduler.decision.picker import Choice
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.types import Decision, Placement, PlannedStandby, Step
@@ -105,7 +106,7 @@ class StandbyRoom:
         spec is the request to evacuate it. What the standby adds is consumed.
         """
         hosts = self._hosts
-        domains, size = domains_of(hosts, row), size_of(spec)
+        domains, size = domains_of(hosts, row), amounts_of(spec)
         planned = PlannedStandby(domains, size)
         if reason := _unprotectable(hosts, spec, row):
             planned.reason = reason
@@ -138,7 +139,7 @@ class StandbyRoom:
         """Let a host hold a standby no more."""
         before = self._sums_at(row)
         self._changed[row] = after = standby.changed(before, domains, size, -1)
-        less = standby.plus(standby.held(after), standby.held(before), -1)
+        less = plus(standby.held(after), standby.held(before), -1)
         self._hosts.add_to(row, usage_changes(*less))
 
     def is_over(self, row: int) -> bool:
@@ -157,13 +158,13 @@ class StandbyRoom:
         besides may be too much.
         """
         hosts, sums = self._hosts, self._sums_at(row)
-        besides = standby.plus(standby.held(sums), _own(sums, domains), -1)
+        besides = plus(standby.held(sums), _own(sums, domains), -1)
         # What it holds for this instance is part of what is used.
-        size = standby.plus(size_of(spec), besides)
+        size = plus(amounts_of(spec), besides)
         candidates, _ = pipeline.allowed(hosts, spec, plan)
         only = np.zeros(hosts.size, np.bool_)
         only[row] = candidates[row]
-        self._hosts.add_to(row, usage_changes(*standby.plus(NOTHING, size, -1)))
+        self._hosts.add_to(row, usage_changes(*plus(NOTHING, size, -1)))
         try:
             filters = pipeline.filters_for(plan.filters, spec, 0)
             found, _ = pipeline.apply_filters(hosts, spec, filters, only)
@@ -184,7 +185,7 @@ class StandbyRoom:
         besides = self._known.held - self._known.of(domains)
         whole[self._rows[self._is_there]] = besides[self._is_there]
         for row, sums in self._changed.items():
-            whole[row] = standby.plus(standby.held(sums), _own(sums, domains), -1)
+            whole[row] = plus(standby.held(sums), _own(sums, domains), -1)
         rows = np.flatnonzero(whole.any(axis=1))
         return rows, np.minimum(whole[rows], np.array(size, np.int64))
 
@@ -250,7 +251,7 @@ class StandbyRoom:
         row = planned.host.row
         before = self._sums_at(row)
         self._changed[row] = after = standby.changed(before, planned.domains, planned.size)
-        planned.more = standby.plus(standby.held(after), standby.held(before), -1)
+        planned.more = plus(standby.held(after), standby.held(before), -1)
         self._hosts.add_to(row, usage_changes(*planned.more))
 
 

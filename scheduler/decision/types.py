@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inventory.objects.standby import NOTHING, Amounts
+from inventory.objects.amounts import NOTHING, Amounts
 
 # Plug-ins may import it from here.
 from scheduler.base_plugin import ResourceShortfall as ResourceShortfall

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from inventory import aggregates, reservations
-from inventory.claims.places import Amounts
 from inventory.errors import OperationRefused, counted
+from inventory.objects.amounts import amounts_of
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
 from inventory.queries import host_queries
@@ -104,7 +104,7 @@ class ReservationCreate(ReportCommand):
             new = NewReservation(
                 name=args.name,
                 project_id=args.project,
-                size=Amounts(spec.vcpus, spec.memory_mb, spec.disk_mb),
+                size=amounts_of(spec),
                 flavor_name=spec.flavor.name,
                 availability_zone=args.availability_zone,
                 spread=args.spread,

@@ -21,9 +21,9 @@ from compute_agent.virt.driver import Guest
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, reservations
 from inventory.claims import claims
-from inventory.claims.places import Amounts
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest
 from inventory.engine import Database
+from inventory.objects.amounts import Amounts
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
 from inventory.tables import allocations
@@ -56,7 +56,7 @@ projects, whiches = st.sampled_from(PROJECTS), st.integers(0, 9)
 
 
 def amounts(size: int) -> Amounts:
-    return Amounts(size, 1024 * size, 1024 * size)
+    return (size, 1024 * size, 1024 * size)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from compute_agent.virt.driver import Guest
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, reservations
 from inventory.claims import claims
-from inventory.claims.places import Amounts, FreePlaces
+from inventory.claims.places import FreePlaces
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest
 from inventory.dialects import utc_moment
 from inventory.errors import InUse, Malformed, NotFound
@@ -23,7 +23,7 @@ from tests.databases import a_uuid, serve
 from tests.fixtures import agent
 from tests.records import manage, migrate
 
-SIZE = Amounts(4, 4096, 10240)
+SIZE = (4, 4096, 10240)
 # Of which two places leave nothing.
 LIMITS = {"vcpu": 8.0, "memory_mb": 8192.0, "disk_gb": 40.0}
 ONE, TWO, OTHER = a_uuid("one"), a_uuid("two"), a_uuid("other")
@@ -62,7 +62,7 @@ class Fleet:
         (row,) = (row for row in rows if row.host == host)
         free = row.memory_mb - row.free_ram_mb, 1024 * row.local_gb - row.free_disk_mb
         assert free == (row.memory_mb_used, row.disk_mb_used)
-        return Amounts(row.vcpus_used, row.memory_mb_used, row.disk_mb_used), row.claims
+        return (row.vcpus_used, row.memory_mb_used, row.disk_mb_used), row.claims
 
     def claim(self, uuid, size=SIZE, host="alpha", place=None, lease=900, **changes):
         node = self.node(host)
@@ -121,7 +121,7 @@ def fleet(database, tmp_path):
 
 
 def times(number, size=SIZE):
-    return Amounts(*(number * each for each in size))
+    return tuple(number * each for each in size)
 
 
 def test_places_are_used_room_and_no_claims_of_instances(fleet):
@@ -159,7 +159,7 @@ def test_an_instance_in_a_place_takes_nothing_more_and_gives_it_back(fleet):
 
 
 def test_a_place_holds_what_it_has_more_than_its_instance(fleet):
-    small = Amounts(1, 1024, 2048)
+    small = (1, 1024, 2048)
     fleet.reserve("alpha", "alpha")
     fleet.claim(ONE, small, place=P[0])
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_a_place_holds_what_it_has_more_than_its_instance(fleet):
         fleet.audit()
     # The agent counts what the guest has, which has grown beyond its place.
     fleet.end(ONE)
-    fleet.start(ONE, Amounts(5, 1024, 10240))
+    fleet.start(ONE, (5, 1024, 10240))
     fleet.audit()
     assert fleet.places()[0] == ("waiting", ONE, (0, 3072, 0))
     assert fleet.used()[0] == (9, 8192, 20480)
@@ -187,7 +187,7 @@ def test_a_claim_that_ends_gives_its_place_back(fleet, how):
         let_pass(fleet.database, 1000)
         fleet.audit()
     else:
-        fleet.claim(ONE, Amounts(3, 4096, 10240), host="beta")
+        fleet.claim(ONE, (3, 4096, 10240), host="beta")
         assert fleet.used("beta") == ((3, 4096, 10240), 1)
     assert fleet.places() == [FREE, FREE]
     assert fleet.used() == (times(2), 0)
@@ -195,7 +195,7 @@ def test_a_claim_that_ends_gives_its_place_back(fleet, how):
 
 def test_a_claim_may_take_the_place_that_it_replaces_the_claim_of(fleet):
     fleet.reserve("alpha", "alpha")
-    for size, left in ((SIZE, (0, 0, 0)), (Amounts(1, 96, 240), (3, 4000, 10000))):
+    for size, left in ((SIZE, (0, 0, 0)), ((1, 96, 240), (3, 4000, 10000))):
         fleet.claim(ONE, size, place=P[0])
         assert fleet.places() == [("waiting", ONE, left), FREE]
         assert fleet.used() == (times(2), 1)
@@ -232,7 +232,7 @@ def test_a_place_is_taken_once_where_there_is_room_besides(fleet):
 
 @pytest.mark.parametrize(
     "wanted",
-    [{"host": "beta"}, {"size": Amounts(4, 4097, 1)}, {"place": a_uuid("nothing")}],
+    [{"host": "beta"}, {"size": (4, 4097, 1)}, {"place": a_uuid("nothing")}],
     ids=["elsewhere", "too large", "unknown"],
 )
 def test_a_place_is_taken_only_where_it_is_and_if_it_is_large_enough(fleet, wanted):
@@ -294,7 +294,7 @@ def test_what_cannot_be_reserved_or_extended_is_refused(fleet):
 
 def test_deleting_a_reservation_gives_back_what_it_holds(fleet):
     fleet.reserve("alpha", "alpha")
-    fleet.claim(ONE, Amounts(1, 1024, 1024), place=P[0])
+    fleet.claim(ONE, (1, 1024, 1024), place=P[0])
     (gone,) = fleet.database.write(lambda c: reservation_operations.delete(c, ["r"]))
     assert (gone["name"], gone["free"], gone["taken"]) == ("r", 1, 1)
     assert fleet.used() == ((1, 1024, 1024), 1)
@@ -349,26 +349,26 @@ def test_a_place_waits_until_a_move_from_it_is_confirmed(fleet):
 
 @pytest.mark.parametrize("with_place", [False, True])
 def test_an_instance_that_is_resized_in_its_place_keeps_one(fleet, with_place):
-    small = Amounts(1, 1024, 1024)
+    small = (1, 1024, 1024)
     fleet.reserve("alpha", size=small)
     fleet.reserve("alpha", name="s")
     large = a_uuid("s 0")
     fleet.claim(ONE, small, place=P[0])
     fleet.start(ONE, small)
     fleet.audit()
-    both = Amounts(*map(sum, zip(small, SIZE, strict=True)))
+    both = tuple(map(sum, zip(small, SIZE, strict=True)))
     if with_place:
         fleet.claim(ONE, SIZE, place=large)
         assert fleet.places("s") == [("waiting", ONE, (0, 0, 0))]
         used = both
     else:
-        used = Amounts(*map(sum, zip(both, (3, 1024, 1024), strict=True)))
-        fleet.claim(ONE, Amounts(3, 1024, 1024))
+        used = tuple(map(sum, zip(both, (3, 1024, 1024), strict=True)))
+        fleet.claim(ONE, (3, 1024, 1024))
     assert fleet.used() == (used, 1)
     fleet.audit()
     assert fleet.used() == (used, 1)
     fleet.end(ONE)
-    fleet.start(ONE, SIZE if with_place else Amounts(3, 1024, 1024))
+    fleet.start(ONE, SIZE if with_place else (3, 1024, 1024))
     fleet.audit()
     if with_place:
         assert fleet.places() == [("reserved", None, small)]

@@ -18,7 +18,6 @@ from compute_agent.audit.transaction import Batch
 from compute_agent.virt.driver import NodeName, Size
 from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks, standbys
-from inventory.claims.places import Amounts
 from inventory.claims.types import Claim, ClaimRequest, GroupRule, Standby
 from inventory.dialects import utc_now
 from inventory.operations import (
@@ -103,7 +102,7 @@ def reservation(name):
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, ["h1"])
         place = Claim(a_uuid(name), row.id, "h1", "h1", 1, 1024, 0)
-        new = NewReservation(name, "p1", Amounts(1, 1024, 0), ends_at=LATER)
+        new = NewReservation(name, "p1", (1, 1024, 0), ends_at=LATER)
         reservation_operations.create(connection, new, ClaimRequest(None, "", [place], 0))
 
     return work

@@ -3,10 +3,10 @@
 """Tests of compute_agent.audit.reserved_places: what places hold after an audit."""
 
 from compute_agent.audit.reserved_places import settled
-from inventory.claims.places import Amounts, Place
+from inventory.claims.places import Place
 
-SIZE = Amounts(4, 4096, 10240)
-SMALL = Amounts(1, 1024, 1024)
+SIZE = (4, 4096, 10240)
+SMALL = (1, 1024, 1024)
 
 
 def a_place(uuid="p", by=None, size=SIZE, holds=None):
@@ -21,7 +21,7 @@ def test_a_free_place_stays_as_it_is():
 def test_a_place_waits_for_its_instance_in_any_letter_case():
     (found,) = settled([a_place(by="ABC")], {"abc": SMALL}, {})
     assert (found.state, found.taken_by, found.holds) == ("waiting", "ABC", (3, 3072, 9216))
-    (found,) = settled([a_place(by="ABC")], {"abc": Amounts(9, 1024, 20000)}, {})
+    (found,) = settled([a_place(by="ABC")], {"abc": (9, 1024, 20000)}, {})
     assert found.holds == (0, 3072, 0)
     assert settled([a_place(by="ABC")], {"other": SMALL}, {}) == [a_place()]
 
@@ -35,7 +35,7 @@ def test_a_place_waits_for_an_instance_on_its_way():
 
 def test_an_instance_keeps_the_smallest_place_that_it_fits_into():
     small, large = a_place("s", "u", SMALL), a_place("l", "u")
-    for size, kept in ((SMALL, "s"), (SIZE, "l"), (Amounts(9, 9, 9), "s")):
+    for size, kept in ((SMALL, "s"), (SIZE, "l"), ((9, 9, 9), "s")):
         found = settled([small, large], {"u": size}, {})
         assert [each.uuid for each in found if each.taken_by] == [kept]
         assert all(each.holds == each.size for each in found if not each.taken_by)

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from inventory.claims import claims
-from inventory.claims.places import Amounts
 from inventory.claims.types import Claim, ClaimRequest
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
@@ -22,7 +21,7 @@ from tests.databases import a_node, a_uuid, save, serve
 from tests.unit.scheduler.select_destinations.test_claimed_request import U, a_scheduler, ask, used
 
 FREE = {"h1": 8192, "h2": 6144, "h3": 4096}
-SIZE = Amounts(2, 2048, 20480)
+SIZE = (2, 2048, 20480)
 
 
 @pytest.fixture
@@ -106,7 +105,7 @@ def test_a_request_for_more_than_there_are_places_gets_other_hosts_too(cloud):
 
 
 def test_large_places_are_taken_last(cloud):
-    reserve(cloud, "h1", size=Amounts(4, 4096, 20480), name="large")
+    reserve(cloud, "h1", size=(4, 4096, 20480), name="large")
     reserve(cloud, "h3", name="small")
     scheduler = a_scheduler(cloud)
     assert ask(scheduler, U[0]) == ["h3"]
