@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that says what becomes of the instances of hosts that die."""
+"""The commands about the loss of hosts: what would become of instances, and who has a standby."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from inventory.claims.standby_rows import protected
 from inventory.errors import NotFound, OperationRefused, counted, nearest, some
 from scheduler.hosts.table import HostTable
 from scheduler.operators.cli import plan_report
@@ -27,6 +28,14 @@ from scheduler.operators.planning.types import KeepGoing
 
 PLACES = ("Instance", "From", "To", "Memory MB")
 DOMAINS = ("Domain", "Hosts", "Instances", "Placed", "Refused")
+STATUS = {
+    "instance": "Instance",
+    "host": "Host",
+    "domain": "Failure domain",
+    "standby": "Standby",
+    "mode": "Mode",
+    "reason": "Reason",
+}
 
 
 class FailoverSimulate(ReportCommand):
@@ -158,3 +167,42 @@ def _places(found: Mapping[str, Any]) -> Iterator[str | Table]:
 def _endings(found: Mapping[str, Any]) -> Iterator[str]:
     yield found["unknown"]
     yield from (f"Warning: {text}" for text in found["warnings"])
+
+
+class FailoverStatus(ReportCommand):
+    """Say which instances are protected, and on which hosts their standbys are.
+
+    A standby is room on a host of another failure domain, held for the evacuation of the instance.
+    The exit status is 0 if every protected instance has one, else 1.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        project = parser.add_argument(
+            "--project", metavar="PROJECT", help="Id of a project: only its instances."
+        )
+        complete(project, "projects")
+        parser.add_argument(
+            "--without", action="store_true", help="Only the instances without a standby."
+        )
+
+    def take_action(self, args: Any) -> int:
+        found = self.read(protected, args.project, args.without)
+        lacking = sum(each["standby"] is None for each in found)
+        document = {"version": 1, "complete": not lacking, "instances": found}
+        self.report(args, _protected(document, args.without), document)
+        return 1 if lacking else 0
+
+
+def _protected(document: Mapping[str, Any], without: bool) -> Iterator[str | Table]:
+    found = document["instances"]
+    lacking = sum(each["standby"] is None for each in found)
+    if without:
+        have = counted(lacking, "protected instance has", "protected instances have")
+        yield f"{have} no standby"
+    else:
+        number = counted(len(found), "protected instance")
+        have = "has a standby" if len(found) == 1 else "have standbys"
+        yield f"{len(found) - lacking} of {number} {have}"
+    if found:
+        rows = [[each[key] or "" for key in STATUS] for each in found]
+        yield Table("", tuple(STATUS.values()), rows)
