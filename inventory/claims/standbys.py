@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
 from inventory.claims.types import CONFIRMED, HOST, INSTANCE, Changes, ClaimLost, Standby
-from inventory.claims.usage_update import MB_PER_GB, Change, LockedNodes, bound, completed
+from inventory.claims.usage_update import Change, LockedNodes, bound, used_of
 from inventory.dialects import utc_moment
 from inventory.objects import standby
 from inventory.objects.amounts import NOTHING, Amounts, amounts_of, covers, larger, plus
@@ -87,11 +87,7 @@ def read_protection(
     nodes = {row.compute_node_id for row in rows if row.compute_node_id is not None}
     now_held = held_on(connection, nodes)
     for each in select_in(connection, sa.select(*_USAGE), compute_nodes.c.id, nodes):
-        node = completed(each._asdict())
-        memory_mb = node["memory_mb"] - (node["free_ram_mb"] or 0)
-        disk_mb = node["local_gb"] * MB_PER_GB - node["free_disk_mb"]
-        of_all = (node["vcpus_used"], memory_mb, disk_mb)
-        used[each.id] = plus(of_all, now_held.get(each.id, NOTHING), -1)
+        used[each.id] = plus(used_of(each._asdict()), now_held.get(each.id, NOTHING), -1)
     own = tuple(
         OwnStandby(
             row.instance_uuid,

@@ -237,6 +237,13 @@ def completed(node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
+def used_of(node: dict[str, Any]) -> Amounts:
+    """Return what is used of a node as filters see it, with what is held and the host's own."""
+    node = completed(node)
+    memory_mb = node["memory_mb"] - (node["free_ram_mb"] or 0)
+    return node["vcpus_used"], memory_mb, node["local_gb"] * MB_PER_GB - node["free_disk_mb"]
+
+
 _WRITTEN = (
     *("id", "vcpus_used", "memory_mb_used", "free_ram_mb", "local_gb_used", "free_disk_gb"),
     *("disk_mb_used", "free_disk_mb", "claims", "generation"),

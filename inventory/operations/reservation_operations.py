@@ -21,6 +21,7 @@ from inventory.claims.usage_update import Change, LockedNodes
 from inventory.dialects import utc_moment
 from inventory.errors import InUse, Malformed, checked_text, collated, taken
 from inventory.objects.amounts import Amounts, amounts_of
+from inventory.promises import amounts_facts
 from inventory.rows import execute_in, select_in
 from inventory.tables import allocations
 from inventory.tables import reservations as table
@@ -81,7 +82,7 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
         "flavor_name": new.flavor_name,
         "availability_zone": new.availability_zone,
         "number": len(request.claims),
-        **dict(zip(("vcpus", "memory_mb", "disk_mb"), new.size, strict=True)),
+        **amounts_facts(new.size),
         "spread": new.spread,
         "created_at": now,
         "ends_at": new.ends_at,

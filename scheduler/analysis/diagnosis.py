@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inventory.errors import counted
 from scheduler.base_plugin import ResourceShortfall, error_text
 from scheduler.decision.pipeline import Plan
 from scheduler.decision.plugin_calls import applies, mask_of
@@ -16,6 +17,7 @@ from scheduler.decision.types import Refusal
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import Mask, Rows
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -49,10 +51,21 @@ class Rejection:
             # The filter may be a third party's, and refuse the host only since it failed there.
             except Exception as error:
                 reason = f"does not pass, without a reason: {error_text(error)}"
+            reason += self._promised(row)
         line = " ".join(reason.split())[:MAX_CHARACTERS]
         return Refusal(
             self.hosts.get(row, "host"), self.hosts.get(row, "nodename"), self.name, line
         )
+
+    def _promised(self, row: int) -> str:
+        """Return how much more of what is lacking would be free, but for promises."""
+        held = self.hosts.promises.get(self.hosts.get(row, "node_id"))
+        lack = self.lack(row) if held else None
+        for at, kind in enumerate(KINDS):
+            if held and lack and lack.resource == kind.name and held.held[at]:
+                more = counted(held.held[at], *kind.words)
+                return f"; {more} more would be free, but for {held.holders(at)}"
+        return ""
 
     def summary(self, rows: Rows) -> str:
         """Return why it refuses all hosts of these rows, "" where it says so host by host only."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inventory.promises import Promises
 from scheduler.hosts.columns import (
     NUMBERS,
     OBJECTS,
@@ -33,12 +34,14 @@ class HostTable:
     Reading a column by its name gives a read-only array with one element for each row, holes
     included (present says which rows are hosts). With numa_packing, instances with NUMA cells fill
     one cell of a host after the other. flavor_mix is what is usually asked for, as far as known.
+    promises, by ids of nodes, only explain what is used.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self.numa_packing = False
         self.flavor_mix: FlavorMix = ()
+        self.promises: Mapping[int, Promises] = {}
         # To which heartbeat_age refers, on the clock of last_seen.
         self.time = 0.0
         self.limits = Limits(0)

@@ -1,16 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a fleet is used: shares in use, free but of no use for the flavor mix, empty hosts."""
+"""How a fleet is used: shares in use, free but of no use for the mix, empty hosts, promises."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from inventory.fits import copies_of_each
+from inventory.objects.amounts import Amounts, plus
+from inventory.promises import Promises, amounts_facts, total
 from scheduler.hosts.columns import Weights
 from scheduler.hosts.flavor_mix import FlavorArrays, FlavorMix
-from scheduler.hosts.resources import Resource, resources
+from scheduler.hosts.resources import KINDS, Resource, resources
 from scheduler.hosts.table import HostTable
 
 RESOURCES = ("vcpus", "memory", "disk")
@@ -50,6 +53,44 @@ def fleet_usage(hosts: HostTable, mix: FlavorMix) -> FleetUsage:
         stranded=_shares(every, _stranded(every, mix)),
         drain_moves=int(occupied[:drained].sum()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRoom:
+    """What is used by instances on all hosts, what is held for whom, and what is free.
+
+    What instances use includes what is reserved for the hosts; free is of what may be allocated.
+    """
+
+    used_by_instances: Amounts
+    promises: Promises
+    free: Amounts
+
+    def lines(self) -> list[tuple[str, Amounts]]:
+        """Return all parts of the room with their names."""
+        parts = ("used by instances", self.used_by_instances), *self.promises.lines()
+        return [*parts, ("free", self.free)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return all parts as JSON has them."""
+        used, free = map(amounts_facts, (self.used_by_instances, self.free))
+        return {"used_by_instances": used, **self.promises.facts(), "free": free}
+
+
+def fleet_room(hosts: HostTable) -> FleetRoom:
+    """Return who has the room of the hosts of a table, by its promises."""
+    rows = np.flatnonzero(hosts.present)
+    known = (hosts.promises.get(node_id) for node_id in hosts.node_id[rows].tolist())
+    promises = total([each for each in known if each])
+    used = _amounts([kind.amounts(hosts, rows)[1] for kind in KINDS])
+    # A host that is over its limit takes nothing of what others have free.
+    free = _amounts([np.maximum(each.free[rows], 0.0) for each in resources(hosts)])
+    return FleetRoom(plus(used, promises.held, -1), promises, free)
+
+
+def _amounts(every: list[Weights]) -> Amounts:
+    vcpus, memory_mb, disk_mb = (int(each.sum()) for each in every)
+    return vcpus, memory_mb, disk_mb
 
 
 def _stranded(every: list[Resource], mix: FlavorMix) -> list[Weights]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from inventory.claims.group_locks import read_members
 from inventory.claims.places import FreePlaces
 from inventory.engine import Database
+from inventory.queries import promised
 from scheduler.analysis.explain import Explanation, Extent, Rehearsal
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.allocator import Allocator
@@ -141,6 +142,7 @@ class Destinations(Decider):
             request = replace(request, choices=claimer.width.choices)
         with self.hosts(request.spec, driver) as hosts:
             copy = hosts.detached()
+        copy.promises = self._database.read(promised.read)
         return Rehearsal(driver.decide(copy.working_copy(), request), copy, request, driver)
 
     @contextmanager

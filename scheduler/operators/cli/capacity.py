@@ -37,6 +37,7 @@ from scheduler.operators.cli.request_arguments import (
     with_flavor,
 )
 from scheduler.operators.cli.terminal import progress
+from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.wire.errors import InvalidInput
 
@@ -46,6 +47,7 @@ CELLS_NOT_COUNTED = (
     " [filter_scheduler] enabled_filters"
 )
 COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
+ROOM_COLUMNS = ("Room", "vCPUs", "Memory MB", "Disk MB")
 
 
 class Capacity(ReportCommand):
@@ -53,7 +55,8 @@ class Capacity(ReportCommand):
 
     That is how many requests for one instance each would succeed, with the filters, the weighers
     and the driver of the configuration. Where one of the best hosts is drawn at random, another
-    draw may give another number. Several flavors are counted each by itself. {NOT_SEEN}
+    draw may give another number. Several flavors are counted each by itself. Where hosts hold room
+    for standbys or reservations, it says how much, and for whom. {NOT_SEEN}
 
     With --forecast: after how many days there is no room for one more, if instances go on to come
     and leave as in the last days, by saved decisions. It is a range, since they come at random.
@@ -97,9 +100,18 @@ class Capacity(ReportCommand):
             if args.together and any(each.is_full for each in fillings):
                 documents = [each | {"more": False} for each in documents]
             warnings = _warnings(tables, specs, plan)
+            room = fleet_room(live.table(specs[0]))
         sections = [part for each in documents for part in _sections(each, args.limit)]
+        if room.promises.lines():
+            rows = [(what, *amounts) for what, amounts in room.lines()]
+            sections.append(Table("Who has the room of all hosts", ROOM_COLUMNS, rows))
         sections += [f"Warning: {text}" for text in warnings]
-        document = {"together": args.together, "flavors": documents, "warnings": warnings}
+        document = {
+            "together": args.together,
+            "flavors": documents,
+            "room": room.facts(),
+            "warnings": warnings,
+        }
         self.report(args, sections, document)
 
     def _forecast(self, live: LiveHosts, args: Any) -> None:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates
 from inventory.errors import NotReported, OperationRefused, counted
+from inventory.promises import amounts_facts, amounts_text
 from inventory.queries.growth import Growth, read_growth
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import Destination, RequestSpec
@@ -19,6 +20,7 @@ from scheduler.operators.capacity import fill
 from scheduler.operators.cli.arguments import age_or_time, positive
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.request_arguments import format_flavor
+from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.simulation.forecast import SizeGrowth, forecast, rows_by_size
 from scheduler.operators.simulation.synthetic_trace import flavor_of
@@ -100,6 +102,7 @@ def make_forecast(
     questions = live.database.read(
         lambda connection: [*_questions(connection, specs, default_zone)]
     )
+    promises = fleet_room(hosts).promises
     asked, there = [each.spec for each in questions], rows_by_size(hosts)
     runs = []
     for seed in range(RUNS):
@@ -109,6 +112,7 @@ def make_forecast(
     return {
         "days": args.days,
         "counted_days": round(growth.come_days, 3),
+        "promised": [{"for": what, **amounts_facts(amounts)} for what, amounts in promises.lines()],
         "growth": [
             {
                 "flavor": format_flavor(each.spec.flavor),
@@ -139,6 +143,9 @@ def sections(found: Mapping[str, Any]) -> Iterator[str | Table]:
     ]
     yield f"If growth goes on as in the last {found['counted_days']:.1f} days:"
     yield Table("", _COLUMNS, rows)
+    for each in found["promised"]:
+        amounts = each["vcpus"], each["memory_mb"], each["disk_mb"]
+        yield f"In use on all of these days: {amounts_text(amounts)} held for {each['for']}"
     grown = [
         (each["flavor"], each["came"], each["left"], f"{each['more_a_day']:+.1f}")
         for each in found["growth"]

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that explains why an instance is where it is, or why there was no host for it."""
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
 from inventory.errors import NotFound, OperationRefused, counted, nearest
+from inventory.promises import Promises
+from inventory.queries import promised
 from scheduler.analysis.explain import Extent, explain
 from scheduler.history.saved_decision import SavedDecision
 from scheduler.hosts.table import HostTable
@@ -37,7 +40,8 @@ MAX_NEAR_MISSES = 5
 class Explain(ReportCommand):
     """Explain why an instance was placed on its host, or why no host would take it.
 
-    The decision is made again, on the hosts as they were and with the settings of that time.
+    The decision is made again, on the hosts as they were and with the settings of that time. What
+    hosts hold for standbys and reservations is not saved: reasons name what they hold now.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -72,15 +76,18 @@ class Explain(ReportCommand):
             document |= {"lost": saved.lost, "same": None, "explanation": None}
         else:
             with progress(self.app, "deciding again, host by host"):
-                result, more, facts = _explained(saved, args)
+                result, more, facts = _explained(saved, args, self.read(promised.read))
             sections = [result, *sections, *more]
             document |= facts
         self.report(args, sections, document)
 
 
-def _explained(saved: SavedDecision, args: Any) -> tuple[str, list[str | Table], dict[str, Any]]:
+def _explained(
+    saved: SavedDecision, args: Any, promises: Mapping[int, Promises]
+) -> tuple[str, list[str | Table], dict[str, Any]]:
     """Return the result, further sections and all facts about a decision that is made again."""
     hosts, host = saved.table(), args.host
+    hosts.promises = promises
     if host is not None:
         _check_host(hosts, host)
     index, sections = _instance_index(saved, args)
@@ -100,6 +107,8 @@ def _explained(saved: SavedDecision, args: Any) -> tuple[str, list[str | Table],
         sections.append(
             f"Made again, the decision differs, so the following may not be what happened: {cause}"
         )
+    if promises and (explanation["chosen"] is None or host is not None):
+        sections.append("What is held for standbys and reservations is that of now.")
     sections += _sections(explanation, args)
     return format_result(explanation), sections, {"same": same, "explanation": explanation}
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
+from cliff.columns import FormattableColumn
 
 from inventory.errors import nearest
 from inventory.operations import service_operations
+from inventory.promises import amounts_text
 from inventory.queries import fleet, host_queries
 from scheduler.operators.cli.arguments import (
     add_agent,
@@ -50,6 +52,24 @@ DESCRIPTION = {
     "memory_mb": "memory_mb",
     "disk_gb": "disk_gb",
 }
+
+
+ROOM = (
+    *("used_by_instances", "held_for_standbys", "standbys_by_domain", "held_for_reservations"),
+    *("reservations", "free"),
+)
+
+
+class _Room(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """Amounts, or several with what they are for, of which a table shows the words."""
+
+    def human_readable(self) -> str:
+        value = self._value
+        if isinstance(value, list):
+            value = {f"{each['name']} of project {each['project']}": each for each in value}
+        if isinstance(value.get("vcpus"), int):
+            return amounts_text((value["vcpus"], value["memory_mb"], value["disk_mb"]))
+        return "; ".join(f"{name}: {_Room(each).human_readable()}" for name, each in value.items())
 
 
 class HostList(ListCommand):
@@ -115,7 +135,12 @@ class HostDescribe(ListCommand):
 
 
 class HostShow(ShowCommand):
-    """Show all facts about the node of a host."""
+    """Show all facts about the node of a host, and who has its room.
+
+    What instances use includes what is reserved for the host itself. What is held for standbys is
+    the largest sum that any one failure domain would bring, of each resource by itself. What is
+    free is of what may be allocated, overcommit included.
+    """
 
     def add_arguments(self, parser: Any) -> None:
         add_host(parser)
@@ -124,7 +149,8 @@ class HostShow(ShowCommand):
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)
-        return one_row(dict(sorted(node.items())))
+        shown = {name: _Room(node[name]) if name in ROOM else node[name] for name in sorted(node)}
+        return one_row(shown)
 
 
 class _HostOperation(HostsCommand):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from cliff.app import App
 
+from inventory.queries import promised
 from scheduler.operators.cli.database_connection import checked_database
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.live_hosts import LiveHosts
@@ -30,4 +31,6 @@ def live_hosts(app: App) -> Iterator[LiveHosts]:
             found = LiveHosts.of(app.conf, database, max_age=float("inf"))
             found.destinations.host_cache.refresh()
             found.mix.refresh()
+            with found.destinations.host_cache.current() as hosts:
+                hosts.promises = database.read(promised.read)
         yield found

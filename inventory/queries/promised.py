@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes hold for standbys and for reservations, read from the database."""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from inventory.claims.standbys import read_sums
+from inventory.objects.amounts import Amounts
+from inventory.objects.standby import held
+from inventory.promises import Promises
+from inventory.tables import allocations, reservations
+
+_A, _R = allocations.c, reservations.c
+_PLACES = (
+    sa.select(
+        *(_A.compute_node_id, _R.name, _R.project_id),
+        *(sa.func.sum(each) for each in (_A.vcpus, _A.memory_mb, _A.disk_mb)),
+    )
+    .join(reservations, _R.uuid == _A.reservation_uuid)
+    .group_by(_A.compute_node_id, _R.name, _R.project_id)
+)
+
+
+def read(connection: sa.Connection, ids: Collection[int] | None = None) -> dict[int, Promises]:
+    """Return the promises of these nodes, or of all, by their ids; those alone that hold any."""
+    sums = read_sums(connection, ids)
+    query = _PLACES if ids is None else _PLACES.where(_A.compute_node_id.in_(ids))
+    places: defaultdict[int, dict[tuple[str, str], Amounts]] = defaultdict(dict)
+    for node_id, name, project, *size in connection.execute(query):
+        vcpus, memory_mb, disk_mb = map(int, size)
+        # Nothing is held of a place while an instance as large as it has taken it.
+        if vcpus or memory_mb or disk_mb:
+            places[node_id][name, project] = vcpus, memory_mb, disk_mb
+    return {
+        node_id: Promises(held(sums.get(node_id, {})), sums.get(node_id, {}), places[node_id])
+        for node_id in sorted(sums.keys() | places.keys())
+    }

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Room that is held for standbys and reservations, as the commands about hosts name it."""
+
+import pytest
+
+from inventory import compute_nodes
+from inventory.claims import standbys
+from inventory.claims.types import Standby
+from scheduler.operators.cli import decision
+from tests.databases import a_node, a_uuid, save, serve
+from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
+
+ONE = {"vcpus": 1, "memory_mb": 1024, "disk_mb": 1024}
+NOTHING = dict.fromkeys(ONE, 0)
+
+
+def times(number, amounts=ONE):
+    return {name: number * each for name, each in amounts.items()}
+
+
+@pytest.fixture
+def cloud(database, command):
+    """Four hosts; h1 holds standbys of two domains and two places, h2 one place.
+
+    The instance of the largest standby is on h3. An agent would count what is held as used; here
+    the rows do so since claims write them.
+    """
+    sizes = {"vcpus": 16, "initial_cpu_allocation_ratio": 1.0, "initial_ram_allocation_ratio": 1.0}
+    save(database, *(a_node(f"h{number}", **sizes) for number in range(1, 5)))
+    serve(database, *(f"h{number}" for number in range(1, 5)))
+    ids = {row.host: row.id for row in database.read(compute_nodes.all_live)}
+    made = [
+        Standby(
+            *(a_uuid(name), ids[place], [domain], "required", (n, 1024 * n, 1024 * n), "{}"),
+            node_id=ids["h1"],
+        )
+        for name, place, domain, n in (("large", "h3", "rack-3", 4), ("small", "h4", "rack-4", 2))
+    ]
+    database.write(lambda connection: standbys.settle(connection, made))
+    for name, host, number in (("gold", "h1", 2), ("silver", "h2", 1)):
+        reserve(command, name, host, number)
+    return database
+
+
+def reserve(command, name, host, number):
+    command.run("aggregate", "create", f"only-{host}")
+    command.run("aggregate", "add", "host", f"only-{host}", host)
+    flavor = ("--flavor=1,1024,1", f"--number={number}", f"--aggregate=only-{host}")
+    command.json("reservation", "create", name, *flavor, "--project=p1")
+
+
+def test_host_show_says_who_has_the_room(command, cloud):
+    shown = command.json("host", "show", "h1")
+    assert shown["held_for_standbys"] == times(4)
+    assert shown["standbys_by_domain"] == {"rack-3": times(4), "rack-4": times(2)}
+    assert shown["held_for_reservations"] == times(2)
+    assert shown["reservations"] == [{"name": "gold", "project": "p1", **times(2)}]
+    other = command.json("host", "show", "h4")
+    assert (other["held_for_standbys"], other["standbys_by_domain"]) == (NOTHING, {})
+    assert shown["used_by_instances"] == other["used_by_instances"]
+    for name in ONE:
+        assert other["free"][name] - shown["free"][name] == times(6)[name]
+
+
+def test_host_show_has_words_for_people(command, cloud):
+    text = " ".join(
+        command.run("host", "show", "h1", "--fit-width").stdout.replace("|", "").split()
+    )
+    assert "rack-3: 4 vCPUs, 4096 MB of memory, 4096 MB of disk; rack-4: 2 vCPUs" in text
+    assert "gold of project p1: 2 vCPUs, 2048 MB of memory, 2048 MB of disk" in text
+
+
+def test_capacity_says_who_has_the_room(command, cloud):
+    flavor = "--flavor=1,1024,1"
+    room = command.json("capacity", flavor)["room"]
+    assert room["standbys"] == times(4)
+    assert room["domains"] == {"rack-3": times(4), "rack-4": times(2)}
+    assert [(each["name"], each["vcpus"]) for each in room["reservations"]] == [
+        ("gold", 2),
+        ("silver", 1),
+    ]
+    parts = [room["used_by_instances"], room["standbys"], *room["reservations"], room["free"]]
+    assert sum(each["vcpus"] for each in parts) == 4 * 16
+    text = command.run("capacity", flavor).stdout
+    assert "Who has the room of all hosts" in text
+    for name in ("standbys of domains rack-3, rack-4", "reservation gold of project p1", "free"):
+        assert f"| {name} " in text
+
+
+def test_without_promises_capacity_has_no_further_table(command, database):
+    save(database, a_node("h1"))
+    serve(database, "h1")
+    assert "room of all hosts" not in command.run("capacity", "--flavor=1,1024,1").stdout
+
+
+def test_a_refusal_says_what_more_would_be_free(command, cloud):
+    refused = {
+        each["host"]: each["refusals"][0]["reason"]
+        for each in command.json("capacity", "--flavor=16,1024,1")["flavors"][0]["hosts"]
+        if each["refusals"]
+    }
+    assert refused["h1"].endswith(
+        " left of 16 x 1.0; 6 vCPUs more would be free, but for standbys of domains rack-3, rack-4"
+        " and reservation gold of project p1"
+    )
+    assert refused["h2"].endswith(
+        "; 1 vCPU more would be free, but for reservation silver of project p1"
+    )
+    assert "but for" not in refused["h3"]
+
+
+def test_explain_says_what_more_would_be_free(command, cloud, monkeypatch):
+    monkeypatch.setattr(decision, "WRITE_TIMEOUT", 0.0)
+    with KeepingScheduler(cloud, configured(command.config)) as scheduler:
+        assert scheduler.ask("big", vcpus=16) == ["h3"]
+    text = command.run("explain", *uuids_of("big"), "--host", "h1").stdout.replace("|", "")
+    text = " ".join(text.split())
+    assert "What is held for standbys and reservations is that of now." in text
+    assert "6 vCPUs more would be free, but for standbys of domains rack-3, rack-4 and" in text
