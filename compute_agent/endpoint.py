@@ -20,6 +20,7 @@ from compute_agent.identity import shortened
 from compute_agent.rpc_arguments import served
 from compute_agent.virt.driver import Driver, DriverCannot
 from conf.service import liveness_limit
+from conf.settings_in_effect import settings_in_effect
 from inventory import services
 from inventory.engine import Database
 from inventory.operations import service_operations
@@ -52,6 +53,11 @@ class HostEndpoint:
     def ping(self, caller: RequestContext, *, arg: str | None = None) -> Row:
         """Return the name of the agent."""
         return {"service": "berthmaster-agent", "host": self._conf.host, "arg": arg}
+
+    @served
+    def config_show(self, caller: RequestContext) -> Row:
+        """Return the options of this agent and what set each, without secrets."""
+        return {"settings": settings_in_effect(self._conf)}
 
     @served
     def host_list(self, caller: RequestContext, *, zone: str | None = None) -> list[Row]:

@@ -16,6 +16,7 @@ from conf import config_files, log_setup, opts
 
 # Section and name, either as oslo.config calls it or as it did in former releases.
 Name = tuple[str, str]
+Sections = dict[str, dict[str, list[str]]]
 
 
 class Setting(NamedTuple):
@@ -38,13 +39,22 @@ def setting(conf: cfg.ConfigOpts, candidates: Sequence[Name]) -> Setting | None:
     return next((each for each in found if each), None)
 
 
-def find(path: str, candidates: Iterable[Name]) -> Setting | None:
-    """Return the setting of a file with one of these names; a section "" is any."""
-    parsed: dict[str, dict[str, list[str]]] = {}
+def sections(path: str) -> Sections:
+    """Return the values in a file by section and name, none of one that cannot be read."""
+    parsed: Sections = {}
     try:
         cfg.ConfigParser(path, parsed).parse()
     except (cfg.Error, OSError):
-        return None
+        return {}
+    return parsed
+
+
+def find(path: str, candidates: Iterable[Name], parsed: Sections | None = None) -> Setting | None:
+    """Return the setting of a file with one of these names; a section "" is any.
+
+    parsed is sections() of the file, if it is known already.
+    """
+    parsed = sections(path) if parsed is None else parsed
     for group, name in candidates:
         for section, values in parsed.items():
             if name in values and (not group or _folded(section) == _folded(group)):
@@ -70,7 +80,7 @@ AMBIGUOUS = (
 )
 # What columns and dates can be computed with: as seconds it is 68 years.
 LARGEST = 2**31 - 1
-_BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
+BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class ConfigError(Exception):
@@ -128,7 +138,7 @@ def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str)
 def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
     """Return whether the value of an option was set, even to the default."""
     location = conf.get_location(option, None if group == "DEFAULT" else group)
-    return location is not None and location.location not in _BY_DEFAULT
+    return location is not None and location.location not in BY_DEFAULT
 
 
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:

@@ -21,6 +21,7 @@ from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
 from inventory.objects.standby import NONE
 from scheduler import plugins, trust
+from scheduler.api.config_endpoint import ConfigEndpoint
 from scheduler.api.explain_endpoint import ExplainEndpoint
 from scheduler.api.notifications import Notifications
 from scheduler.api.scheduler_endpoint import TOPIC, BaseEndpoint, SchedulerEndpoint
@@ -183,6 +184,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
                 lambda: bool(conf.filter_scheduler.track_instance_changes),
             ),
             ExplainEndpoint(self.destinations),
+            ConfigEndpoint(conf, self.destinations),
             BaseEndpoint(),
         ]
         in_flight = conf.scheduler.max_requests_in_flight

@@ -38,14 +38,27 @@ def silent_broker(timeout: float) -> ServiceUnavailable:
     )
 
 
+def _silent(agent: str, what: str) -> NoAnswer:
+    return NoAnswer(
+        f"The agent {agent!r} {what}: is berthmaster-agent running there, on the same transport_url"
+        " and control_exchange?"
+    )
+
+
 class AgentClient:
     """Calls the agents of hosts.
 
     conf must be the process-wide oslo_config.cfg.CONF: oslo.messaging works with no other. In a
-    process that uses eventlet or oslo.service, choose the backend before this is imported.
+    process that uses eventlet or oslo.service, choose the backend before this is imported. With
+    is_hasty the call of an agent that RabbitMQ has never seen fails at once.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport = None) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        transport: oslo_messaging.Transport = None,
+        is_hasty: bool = False,
+    ) -> None:
         self._conf = conf
         self._transport = transport or checked_transport(conf)
         self._probed = False
@@ -53,6 +66,7 @@ class AgentClient:
         self._client = oslo_messaging.get_rpc_client(
             self._transport,
             oslo_messaging.Target(topic=TOPIC, namespace=NAMESPACE, version=VERSION),
+            transport_options=oslo_messaging.TransportOptions(at_least_once=is_hasty),
         )
 
     def call(
@@ -85,9 +99,15 @@ class AgentClient:
         try:
             return prepared.call(context.to_dict(), method, **arguments)
         except oslo_messaging.RemoteError as error:
+            if error.exc_type == "NoSuchMethod":
+                raise ServiceUnavailable(
+                    f"An agent of an older release answered, which has no {method}."
+                ) from None
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
-            raise self.no_answer(timeout) from error
+            raise _silent(agent, f"has not answered within {timeout:g} s") from error
+        except oslo_messaging.MessageUndeliverable as error:
+            raise _silent(agent, "is not there") from error
         except oslo_messaging.MessagingException as error:
             raise ServiceUnavailable(f"The message broker failed: {error}") from error
 
@@ -95,10 +115,7 @@ class AgentClient:
         """Return the error of a call without an answer, which names what did not answer."""
         if not self._probed:
             return silent_broker(timeout)
-        return NoAnswer(
-            f"The agent {self._agent!r} has not answered within {timeout:g} s: is berthmaster-agent"
-            " running there, on the same transport_url and control_exchange?"
-        )
+        return _silent(self._agent, f"has not answered within {timeout:g} s")
 
     def close(self) -> None:
         """Close the connections."""

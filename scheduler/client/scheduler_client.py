@@ -99,6 +99,17 @@ class SchedulerClient:
         found: dict[str, Any] = self._call(context, method, arguments, timeout, **ours)
         return found
 
+    def config_show(
+        self, context: RequestContext, host: str, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return the configuration of a process of the scheduler on a host: {settings, in_use}.
+
+        Raise as explain_destinations() does.
+        """
+        ours = {"namespace": NAMESPACE, "version": VERSION, "server": host}
+        found: dict[str, Any] = self._call(context, "config_show", {}, timeout, **ours)
+        return found
+
     def cast_select_destinations(
         self, context: RequestContext, spec: RequestSpec, instance_uuids: Sequence[str]
     ) -> None:
@@ -141,7 +152,7 @@ class SchedulerClient:
             prepared = self._client.prepare(timeout=left, retry=RECONNECTIONS, **target)
             return prepared.call(context.to_dict(), method, **arguments)
         except oslo_messaging.RemoteError as error:
-            if error.exc_type == "UnsupportedVersion":
+            if error.exc_type in ("UnsupportedVersion", "NoSuchMethod"):
                 raise ServiceUnavailable(
                     f"A scheduler of an older release answered, which has no {method}."
                 ) from None

@@ -9,6 +9,7 @@ import oslo_messaging
 CONTEXT = {"request_id": "req-1", "user_name": "root"}
 METHODS = (
     "ping",
+    "config_show",
     "host_list",
     "host_describe",
     "set_host_enabled",

@@ -213,6 +213,20 @@ def test_a_client_of_an_absent_agent_fails_in_time(configured: Configured) -> No
     client.close()
 
 
+def test_an_agent_of_an_older_release_has_no_such_method(configured: Configured) -> None:
+    conf = configured("kombu+memory:///")
+    agent = AgentRpcServer(conf, [Echo()])
+    agent.start()
+    assert wait_until(agent.listening)
+    client = AgentClient(conf)
+    try:
+        with pytest.raises(ServiceUnavailable, match="older release answered, which has no config"):
+            client.call(RequestContext(), "alpha", "config_show", 20)
+    finally:
+        client.close()
+        agent.stop()
+
+
 def record(text: str, created: float, level: int = logging.ERROR) -> logging.LogRecord:
     made = logging.LogRecord("x", level, "x.py", 1, text, (), None)
     made.created = created

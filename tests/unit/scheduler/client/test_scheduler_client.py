@@ -158,6 +158,15 @@ def test_a_scheduler_of_an_older_release_cannot_explain(
         client.explain_destinations(RequestContext(), SelectArguments(a_request(), [INSTANCE]))
 
 
+def test_a_scheduler_of_the_release_before_does_not_show_its_configuration(
+    connect: Connect, serve: Callable[[Any], None]
+) -> None:
+    client = connect(IN_MEMORY)
+    serve(Explainer())
+    with pytest.raises(ServiceUnavailable, match="older release answered, which has no config_sh"):
+        client.config_show(RequestContext(), "s1")
+
+
 @pytest.mark.parametrize(
     ("cap", "arguments"),
     [

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a process with the values that it uses, and what set each, without secrets."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from oslo_config import cfg
+
+from conf import config_files, loading
+from conf.private_apis import registered_options
+
+# In place of a secret.
+MASK = "***"
+BY_DEFAULT = "default"
+# Name and password in a URL.
+_ACCOUNT = re.compile(r"(\w[\w+.-]*://)\S*@")
+_OF_PLACES = {cfg.Locations.command_line: "command line", cfg.Locations.set_override: "the program"}
+
+
+def settings_in_effect(conf: cfg.ConfigOpts) -> list[dict[str, Any]]:
+    """Return {group, option, value, set_by} of each registered option, by group and option.
+
+    Values are those of JSON. set_by is a file, an environment variable, or words for another place.
+    Files are read again for it: one that was changed may be named although the process has an older
+    value.
+    """
+    files = [(path, loading.sections(path)) for path in reversed(config_files.paths(conf))]
+    found = []
+    for (group, name), option in sorted(registered_options(conf).items()):
+        try:
+            value, set_by = _setting(conf, group, name, option, files)
+        # Of a library or a plug-in: values of other options are checked at the start.
+        except (cfg.Error, ValueError) as error:
+            value, set_by = None, f"cannot be read: {type(error).__name__}"
+        found.append({"group": group, "option": name, "value": value, "set_by": set_by})
+    return found
+
+
+def _setting(
+    conf: cfg.ConfigOpts,
+    group: str,
+    name: str,
+    option: cfg.Opt,
+    files: Iterable[tuple[str, loading.Sections]],
+) -> tuple[Any, str]:
+    """Return the value of an option, and what has set it."""
+    section = None if group == "DEFAULT" else group
+    value = conf[group][name] if section else conf[name]
+    value = _masked(option, value) if option.secret and value else _shown(value)
+    place = conf.get_location(name, section)
+    if place is None or place.location in loading.BY_DEFAULT:
+        return value, BY_DEFAULT
+    if place.location is cfg.Locations.user:
+        names = loading.option_names(group, option)
+        settings = (loading.find(path, names, parsed) for path, parsed in files)
+        return value, next((each.file for each in settings if each), str(place.detail))
+    return value, _OF_PLACES.get(place.location, str(place.detail))
+
+
+def _masked(option: cfg.Opt, value: Any) -> str:
+    """Return a secret without what is secret: of the URL of a server with an account, the server.
+
+    What follows a ? may be a password as well. In a password there may be an @ that is not encoded.
+    """
+    account, at, server = str(value).rpartition("@")
+    scheme, is_url, _ = account.partition("://")
+    if not (at and is_url and option.name.endswith(("connection", "url"))):
+        return MASK
+    return f"{scheme}://{MASK}@{server.partition('?')[0]}"
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as JSON has it, without the accounts in URLs."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple():
+            return [*map(_shown, value)]
+        case dict():
+            return {str(key): _shown(each) for key, each in value.items()}
+    return _ACCOUNT.sub(rf"\1{MASK}@", str(value))

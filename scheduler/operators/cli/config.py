@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that asks running schedulers and agents for their configuration."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import sqlalchemy as sa
+from cliff.columns import FormattableColumn
+
+from conf.settings_in_effect import BY_DEFAULT
+from inventory import services
+from inventory.errors import NotFound, nearest, some
+from scheduler.operators.cli.arguments import add_flag, add_timeout, complete
+from scheduler.operators.cli.base import ListCommand, Names, list_rows
+from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import SchedulerFailure
+
+COLUMNS = {
+    "binary": "Binary",
+    "hosts": "Hosts",
+    "group": "Group",
+    "option": "Option",
+    "value": "Value",
+    "set_by": "Set By",
+}
+SCHEDULER, AGENT = services.SCHEDULER[0], services.COMPUTE[0]
+# The group of the lists of plug-ins, which are no options.
+IN_USE = "in use"
+# Services that are asked at the same time.
+CONCURRENT = 16
+# Options in which schedulers that decide alike differ.
+_OWN = {("DEFAULT", name) for name in ("host", "my_ip", "config_file", "config_dir", "log_file")}
+Setting = Mapping[str, Any]
+
+
+class Service(NamedTuple):
+    """A running scheduler or agent: its binary and its host."""
+
+    binary: str
+    host: str
+
+
+class ConfigShow(ListCommand):
+    """Show the configuration that running schedulers and agents use, and what has set each value.
+
+    The processes themselves are asked, not the files on this machine. Passwords are not shown.
+    Services with the same value share a row. Options in which schedulers differ are named on
+    standard error. The exit status is 1 if a service has not answered.
+    """
+
+    def add_arguments(self, parser: Any) -> None:
+        add_flag(parser, "--changed", "Show only what does not have its default.")
+        service = parser.add_argument(
+            "--service",
+            metavar="NAME",
+            help=f"Services to ask: a binary ({SCHEDULER} or {AGENT}), a host, or BINARY/HOST"
+            " (default: all that are up).",
+        )
+        complete(service, "service hosts")
+        add_timeout(parser)
+
+    def run(self, args: Any) -> int:
+        """Print the rows; return 1 if they are not those of all services."""
+        self._silent: dict[str, list[str]] = defaultdict(list)
+        return int(super().run(args)) or int(bool(self._silent))
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        wanted = self.read(_running, self.liveness_limit, args.service)
+        found = self._ask(wanted, args.timeout)
+        for reason, names in self._silent.items():
+            self.app.stderr.write(f"{some(names)}: {reason}\n")
+        for line in _differences(found):
+            self.app.stderr.write(f"{line}\n")
+        return list_rows(COLUMNS, _rows(found, args.changed))
+
+    def _ask(self, wanted: Sequence[Service], timeout: float) -> dict[Service, list[Setting]]:
+        """Return the settings of the services that answer; keep the reasons of the others."""
+        from scheduler.client.agent_client import AgentClient
+        from scheduler.client.scheduler_client import SchedulerClient
+        from scheduler.messaging.messaging_options import checked_transport
+
+        transport = checked_transport(self.conf)
+        agents = AgentClient(self.conf, transport, is_hasty=True)
+        schedulers = SchedulerClient(self.conf, transport)
+        caller = RequestContext(request_id=f"req-{uuid4()}", is_admin=True)
+        ask: dict[str, Callable[[str], Any]] = {
+            AGENT: lambda host: agents.call(caller, host, "config_show", timeout),
+            SCHEDULER: lambda host: schedulers.config_show(caller, host, timeout),
+        }
+
+        def answer(service: Service) -> Any:
+            try:
+                return _with_plug_ins(ask[service.binary](service.host))
+            except SchedulerFailure as error:
+                return error
+
+        def answers() -> list[Any]:
+            with ThreadPoolExecutor(CONCURRENT) as pool:
+                return [*pool.map(answer, wanted)]
+
+        rounds = -(-len(wanted) // CONCURRENT)
+        known = self.wait_for("schedulers and agents", timeout * rounds, agents, answers)
+        found = {}
+        for service, each in zip(wanted, known, strict=True):
+            if isinstance(each, SchedulerFailure):
+                self._silent[each.reason].append("/".join(service))
+            else:
+                found[service] = each
+        return found
+
+
+def _running(connection: sa.Connection, limit: float, wanted: str | None) -> list[Service]:
+    """Return the services that are up, or those of them that a text names; raise NotFound."""
+    rows = [row for row in services.all_live(connection) if row.binary in (SCHEDULER, AGENT)]
+    up = [Service(row.binary, row.host) for row in rows if services.is_up(row, limit)]
+    if wanted is None:
+        return up
+    found = [each for each in up if wanted in (*each, "/".join(each))]
+    binary, _, host = wanted.partition("/")
+    if not found and binary == AGENT and host:
+        # The name of an agent of several hosts need not be that of one of them.
+        return [Service(AGENT, host)]
+    if not found:
+        known = {name for row in rows for name in (row.binary, row.host)}
+        hint = nearest(wanted, known, "see 'service list'")
+        raise NotFound(f"no service {wanted!r} is up; {hint}")
+    return found
+
+
+def _with_plug_ins(answer: Mapping[str, Any]) -> list[Setting]:
+    """Return the settings in an answer, and the plug-ins in use in the same form."""
+    in_use = [
+        {"group": IN_USE, "option": kind, "value": names, "set_by": ""}
+        for kind, names in answer.get("in_use", {}).items()
+    ]
+    return [*in_use, *answer["settings"]]
+
+
+def _rows(found: Mapping[Service, Iterable[Setting]], changed: bool) -> Iterator[dict[str, Any]]:
+    """Yield a row for each value of an option, with all hosts that have it."""
+    hosts: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for (binary, host), settings in found.items():
+        for each in settings:
+            if not (changed and each["set_by"] == BY_DEFAULT):
+                value = json.dumps(each["value"], sort_keys=True)
+                hosts[binary, each["group"], each["option"], value, each["set_by"]].append(host)
+    # Schedulers first, and their plug-ins before their options.
+    for key in sorted(hosts, key=lambda key: (key[0] != SCHEDULER, key[1] != IN_USE, key)):
+        binary, group, option, value, set_by = key
+        yield {
+            "binary": binary,
+            "hosts": Names(hosts[key]),
+            "group": group,
+            "option": option,
+            "value": Value(json.loads(value)),
+            "set_by": set_by,
+        }
+
+
+def _differences(found: Mapping[Service, Iterable[Setting]]) -> Iterator[str]:
+    """Yield a line for each option that schedulers have with different values."""
+    values: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (binary, host), settings in found.items():
+        for each in settings if binary == SCHEDULER else ():
+            shown = Value(each["value"]).human_readable()
+            values[each["group"], each["option"]][shown].append(host)
+    for (group, option), hosts in values.items():
+        if len(hosts) > 1 and (group, option) not in _OWN:
+            texts = (f"{value or 'nothing'} on {some(names)}" for value, names in hosts.items())
+            yield f"schedulers differ in [{group}] {option}: {'; '.join(texts)}"
+
+
+class Value(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """The value of an option, which a table shows as a file has it."""
+
+    def human_readable(self) -> str:
+        match self._value:
+            case None:
+                return ""
+            case list():
+                return ",".join(map(str, self._value))
+            case dict():
+                return ",".join(f"{key}:{value}" for key, value in self._value.items())
+        return str(self._value)
