@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import oslo_messaging
-import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_log import log
 
@@ -80,10 +79,10 @@ class HostEndpoint:
     ) -> Row:
         """Enable or disable a host."""
         if not enabled:
-            return self._switch(caller, "disabled", service_operations.disable, host, reason)
+            return self._change(caller, "disabled", service_operations.disable, host, reason)
         if reason is not None:
             raise InvalidInput("reason: only a host that is being disabled has one")
-        return self._switch(caller, "enabled", service_operations.enable, host)
+        return self._change(caller, "enabled", service_operations.enable, host)
 
     @served
     def host_maintenance_mode(
@@ -97,11 +96,11 @@ class HostEndpoint:
         """Begin or end the maintenance of a host."""
         if mode:
             begin = service_operations.begin_maintenance
-            return self._switch(caller, "put into maintenance", begin, host, reason)
+            return self._change(caller, "put into maintenance", begin, host, reason)
         if reason is not None:
             raise InvalidInput("reason: the end of maintenance has none")
         end = service_operations.end_maintenance
-        return self._switch(caller, "taken out of maintenance", end, host)
+        return self._change(caller, "taken out of maintenance", end, host)
 
     @served
     def host_power_action(
@@ -142,7 +141,7 @@ class HostEndpoint:
         self, caller: RequestContext, *, host: str | None = None, binary: str = COMPUTE
     ) -> Row:
         """Enable a service."""
-        return self._switch(caller, "enabled", service_operations.enable, host, binary)
+        return self._change(caller, "enabled", service_operations.enable, host, binary)
 
     @served
     def service_disable(
@@ -154,7 +153,7 @@ class HostEndpoint:
         binary: str = COMPUTE,
     ) -> Row:
         """Disable a service."""
-        return self._switch(caller, "disabled", service_operations.disable, host, reason, binary)
+        return self._change(caller, "disabled", service_operations.disable, host, reason, binary)
 
     @served
     def service_force_down(
@@ -168,7 +167,7 @@ class HostEndpoint:
         """Count a service as down, or go by its heartbeat again."""
         what = "forced down" if forced_down else "no longer forced down"
         force_down = service_operations.force_down
-        return self._switch(caller, what, force_down, host, forced_down, binary)
+        return self._change(caller, what, force_down, host, forced_down, binary)
 
     @served
     def service_delete(
@@ -224,7 +223,7 @@ class HostEndpoint:
     def _in_zones(self, work: Callable[..., T], *arguments: Any) -> T:
         return self._read(work, self._limit, self._conf.default_availability_zone, *arguments)
 
-    def _switch(
+    def _change(
         self,
         caller: RequestContext,
         what: str,
@@ -232,25 +231,9 @@ class HostEndpoint:
         host: str | None,
         *more: Any,
     ) -> Row:
-        """Do _change() with what changes several hosts."""
-
-        def of_one(connection: sa.Connection, host: str, *more: Any) -> Row:
-            (row,) = work(connection, [host], *more)
-            return row
-
-        return self._change(caller, what, of_one, host, *more)
-
-    def _change(
-        self,
-        caller: RequestContext,
-        what: str,
-        work: Callable[..., Row],
-        host: str | None,
-        *more: Any,
-    ) -> Row:
         """Change the service of a host, log who did it, and return the change."""
-        host = self._or_own(host)
-        done = self._database.write_once(lambda connection: work(connection, host, *more))
+        hosts = [self._or_own(host)]
+        (done,) = self._database.write_once(lambda connection: work(connection, hosts, *more))
         reason = f": {done['disabled_reason']}" if done.get("disabled_reason") else ""
         service = done["binary"], done["host"]
         LOG.info("Service %s on %s was %s by %s%s", *service, what, _name(caller), reason)

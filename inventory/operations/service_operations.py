@@ -106,40 +106,56 @@ def force_down(
 
 def delete(
     connection: sa.Connection,
-    host: str,
+    hosts: Iterable[str],
     limit: float,
     binary: str = services.COMPUTE[0],
     forget_guests: bool = False,
-) -> dict[str, Any]:
-    """Delete a stopped service and, with a compute service, its host.
+) -> list[dict[str, Any]]:
+    """Delete stopped services and, with compute services, their hosts.
 
-    The host's compute nodes are deleted and it leaves its aggregates. It must have no instances and
-    no migrations under way, and hold no reserved places; with forget_guests, for a lost host, only
-    managed instances count.
+    The compute nodes of a host are deleted and it leaves its aggregates. It must have no instances
+    and no migrations under way, and hold no reserved places; with forget_guests, for a lost host,
+    only managed instances count.
     limit is that of services.is_up().
     """
-    row = _service(connection, host, binary)
-    _refuse_living(row, limit)
-    if binary == services.COMPUTE[0]:
+    rows = _services(connection, hosts, binary)
+    for row in rows:
+        _refuse_living(row, limit)
+    is_compute = binary == services.COMPUTE[0]
+    if is_compute:
         # First, as in operations on aggregates.
         revisions.lock(connection, revisions.AGGREGATES)
-    services.delete(connection, [row.id])
-    gone: list[str] = []
-    dropped: list[str] = []
-    if binary == services.COMPUTE[0]:
-        gone, dropped = _delete_nodes(connection, row.host, forget_guests)
-        _refuse_needed(connection, row.host, forget_guests)
-        for node in gone:
-            instances.replace(connection, row.host, node, [])
-        left = sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == row.host)
-        if connection.execute(left).rowcount:
-            revisions.advance(connection, revisions.AGGREGATES)
-    return {
-        "host": row.host,
-        "binary": row.binary,
-        "deleted_nodes": gone,
-        "dropped_pending_claims": dropped,
-    }
+    services.delete(connection, [row.id for row in rows])
+    if is_compute:
+        _lock_nodes(connection, [row.host for row in rows])
+    nothing: tuple[list[str], list[str]] = ([], [])
+    found = []
+    for row in rows:
+        gone, dropped = _delete_host(connection, row.host, forget_guests) if is_compute else nothing
+        names = {"host": row.host, "binary": row.binary}
+        found.append(names | {"deleted_nodes": gone, "dropped_pending_claims": dropped})
+    return found
+
+
+def _lock_nodes(connection: sa.Connection, hosts: Iterable[str]) -> None:
+    """Lock the nodes of hosts in the order of their ids, as claims do."""
+    c = nodes_table.c
+    query = sa.select(c.id).where(c.host.in_([*hosts]), c.deleted == 0).order_by(c.id)
+    connection.execute(query.with_for_update())
+
+
+def _delete_host(
+    connection: sa.Connection, host: str, forget_guests: bool
+) -> tuple[list[str], list[str]]:
+    """Delete a host; return the names of its nodes, and the instances of pending claims there."""
+    gone, dropped = _delete_nodes(connection, host, forget_guests)
+    _refuse_needed(connection, host, forget_guests)
+    for node in gone:
+        instances.replace(connection, host, node, [])
+    left = sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host)
+    if connection.execute(left).rowcount:
+        revisions.advance(connection, revisions.AGGREGATES)
+    return gone, dropped
 
 
 def _service(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any]:

@@ -141,7 +141,7 @@ ORDERS = {
     "maintenance": lambda c: service_operations.begin_maintenance(c, ["h1"], "broken"),
     "forced down": lambda c: service_operations.force_down(c, ["h1"]),
     # Heartbeats of the past do not hinder it.
-    "deleted": lambda c: service_operations.delete(c, "h1", -1.0),
+    "deleted": lambda c: service_operations.delete(c, ["h1"], -1.0),
 }
 orders = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 
@@ -221,7 +221,10 @@ def test_a_host_does_not_join_an_aggregate_while_its_service_is_deleted(
             return error
 
     refused = meanwhile(
-        galera, late, lambda: here.write(lambda c: service_operations.delete(c, "h2", -1.0)), joined
+        galera,
+        late,
+        lambda: here.write(lambda c: service_operations.delete(c, ["h2"], -1.0)),
+        joined,
     )
     assert isinstance(refused, NotFound)
     assert [each.hosts for each in here.read(aggregates.everything)] == [["h1"]]

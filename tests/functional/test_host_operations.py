@@ -170,6 +170,8 @@ def test_one_agent_of_many_hosts_is_reached_by_its_own_name(
     ready(deployment.agent(options=options, name="fleet"), database)
     power = ("host", "power", "fleet-0002", "shutdown")
     assert deployment.cli_json(*power, "--agent", "fleet")["host"] == "fleet-0002"
+    both = deployment.cli_json("host", "power", "fleet-0001", *power[2:], "--agent", "fleet")
+    assert [row["host"] for row in both] == ["fleet-0001", "fleet-0002"]
     lost = deployment.cli(*power, "--timeout", "1")
     assert lost.returncode == 1
     assert "The agent 'fleet-0002' has not answered within 1 s" in lost.stderr

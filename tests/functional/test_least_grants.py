@@ -215,7 +215,7 @@ def test_an_agent_removes_a_host_when_an_operator_asks_it_to(
     guest = an_instance(a_uuid("guest"))
     owned.write(lambda c: instances.replace(c, "gone", "gone", [guest]))
     agent = open_at(urls["agent"])
-    done = agent.write(lambda c: service_operations.delete(c, "gone", -1, forget_guests=True))
+    (done,) = agent.write(lambda c: service_operations.delete(c, ["gone"], -1, forget_guests=True))
     agent.close()
     assert done["deleted_nodes"] == ["gone"]
     assert _rows(owned, "SELECT host FROM aggregate_hosts WHERE host = 'gone'") == []

@@ -24,6 +24,7 @@ from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.cli.arguments import RPC_TIMEOUT
 from scheduler.plugins import load_driver
 from tests import guides
 from tests.builders import a_request
@@ -201,6 +202,11 @@ def test_the_defaults_of_the_guide_to_tuning_are_those_of_the_code() -> None:
         if group != "oslo_messaging_rabbit":
             value = conf[name] if group == "DEFAULT" else conf[group][name]
             assert str(value).lower() == default.replace(",", ""), (group, name)
+
+
+def test_the_page_about_hosts_says_how_long_an_agent_is_waited_for() -> None:
+    text = " ".join(guides.page("admin/hosts").split())
+    assert f"``--timeout`` ({RPC_TIMEOUT:g} s) says how long the command waits" in text
 
 
 @pytest.mark.parametrize(("page", "count"), [("index", 40), ("architecture", 40)])

@@ -144,13 +144,14 @@ def _followed(
 
 
 def _positional(arguments: Iterable[argparse.Action], number: int) -> argparse.Action | None:
-    """Return the positional argument with a number, from 0 on; the last one may take several."""
-    for each in arguments:
-        if not each.option_strings:
-            if number == 0 or each.nargs in ("+", "*"):
-                return each
-            number -= 1
-    return None
+    """Return the positional argument with a number, from 0 on.
+
+    One may take several words. Only what follows it is completed once it has one.
+    """
+    found = [each for each in arguments if not each.option_strings]
+    if number >= len(found) and not any(each.nargs in ("+", "*") for each in found):
+        return None
+    return found[min(number, len(found) - 1)]
 
 
 def _value_of(argument: argparse.Action) -> Expected:

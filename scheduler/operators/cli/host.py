@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from cliff.columns import FormattableColumn
 
-from inventory.errors import nearest
+from inventory.errors import OperationRefused, nearest
 from inventory.operations import service_operations
 from inventory.promises import amounts_text
 from inventory.queries import fleet, host_queries
@@ -23,6 +23,7 @@ from scheduler.operators.cli.arguments import (
 )
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
+from scheduler.wire.errors import SchedulerFailure
 
 LIST = {
     "host": "Host",
@@ -196,20 +197,33 @@ class HostMaintenanceOff(_HostOperation):
     operation = service_operations.end_maintenance
 
 
-class HostPower(ShowCommand):
-    """Start, reboot or shut down a host through its agent. Its guests are not moved away before.
+class HostPower(HostsCommand):
+    """Start, reboot or shut down hosts through their agents. Guests are not moved away before.
 
-    This needs [compute_agent] allow_host_power_actions on the agent, and a driver that can do it.
-    The libvirt driver cannot.
+    This needs [compute_agent] allow_host_power_actions on the agents, and a driver that can do it.
+    The libvirt driver cannot. Several hosts are asked one after the other, up to the first failure.
     """
 
     def add_arguments(self, parser: Any) -> None:
-        add_host(parser)
+        add_hosts(parser)
         actions = ["startup", "reboot", "shutdown"]
-        parser.add_argument("action", choices=actions, help="Action for the host.")
+        parser.add_argument("action", choices=actions, help="Action for the hosts.")
         add_agent(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        host, action = args.host, args.action
-        arguments = (args.agent or host, "host_power_action", args.timeout)
-        return one_row(self.call_agent(*arguments, host=host, action=action))
+        hosts = self.take_hosts(args)
+        done: list[dict[str, Any]] = []
+        for number, host in enumerate(hosts, start=1):
+            about = {"host": host, "action": args.action}
+            call = (args.agent or host, "host_power_action", args.timeout)
+            try:
+                done.append(self.call_agent(*call, **about))
+            except (SchedulerFailure, OperationRefused) as error:
+                if len(hosts) == 1:
+                    raise
+                before = ", ".join(hosts[: number - 1]) or "no host"
+                after = ", ".join(hosts[number:]) or "no other"
+                raise OperationRefused(
+                    f"{host}: {error}; done before it: {before}; not asked: {after}"
+                ) from error
+        return self.show(args, done)

@@ -16,6 +16,7 @@ from scheduler.operators.cli.base import (
     is_for_programs,
     list_rows,
     one_row,
+    readable,
     titles_for,
 )
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
@@ -62,14 +63,6 @@ class ServiceList(ListCommand):
         return list_rows(titles, self.read(found))
 
 
-class _ServiceCommand(ShowCommand):
-    """A command for one service, by default that of an agent."""
-
-    def add_arguments(self, parser: Any) -> None:
-        add_host(parser, None, "service list", "service hosts")
-        _add_binary(parser)
-
-
 class _ServicesCommand(HostsCommand):
     """A command that changes the services of hosts, all or none of them."""
 
@@ -84,8 +77,12 @@ def _add_binary(parser: Any) -> None:
     complete(binary, "binaries")
 
 
-class ServiceShow(_ServiceCommand):
+class ServiceShow(ShowCommand):
     """Show all facts about a service: its status, its heartbeat and its zone."""
+
+    def add_arguments(self, parser: Any) -> None:
+        add_host(parser, None, "service list", "service hosts")
+        _add_binary(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         limits = (self.liveness_limit, self.default_zone)
@@ -126,13 +123,13 @@ class ServiceForceDown(_ServicesCommand):
         return self.show(args, self.write(service_operations.force_down, *arguments))
 
 
-class ServiceDelete(_ServiceCommand):
-    """Delete a service that has ended for good; with a compute service, its host as well.
+class ServiceDelete(_ServicesCommand):
+    """Delete services that have ended for good; with compute services, their hosts as well.
 
-    The compute nodes of the host are deleted and it leaves its aggregates. Its pending claims are
+    The compute nodes of a host are deleted and it leaves its aggregates. Its pending claims are
     dropped, and the answer names their instances: these were sent there and have not arrived. This
-    is refused while the service is alive, and while the host has instances or migrations in
-    progress.
+    is refused while a service is alive, and while a host has instances or migrations in progress;
+    of several services all are deleted or none.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -144,6 +141,6 @@ class ServiceDelete(_ServiceCommand):
         add_flag(parser, "--forget-guests", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        host, binary = args.host, args.binary
-        arguments = (host, self.liveness_limit, binary, args.forget_guests)
-        return one_row(self.write(service_operations.delete, *arguments))
+        hosts, limit = self.take_hosts(args), self.liveness_limit
+        rows = self.write(service_operations.delete, hosts, limit, args.binary, args.forget_guests)
+        return self.show(args, [*map(readable, rows)])

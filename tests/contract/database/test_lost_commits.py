@@ -23,7 +23,7 @@ ORDERS = {
     ),
     "create a group": lambda c: server_group_operations.create(c, "new", "affinity"),
     "delete a group": lambda c: server_group_operations.delete(c, ["web"]),
-    "delete a service": lambda c: service_operations.delete(c, "h2", 60),
+    "delete a service": lambda c: service_operations.delete(c, ["h2"], 60),
 }
 
 

@@ -116,8 +116,8 @@ def test_a_service_that_is_deleted_leaves_the_aggregate_that_it_joins(url, datab
     for _ in ROUNDS:
         serve(database, "h1")
         database.write(silence)
-        found = together(url, adding("a", "h1"), lambda c: service_operations.delete(c, "h1", 60))
-        assert isinstance(found[1], dict)
+        found = together(url, adding("a", "h1"), lambda c: service_operations.delete(c, ["h1"], 60))
+        assert isinstance(found[1], list)
         assert isinstance(found[0], dict | NotFound)
         assert database.read(aggregates.everything)[0].hosts == []
 

@@ -390,8 +390,8 @@ def test_a_host_with_places_is_deleted_only_if_it_is_lost(fleet):
     silent = sa.text("UPDATE services SET last_seen_up = NULL, created_at = NULL")
     fleet.database.write(lambda c: c.execute(silent))
     with pytest.raises(InUse, match="host alpha holds places of r: delete these reservations"):
-        fleet.database.write(lambda c: service_operations.delete(c, "alpha", 60))
+        fleet.database.write(lambda c: service_operations.delete(c, ["alpha"], 60))
     assert fleet.places() == [FREE, FREE]
-    fleet.database.write(lambda c: service_operations.delete(c, "alpha", 60, forget_guests=True))
+    fleet.database.write(lambda c: service_operations.delete(c, ["alpha"], 60, forget_guests=True))
     assert fleet.places() == [FREE]
     assert fleet.database.read(lambda c: reservations.show(c, "r"))["number"] == 2

@@ -35,7 +35,7 @@ def silence(database, seconds=300):
 
 
 def deleted(database, host="h1", **options):
-    return database.write(lambda c: service_operations.delete(c, host, LIMIT, **options))
+    return database.write(lambda c: service_operations.delete(c, [host], LIMIT, **options))[0]
 
 
 def own(database, *rows, host="h1", node="h1"):
@@ -211,7 +211,7 @@ ORDERS = {
     "begin_maintenance": service_operations.begin_maintenance,
     "end_maintenance": service_operations.end_maintenance,
     "force_down": service_operations.force_down,
-    "delete": lambda c, hosts: service_operations.delete(c, *hosts, LIMIT),
+    "delete": lambda c, hosts: service_operations.delete(c, hosts, LIMIT),
 }
 
 
@@ -412,7 +412,7 @@ def test_a_scheduler_s_service_leaves_the_host_alone(two_hosts):
 
 def test_every_refusal_is_one_line(two_hosts):
     for order in (
-        lambda c: service_operations.delete(c, "nowhere", LIMIT),
+        lambda c: service_operations.delete(c, ["nowhere"], LIMIT),
         lambda c: service_operations.disable(c, ["h1"], "x" * 300),
     ):
         with pytest.raises(OperationRefused) as caught:

@@ -164,7 +164,7 @@ TRANSACTIONS = {
         c, "other", Change(properties={"filter_tenant_id": "p1"}), ZONES
     ),
     "service order": lambda c: service_operations.disable(c, ["h1"]),
-    "service deletion": lambda c: service_operations.delete(c, "h1", 60, forget_guests=True),
+    "service deletion": lambda c: service_operations.delete(c, ["h1"], 60, forget_guests=True),
     "group order": lambda c: server_group_operations.add_instances(c, "web", ["seen"], force=True),
     "other group order": lambda c: server_group_operations.create(c, "db", "affinity"),
     "group deletion": lambda c: server_group_operations.delete(c, ["web"]),

@@ -5,11 +5,16 @@
 import io
 import json
 import sys
+from datetime import timedelta
+from typing import ClassVar
 
 import pytest
+import sqlalchemy as sa
 
-from inventory import aggregates, services
-from tests.databases import serve
+from inventory import aggregates, instances, services, tables
+from scheduler.client import agent_client
+from scheduler.wire.errors import Unsupported
+from tests.databases import a_node, an_instance, save, serve
 
 SWITCHES = [
     ("host disable", "status", "disabled"),
@@ -53,6 +58,68 @@ def test_all_hosts_or_none_are_switched(database, command):
     )
     after = database.read(services.all_live)
     assert [row._replace(now=None) for row in after] == [row._replace(now=None) for row in before]
+
+
+def silent_for(database, seconds):
+    """Let the last heartbeat of all services be long ago."""
+    change = sa.update(tables.services)
+    for row in database.read(services.all_live):
+        seen = row.now - timedelta(seconds=seconds)
+        database.write(lambda c, seen=seen: c.execute(change.values(last_seen_up=seen)))
+
+
+def test_services_and_their_hosts_are_deleted_together_or_not_at_all(database, command):
+    save(database, a_node("h1"), a_node("h2"))
+    command.json("aggregate", "add", "host", "rack", "h1", "h2", "h3")
+    assert "was alive" in command.refused("service", "delete", "h1", "h2")
+    silent_for(database, 900)
+    database.write(lambda c: instances.replace(c, "h2", "h2", [an_instance("u1")]))
+    assert "host h2 is needed by" in command.refused("service", "delete", "h1", "h2")
+    assert len(database.read(services.all_live)) == len(ALL)
+    rows = command.json("service", "delete", "H2", "h1", "--forget-guests")
+    assert [(row["host"], row["deleted_nodes"]) for row in rows] == [("h1", ["h1"]), ("h2", ["h2"])]
+    assert command.json("aggregate", "show", "rack")["hosts"] == ["h3"]
+    one = command.json("service", "delete", "h3")
+    assert (one["host"], one["deleted_nodes"]) == ("h3", [])
+
+
+class Agents:
+    """A client of agents that obey, but for one."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, conf):
+        pass
+
+    def call(self, caller, agent, method, timeout, host, action):
+        self.asked.append((agent, host))
+        if host == "h3":
+            raise Unsupported("the driver cannot")
+        return {"host": host, "power_action": action}
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def agents(monkeypatch):
+    monkeypatch.setattr(Agents, "asked", [])
+    monkeypatch.setattr(agent_client, "AgentClient", Agents)
+    return Agents
+
+
+def test_agents_are_asked_one_after_the_other_up_to_the_first_failure(command, agents):
+    rows = command.json("host", "power", "h2", "h1", "reboot")
+    assert [(row["host"], row["power_action"]) for row in rows] == [
+        ("h2", "reboot"),
+        ("h1", "reboot"),
+    ]
+    refused = command.refused("host", "power", "--agent=fleet", "h1", "h3", "h2", "h4", "reboot")
+    assert refused == (
+        "h3: Not supported: the driver cannot; done before it: h1; not asked: h2, h4"
+    )
+    assert agents.asked[2:] == [("fleet", "h1"), ("fleet", "h3")]
+    assert command.refused("host", "power", "h3", "reboot") == "Not supported: the driver cannot"
 
 
 def test_hosts_join_and_leave_an_aggregate_together(command, tmp_path):
