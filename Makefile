@@ -64,7 +64,7 @@ $(STAMP): setup.cfg setup.py pyproject.toml constraints.txt
 peer: $(PEER_STAMP) ## create .venv-nova with the release of Nova that calls us in tests
 
 $(PEER_STAMP): tests/peer/requirements.txt
-	@echo "peer: installing Nova into an environment of its own, about a minute"
+	@echo "peer: installing Nova into an environment of its own"
 	@python3 -m venv --clear $(PEER)
 	@$(PEER)/bin/python $(INSTALL) -r $<
 	@touch $@
@@ -77,7 +77,7 @@ demo: ## place instances on a small cloud of this machine's making
 	$(AGAIN) venv
 	@$(BIN)/berthmaster demo
 
-test: ## the gate: all that protects, about 8 minutes after the installation; stops at a failure
+test: ## the gate: all that protects; stops at a failure
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs
@@ -141,7 +141,7 @@ functional: venv peer ## of the gate, those against real brokers, databases, hyp
 
 QUICK ?=
 RESULT = benchmarks/results/$(if $(QUICK),quick,latest).json
-bench: ## all that was promised of speed, measured beside Nova: 13 minutes, with QUICK=1 less than one
+bench: ## all that was promised of speed, measured beside Nova; QUICK=1 takes smaller fleets
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer

@@ -59,9 +59,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How often what we take goes into what somebody else takes for the same, or the other way.
+    """What somebody else takes, divided by what we take for the same, or the other way round.
 
-    other is who; median is one median through the other; turns are divided one by one where both
+    other is who; median is the quotient of the two medians; turns are divided one by one where both
     have as many, to show the spread.
     """
 
@@ -73,7 +73,7 @@ class Ratio:
 
     @classmethod
     def of(cls, one: Figure, other: Figure) -> Self:
-        """Return one figure through another, whose median must not be 0."""
+        """Return one figure divided by another, whose median must not be 0."""
         turns = [one.median / other.median]
         if len(one.turns) == len(other.turns) and all(other.turns):
             turns = [each / less for each, less in zip(one.turns, other.turns, strict=True)]
@@ -85,12 +85,12 @@ class Ratio:
         return middle_half(self.turns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is written down: others' through ours."""
+        """Return what is written down: others' divided by ours."""
         return {"what": self.what, "other": self.other, "case": dict(self.case), **_spread(self)}
 
 
 def ratios(figures: Iterable[Figure]) -> Iterator[Ratio]:
-    """Yield others' figures through ours, for all that both have done in the same case."""
+    """Yield others' figures divided by ours, for all that both have done in the same case."""
     figures = list(figures)
     ours = {_key(each): each for each in figures if each.who == OURS}
     for each in figures:

@@ -50,7 +50,7 @@ def unusual_services(
     """Return the services that are new or not healthy, and those that were deleted, deleted first.
 
     since is for creation and deletion; one whose last heartbeat is older than seen_since is not
-    healthy. All others have beaten since, so that thousands of heartbeats make no row here.
+    healthy. All others have sent a heartbeat since: thousands of heartbeats make no row.
     """
     table = cell.table(connection, "services")
     c = table.c

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """XML as libvirt writes it, and numbers, amounts and sets of numbers in it.
 
-A text that is none of these counts as absent, and so does what is larger than any host will be.
+A text that cannot be read so counts as absent, as does what is larger than any host will be.
 """
 
 import re

@@ -48,7 +48,7 @@ def consolidate(fleet: Fleet, budget: Budget, seed: int, keep_going: KeepGoing) 
 
 
 def most_emptied(fleet: Fleet) -> int:
-    """Return how many of the hosts with instances could be emptied if these were liquid.
+    """Return how many of the hosts with instances could be emptied if instances could be divided.
 
     No plan empties more: what is in use of each resource has to fit on those that stay. A resource
     of which more is in use than hosts may give evidently bounds nothing.

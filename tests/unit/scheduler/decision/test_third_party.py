@@ -105,6 +105,21 @@ def test_a_filter_that_names_what_it_reads_is_asked_once_for_each_value():
     assert sorted(kind for _, kind in mine.asked) == ["kvm", "lxc"]
 
 
+def test_a_weigher_that_names_what_it_reads_is_asked_for_each_host_all_the_same():
+    asked = []
+
+    class ByKind(BaseHostWeigher):
+        reads = ("hypervisor_type",)
+
+        def _weigh_object(self, host_state, weight_properties):
+            asked.append(host_state.host)
+            return 1.0
+
+    hosts = [a_host(f"h{i}", hypervisor_type="kvm") for i in range(3)]
+    ByKind().weigh(a_table(*hosts), a_request())
+    assert asked == ["h0", "h1", "h2"]
+
+
 class PickyFilter(BaseHostFilter):
     """Looks at three columns, which may have many values each."""
 
