@@ -62,7 +62,7 @@ def _shown(found: Explained, place: int, host: str | None) -> dict[str, Any]:
         "funnel": [*_funnel(found.steps)],
         "weights": _weights(weighed),
         "reasons": _reasons(explanation) if explanation else [],
-        "nearest": explanation.get("refused", ())[:_GROUPS],
+        "nearest": _nearest(explanation),
         "near_misses": Counter(each["text"] for each in explanation.get("near_misses", ())),
         "verdict": _verdict(verdicts, host) if host else None,
         "previous": query_link("", instance=found.index) if found.index else None,
@@ -153,6 +153,17 @@ def _reasons(explanation: Document) -> list[dict[str, Any]]:
         rest = count - sum(each["count"] for each in shown)
         found.append({"filter": name, "count": count, "reasons": shown, "rest": rest})
     return found
+
+
+def _nearest(explanation: Document) -> list[Document]:
+    """Return the groups with the nearest misses, then those that the fewest filters refuse."""
+    misses = [each["host"] for each in explanation.get("near_misses", ())]
+
+    def place(group: Document) -> int:
+        hosts: list[str] = [*group["first_hosts"]]
+        return min((misses + hosts).index(host) for host in hosts)
+
+    return sorted(explanation.get("refused", ()), key=place)[:_GROUPS]
 
 
 def _verdict(verdicts: Sequence[Document], host: str) -> Document | None:

@@ -57,6 +57,12 @@ def test_the_nearest_hosts_come_with_all_their_reasons():
     assert [each["hosts"] for each in _shown(found, 0, None)["nearest"]] == [1032, 300, 68]
 
 
+def test_a_host_that_would_nearly_do_comes_first():
+    misses = [{"host": host, "text": "1 vCPU less"} for host in ("o0", "m1", "o0")]
+    found = Explained([], 0, [None], [], [], {**EXPLANATION, "near_misses": misses})
+    assert [each["hosts"] for each in _shown(found, 0, None)["nearest"]] == [68, 300, 1032]
+
+
 def test_the_page_shows_them(page):
     text = page("/decisions/2")
     assert "<h2>Nearest hosts</h2>" in text
