@@ -9,8 +9,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from inventory import instances, server_groups, services
-from inventory.claims import existing
+from inventory.claims import existing, places, standby_rows
 from inventory.errors import NotFound, NotReported, nearest
+from inventory.objects.amounts import without
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
@@ -84,4 +85,13 @@ def _instance_rows(connection: sa.Connection, hosts: HostTable) -> InstanceRows:
     claims = {(row.instance_uuid, row.compute_node_id): row for row in claimed}
     uuids = found.keys() | {uuid for uuid, _ in claims}
     groups = server_groups.of_instances(connection, uuids)
-    return InstanceRows(found, claims, groups, existing.states(connection, uuids))
+    taken = {
+        (each.taken_by, each.node_id): without(each.size, each.holds)
+        for each in places.of_rows(connection, claimed)
+        if each.taken_by
+    }
+    standbys = {
+        (each.instance_uuid, each.place_node_id): each
+        for each in standby_rows.read(connection).rows
+    }
+    return InstanceRows(found, claims, groups, existing.states(connection, uuids), taken, standbys)

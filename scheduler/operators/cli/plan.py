@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from inventory import aggregates
+from inventory.claims import standby_rows
 from inventory.errors import NotFound, nearest
+from inventory.objects.standby import REQUIRED
 from scheduler.hosts.metrics import metric_values
 from scheduler.operators.cli import plan_report
 from scheduler.operators.cli.arguments import (
@@ -155,7 +157,8 @@ class PlanDrain(PlanCommand):
     would place it, but to no host that is to be emptied with its own. Where no host has room,
     instances of other hosts make some. Of hosts that are down only these are evacuated. With
     --at-most the hosts are emptied some at a time, and those that have been emptied before take
-    instances again, as after maintenance. The exit status is 0 if all of them can be emptied, else
+    instances again, as after maintenance. Room that the hosts hold for standbys and reservations is
+    named, and stays where it is. The exit status is 0 if all of them can be emptied, else
     1. {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
@@ -179,13 +182,20 @@ class PlanRepair(PlanCommand):
 
     These are the instances that a filter would refuse the host that they are on: by the policy of a
     server group, the metadata of an aggregate, isolation, or resources of which more is in use than
-    allowed; and all instances of hosts whose service is down, which are evacuated. The smallest
-    sets of instances move. The exit status is 0 if all is repaired by that, else 1. {UNKNOWN}
+    allowed; and all instances of hosts whose service is down, which are evacuated, to their
+    standbys if they have any. The smallest sets of instances move. Protected instances without a
+    standby are listed: one of the schedulers makes standbys as soon as there is room. The exit
+    status is 0 if all is repaired by the moves and no standby lacks that is required, else 1.
+    {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
-        return repair(planned.fleet, planned.search_time)
+        plan = repair(planned.fleet, planned.search_time)
+        lacking = self.read(standby_rows.protected, None, True)
+        plan.result["without_standby"] = lacking
+        plan.result["reached"] &= not any(each["mode"] == REQUIRED for each in lacking)
+        return plan
 
 
 class PlanConsolidate(PlanCommand):
@@ -248,9 +258,9 @@ class PlanMakeRoom(PlanCommand):
     __doc__ = f"""Plan the fewest moves after which instances of a flavor fit.
 
     That is the cure where no host takes an instance although there is room enough in pieces.
-    Instances of hosts that are down stay there. The exit status is 0 if all that were asked for
-    fit then, else 1.
-    {UNKNOWN}
+    Instances of hosts that are down stay there, and so does what hosts hold for standbys and
+    reservations: where that is in the way, it is named. The exit status is 0 if all that were asked
+    for fit then, else 1. {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 

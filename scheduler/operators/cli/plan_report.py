@@ -163,6 +163,7 @@ def sections(found: dict[str, Any]) -> Iterator[str | Table]:
     yield _moves_table(found["moves"])
     yield from notes(found["moves"])
     yield from left(found["unplanned"])
+    yield from _promises(found)
     yield from _claims(found.get("claims"))
     yield from (f"Warning: {text}" for text in found["warnings"])
 
@@ -248,6 +249,28 @@ def left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
     nearest = [(uuid, *why) for why, uuid in reversed(reasons.items())]
     columns = ("Instance", "Nearest Host", "Filter", "Reason")
     yield Table("The hosts that come nearest:", columns, nearest)
+
+
+def _promises(found: dict[str, Any]) -> Iterator[str | Table]:
+    """Yield what hosts hold that is in the way or stays, and the instances without a standby."""
+    result = found["result"]
+    if held := result.get("held"):
+        is_drain = found["goal"] == "drain"
+        yield (
+            "Room that stays held there: schedulers make standbys elsewhere when a host is"
+            " disabled, reserved places stay"
+            if is_drain
+            else "Hosts that would take one more but for what they hold:"
+        )
+        yield Table("", ("Host", "Held For"), [tuple(each.values()) for each in held])
+    if lacking := result.get("without_standby"):
+        have = counted(len(lacking), "protected instance has", "protected instances have")
+        yield f"{have} no standby:"
+        keys = ("instance", "host", "mode", "reason")
+        rows = [[each[key] or "" for key in keys] for each in lacking[:LISTED]]
+        yield Table("", ("Instance", "On", "Mode", "Why"), rows)
+        if len(lacking) > LISTED:
+            yield f"... and {len(lacking) - LISTED} more: see 'failover status --without'"
 
 
 def _why(each: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduler.hosts.columns import Mask
 from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.held_standbys import holders
 from scheduler.operators.planning.room import RoomSearch, pending_move
 from scheduler.operators.planning.types import KeepGoing, MovePlan, Resident, Unplanned
 from scheduler.operators.planning.unplanned import explain_unplanned
@@ -37,7 +38,11 @@ def drain(
             left = [*_emptied(fleet, emptied, search)]
             unplanned += explain_unplanned(fleet, left, len(unplanned))
             fleet.end_stage()
-    result = {"stages": stages, "reached": sum(map(len, stages)) == len(hosts)}
+    result = {
+        "stages": stages,
+        "held": holders(fleet.hosts, np.flatnonzero(_mask(fleet, hosts)).tolist()),
+        "reached": sum(map(len, stages)) == len(hosts),
+    }
     return MovePlan("drain", fleet.moves, unplanned, result)
 
 

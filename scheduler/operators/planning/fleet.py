@@ -9,26 +9,30 @@ back when the step ends.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from itertools import count
+from typing import Any
 
 import numpy as np
 
+from inventory.objects.amounts import NOTHING, amounts_of
 from scheduler.decision.pipeline import Plan, allowed, filter_hosts
 from scheduler.decision.plugin_calls import applies, passes_at
 from scheduler.decision.prefilter import COMPUTE_SERVICE, why_not
 from scheduler.decision.types import Refusal
 from scheduler.decision.weighing import weigh_hosts
 from scheduler.hosts.columns import Mask
+from scheduler.hosts.failure_domains import domains_of
 from scheduler.hosts.host_state import Consumption, HostState, assumed_instance
-from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.occupancy import add_instance, remove_instance
+from scheduler.operators.planning.held_standbys import HeldStandbys
+from scheduler.operators.planning.residents import located, with_members
 from scheduler.operators.planning.types import (
     EVACUATION,
     MOVING,
     NOT_BUILT,
+    HeldStandby,
     Place,
     PlannedMove,
     Resident,
@@ -63,6 +67,7 @@ class Fleet:
         self._on: dict[int, dict[str, Resident]] = {}
         for each in self.residents.values():
             self._on.setdefault(each.row, {})[each.uuid] = each
+        self._standbys = HeldStandbys(hosts, plan)
         # By row, what leaves it when the step ends.
         self._leaving: dict[int, list[tuple[str, Consumption]]] = {}
         # Those of this step by instance: how to move it, and how to take the move back.
@@ -105,19 +110,25 @@ class Fleet:
         hosts are those of the fleet, or another state of the same.
         """
         copy = (hosts or self.hosts).working_copy()
-        spec = _counted(spec, copy)
+        spec = with_members(spec, copy)
         candidates, _ = allowed(copy, spec, self.plan)
         candidates &= ~self.closed
         if spec.instance_uuid is not None:
             candidates[[*self.hosts.instances.rows_of(spec.instance_uuid)]] = False
+        if kept := self._standby_of(spec, is_lost=False):
+            candidates &= self._standbys.targets(kept, spec)
         mask, _ = filter_hosts(copy, spec, self.plan.filters, candidates)
         return copy, mask
 
     def best(self, spec: RequestSpec) -> int | None:
         """Return the row of the host that schedulers would choose, None without any.
 
-        One of avoided is chosen only where there is no other.
+        One of avoided is chosen only where there is no other. An instance that is evacuated goes to
+        its standby.
         """
+        own = self._standby_of(spec, is_lost=True)
+        if own and not self.closed[own.row] and self.takes(spec, own.row):
+            return own.row
         copy, mask = self.passing(spec)
         if not mask.any():
             return None
@@ -144,20 +155,16 @@ class Fleet:
         """Return why a row is refused to a request once these residents of it have left."""
         copy = self.hosts.working_copy()
         for each in without:
-            remove_instance(copy, row, each.uuid, each.taken)
+            remove_instance(copy, row, each.uuid, each.given_back)
+        own, kept = (self._standby_of(spec, is_lost) for is_lost in (True, False))
+        if own and own.row == row:
+            self._standbys.free_for(copy, own, amounts_of(spec))
+        if kept and (why := self._standbys.why_not(kept, spec, row)):
+            return Refusal(*self.place(row), "failover", why)
         if not allowed(copy, spec, self.plan)[0][row]:
             reason = why_not(copy, spec, COMPUTE_SERVICE, row)
             return Refusal(*self.place(row), COMPUTE_SERVICE, reason)
         return self._refusal(copy, spec, row)
-
-    @cached_property
-    def without_residents(self) -> HostTable:
-        """The hosts as they were when this was first asked, without residents that can move."""
-        found = self.hosts.detached()
-        for each in self.residents.values():
-            if each.fixed is None:
-                remove_instance(found, each.row, each.uuid, each.taken)
-        return found
 
     def consumption(self, spec: RequestSpec, row: int) -> Consumption:
         """Return what the instance of a request would take on a row."""
@@ -166,7 +173,11 @@ class Fleet:
     def move(self, resident: Resident, row: int, reason: str) -> None:
         """Move a resident to a row, where it fits; the old row gets its room back at end_step()."""
         taken = self.consumption(self.request(resident), row)
-        before, had = resident.row, resident.taken
+        before, gives = resident.row, resident.given_back
+        had, place, standby = resident.taken, resident.place, resident.standby
+        after = None
+        if standby and not self._is_gone(before):
+            after = standby._replace(domains=domains_of(self.hosts, row))
         move = PlannedMove(
             resident.uuid,
             self.place(before),
@@ -183,16 +194,20 @@ class Fleet:
 
         def do() -> None:
             self._moves[number] = move
-            leaving.append((resident.uuid, had))
+            leaving.append((resident.uuid, gives))
             add_instance(self.hosts, row, there, taken)
-            self._settle(resident, row, taken)
+            self._settle(resident, row, taken, NOTHING, after)
+            if standby:
+                self._standbys.move(standby, after)
             self._reversible[resident.uuid] = do, undo
 
         def undo() -> None:
             del self._moves[number], self._reversible[resident.uuid]
-            leaving.remove((resident.uuid, had))
+            leaving.remove((resident.uuid, gives))
             remove_instance(self.hosts, row, resident.uuid, taken)
-            self._settle(resident, before, had)
+            self._settle(resident, before, had, place, standby)
+            if standby:
+                self._standbys.move_back(standby, after)
 
         self.apply(do, undo)
 
@@ -214,7 +229,7 @@ class Fleet:
 
     def end_step(self) -> None:
         """End the step: the hosts that instances have left get their room back."""
-        leaving, step = self._leaving, self._step
+        leaving, step, standbys = self._leaving, self._step, self._standbys.leaving
         if not any(leaving.values()):
             return
         reversible = self._reversible
@@ -225,9 +240,11 @@ class Fleet:
             self._leaving, self._step, self._reversible = {}, step + 1, {}
             for row, uuid, taken in gone:
                 remove_instance(self.hosts, row, uuid, taken)
+            self._standbys.end(standbys)
 
         def undo() -> None:
             self._leaving, self._step, self._reversible = leaving, step, reversible
+            self._standbys.take_end_back(standbys)
             for (row, _, taken), instance in zip(gone, instances, strict=True):
                 add_instance(self.hosts, row, instance, taken)
 
@@ -296,7 +313,8 @@ class Fleet:
         the host is down or disabled does not count.
         """
         copy, row = self.hosts.working_copy(), resident.row
-        gone = {each.uuid: each.taken for each in (resident, *without)}
+        others = {each.uuid: each.given_back for each in without}
+        gone = others | {resident.uuid: resident.taken}
         for uuid, taken in (gone | dict(self._leaving.get(row, ()))).items():
             remove_instance(copy, row, uuid, taken)
         for name, value in _SERVED.items():
@@ -305,7 +323,7 @@ class Fleet:
 
     def _refusal(self, copy: HostTable, spec: RequestSpec, row: int) -> Refusal | None:
         """Return why the first filter that refuses a row does so; the copy is changed."""
-        spec = _counted(spec, copy)
+        spec = with_members(spec, copy)
         for rule in (*self.plan.request_filters, *self.plan.filters):
             if applies(rule, spec) and not passes_at(copy, rule, spec, row):
                 reason = rule.reason(HostState.of(copy, row), spec)
@@ -315,28 +333,14 @@ class Fleet:
     def _is_gone(self, row: int) -> bool:
         return bool(self.down[row] or self.lost[row])
 
-    def _settle(self, resident: Resident, row: int, taken: Consumption) -> None:
+    def _standby_of(self, spec: RequestSpec, is_lost: bool) -> HeldStandby | None:
+        """Return the standby of a resident if its host is lost, or if it is not."""
+        resident = self.residents.get(spec.instance_uuid or "")
+        if resident is None or self._is_gone(resident.row) != is_lost:
+            return None
+        return resident.standby
+
+    def _settle(self, resident: Resident, row: int, taken: Consumption, *promised: Any) -> None:
         del self._on[resident.row][resident.uuid]
-        resident.row, resident.taken = row, taken
-        self._on.setdefault(row, {})[resident.uuid] = resident
-
-
-def located(spec: RequestSpec, hosts: HostTable) -> RequestSpec:
-    """Return a request whose group, if any, has the other members and their hosts in a table."""
-    if spec.instance_group is None:
-        return spec
-    found = spec.for_instance(spec.instance_uuid)
-    group = found.instance_group
-    assert group is not None
-    group.members = [each for each in group.members if each != spec.instance_uuid]
-    rows = hosts.instances.rows_of_each(group.members)
-    group.hosts = sorted({hosts.get(row, "host") for row in rows})
-    return found
-
-
-def _counted(spec: RequestSpec, copy: HostTable) -> RequestSpec:
-    """Return a request located on a copy, which gets the members of its group on each row."""
-    spec = located(spec, copy)
-    group = spec.instance_group
-    copy.group_counts = count_members(copy, group) if group else None
-    return spec
+        resident.row, resident.taken, (resident.place, resident.standby) = row, taken, promised
+        self._on.setdefault(resident.row, {})[resident.uuid] = resident

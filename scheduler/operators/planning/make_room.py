@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan the fewest moves after which a number of instances of a flavor fit."""
 
+import numpy as np
+
+from inventory.objects.amounts import NOTHING, plus
+from scheduler.hosts.host_state import usage_changes
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.held_standbys import holders
 from scheduler.operators.planning.room import PendingPlacement, RoomSearch
 from scheduler.operators.planning.types import KeepGoing, MovePlan
 
@@ -23,8 +28,25 @@ def make_room(fleet: Fleet, spec: RequestSpec, number: int, keep_going: KeepGoin
         all(search.place([each]) for each in placements)
     rows = [row for each in names for row in fleet.hosts.instances.rows_of(each)]
     hosts = [fleet.place(row).host for row in rows]
-    result = {"fit": len(hosts), "wanted": number, "hosts": hosts, "reached": len(hosts) >= number}
+    result = {
+        "fit": len(hosts),
+        "wanted": number,
+        "hosts": hosts,
+        "held": _in_the_way(fleet, spec) if len(hosts) < number else [],
+        "reached": len(hosts) >= number,
+    }
     return MovePlan("make-room", fleet.moves, (), result)
+
+
+def _in_the_way(fleet: Fleet, spec: RequestSpec) -> list[dict[str, str]]:
+    """Return the hosts that would take one more but for what they hold, and for what they do."""
+    without = fleet.hosts.working_copy()
+    for row in without.rows():
+        if promises := without.promises.get(without.get(row, "node_id")):
+            without.add_to(row, usage_changes(*plus(NOTHING, promises.held, -1)))
+    # None takes it as it is.
+    _, mask = fleet.passing(spec, without)
+    return holders(fleet.hosts, np.flatnonzero(mask).tolist())
 
 
 def _pending(fleet: Fleet, spec: RequestSpec) -> PendingPlacement:

@@ -6,20 +6,31 @@ That is their rows, their claims and their server groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from inventory.claims.types import ALTERNATE, PENDING
+from inventory.objects.amounts import NOTHING, Amounts, amounts_of
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
 from scheduler.hosts import aggregate_metadata
 from scheduler.hosts.columns import Mask
 from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.row_index import count_members
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor, ImageMeta, ImageMetaProps
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.operators.planning.types import COLD, HOST_IS_DOWN, LIVE, MOVING, NOT_BUILT, Resident
+from scheduler.operators.planning.types import (
+    COLD,
+    HOST_IS_DOWN,
+    LIVE,
+    MOVING,
+    NOT_BUILT,
+    HeldStandby,
+    Resident,
+)
 
 # The facts that are known of every instance.
 SIZE = ["vCPUs", "memory", "disk"]
@@ -32,13 +43,17 @@ _KINDS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
 class InstanceRows(NamedTuple):
     """What the database has about instances, by uuid: their rows and server groups.
 
-    claims and states of claims, on other nodes as well, are by (uuid, id of the node).
+    claims and states of claims, on other nodes as well, are by (uuid, id of the node). So are
+    places, what reserved places are going to hold again when the instances leave, and standbys,
+    the rows of those that are held.
     """
 
     instances: Mapping[str, Any]
     claims: Mapping[tuple[str, int], Any]
     groups: Mapping[str, tuple[str, InstanceGroup | None]]
     states: Mapping[tuple[str, int], str]
+    places: Mapping[tuple[str, int], Amounts] = MappingProxyType({})
+    standbys: Mapping[tuple[str, int], Any] = MappingProxyType({})
 
 
 def residents_of(hosts: HostTable, down: Mask, found: InstanceRows) -> Iterator[Resident]:
@@ -47,6 +62,7 @@ def residents_of(hosts: HostTable, down: Mask, found: InstanceRows) -> Iterator[
     Those on hosts that are down stay there until Fleet.allow_evacuation(). Alternates are none. An
     instance that is moving is on the host where it ends up.
     """
+    row_of = {hosts.get(row, "node_id"): row for row in hosts.rows()} if found.standbys else {}
     for row in hosts.rows():
         node_id = hosts.get(row, "node_id")
         for uuid, instance in hosts.instances.on(row).items():
@@ -58,6 +74,11 @@ def residents_of(hosts: HostTable, down: Mask, found: InstanceRows) -> Iterator[
             claim = found.claims.get((uuid, node_id))
             one = Resident(instance, row, *_request(instance, claim, found))
             _add_details(one, claim, found)
+            one.place = found.places.get((uuid, node_id), NOTHING)
+            held = found.standbys.get((uuid, node_id))
+            if held is not None and held.compute_node_id in row_of:
+                domains = tuple(held.domains.split(","))
+                one.standby = HeldStandby(row_of[held.compute_node_id], domains, amounts_of(held))
             one.kind, one.fixed = _how(one, len(rows) > 1, bool(down[row]), state)
             yield one
 
@@ -151,3 +172,24 @@ def _devices(taken: Consumption) -> list[InstancePCIRequest]:
         kind |= {name: pool.tags[name] for name in _DEVICE_TAGS if name in pool.tags}
         found.append(InstancePCIRequest(pool.count, [kind]))
     return found
+
+
+def located(spec: RequestSpec, hosts: HostTable) -> RequestSpec:
+    """Return a request whose group, if any, has the other members and their hosts in a table."""
+    if spec.instance_group is None:
+        return spec
+    found = spec.for_instance(spec.instance_uuid)
+    group = found.instance_group
+    assert group is not None
+    group.members = [each for each in group.members if each != spec.instance_uuid]
+    rows = hosts.instances.rows_of_each(group.members)
+    group.hosts = sorted({hosts.get(row, "host") for row in rows})
+    return found
+
+
+def with_members(spec: RequestSpec, copy: HostTable) -> RequestSpec:
+    """Return a request located on a copy, which gets the members of its group on each row."""
+    spec = located(spec, copy)
+    group = spec.instance_group
+    copy.group_counts = count_members(copy, group) if group else None
+    return spec

@@ -9,6 +9,7 @@ moves is the smallest one. On large ones the tries are bounded: there it is smal
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -16,7 +17,9 @@ import numpy as np
 
 from scheduler.hosts.columns import Weights
 from scheduler.hosts.resources import KINDS
+from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.occupancy import remove_instance
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import KeepGoing, Resident
 
@@ -63,6 +66,15 @@ class RoomSearch:
             return True
         self._tries = MAX_TRIES
         return self._clear_a_host(placements)
+
+    @cached_property
+    def _without_residents(self) -> HostTable:
+        """The hosts as they were when this was first asked, without residents that can move."""
+        found = self._fleet.hosts.detached()
+        for each in self._fleet.residents.values():
+            if each.fixed is None:
+                remove_instance(found, each.row, each.uuid, each.given_back)
+        return found
 
     def _has_time(self) -> bool:
         return self._tries > 0 and self._keep_going()
@@ -145,7 +157,7 @@ class RoomSearch:
         not counted.
         """
         hosts = self._fleet.hosts
-        emptied, mask = self._fleet.passing(spec, self._fleet.without_residents)
+        emptied, mask = self._fleet.passing(spec, self._without_residents)
         rows = np.flatnonzero(mask)
         most = np.array([kind.limits(emptied.limits, rows) for kind in KINDS])
         used = np.array([kind.amounts(hosts, rows)[1] for kind in KINDS])
@@ -211,8 +223,8 @@ def _kind(spec: RequestSpec) -> tuple[Any, ...]:
 
 
 def _frees(leaving: Sequence[Resident], lacks: Weights) -> bool:
-    """Return whether residents take at least these vCPUs, MB of memory and MB of disk."""
-    taken = [each.taken for each in leaving]
+    """Return whether residents give back at least these vCPUs, MB of memory and MB of disk."""
+    taken = [each.given_back for each in leaving]
     # Not by KINDS, which takes twice as long: it is asked of every set of residents.
     return bool(
         sum(each.vcpus for each in taken) >= lacks[0]

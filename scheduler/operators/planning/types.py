@@ -3,9 +3,10 @@
 """The values of a plan: its moves, what they cost, and the instances without one."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from inventory.objects.amounts import NOTHING, Amounts, amounts_of, plus
 from scheduler.hosts.host_state import Consumption
 from scheduler.objects.instance import Instance
 from scheduler.objects.request_spec import RequestSpec
@@ -29,12 +30,21 @@ class Place(NamedTuple):
     node: str
 
 
+class HeldStandby(NamedTuple):
+    """The row that holds the standby of an instance, for the loss of which failure domains."""
+
+    row: int
+    domains: tuple[str, ...]
+    size: Amounts
+
+
 @dataclass(slots=True)
 class Resident:
     """An instance on the host of a row, the request for it, and what it takes there.
 
     kind is how it moves unless its host is down. fixed says why it cannot be moved at present, None
-    where it can. decided_by names the facts that the request was made from.
+    where it can. decided_by names the facts that the request was made from. place is what the
+    reserved place that it has taken is going to hold again when it leaves. standby is its standby.
     """
 
     instance: Instance
@@ -45,6 +55,16 @@ class Resident:
     fixed: str | None = None
     decided_by: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    place: Amounts = NOTHING
+    standby: HeldStandby | None = None
+
+    @property
+    def given_back(self) -> Consumption:
+        """What its host gets back when it leaves."""
+        if self.place is NOTHING:
+            return self.taken
+        vcpus, memory_mb, disk_mb = plus(amounts_of(self.taken), self.place, -1)
+        return replace(self.taken, vcpus=vcpus, memory_mb=memory_mb, disk_mb=disk_mb)
 
     @property
     def uuid(self) -> str:

@@ -340,6 +340,7 @@ def test_room_is_made_for_a_flavor(command, half_empty):
         "fit": 1,
         "wanted": 1,
         "hosts": [found["moves"][0]["from"]],
+        "held": [],
         "reached": True,
         "flavor": "2,64000,0",
     }

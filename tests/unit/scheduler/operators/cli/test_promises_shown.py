@@ -8,8 +8,11 @@ from inventory import compute_nodes
 from inventory.claims import standbys
 from inventory.claims.types import Standby
 from scheduler.operators.cli import decision
-from tests.databases import a_node, a_uuid, save, serve
+from scheduler.operators.cli.live_fleet import live_fleet
+from scheduler.operators.live_hosts import LiveHosts
+from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
+from tests.unit.scheduler.operators.cli.test_plan import put
 
 ONE = {"vcpus": 1, "memory_mb": 1024, "disk_mb": 1024}
 NOTHING = dict.fromkeys(ONE, 0)
@@ -118,3 +121,42 @@ def test_explain_says_what_more_would_be_free(command, cloud, monkeypatch):
     text = " ".join(text.split())
     assert "What is held for standbys and reservations is that of now." in text
     assert "6 vCPUs more would be free, but for standbys of domains rack-3, rack-4 and" in text
+
+
+def test_plans_name_what_hosts_hold(command, cloud):
+    # Two fit on the empty hosts. Without what h2 holds it would take one; h1 is of the same size.
+    done = command.run("plan", "make-room", "--flavor=16,1024,1", "--number=3")
+    assert done.status == 1
+    assert "| h2   | reservation silver of project p1" in done.stdout
+    drained = command.run("plan", "drain", "h1").stdout
+    assert "standbys of domains rack-3, rack-4 and reservation gold of project p1" in drained
+
+
+def test_an_instance_keeps_away_from_its_standby(command, cloud):
+    put(cloud, "h3", an_instance(a_uuid("large"), memory_mb=4096, vcpus=4))
+    (move,) = command.json("plan", "drain", "h3")["moves"]
+    assert move["to"] in ("h2", "h4")
+    simulated = command.json("failover", "simulate", "h3")
+    (move,) = simulated["moves"]
+    assert (move["to"], simulated["complete"]) == ("h1", True)
+
+
+def test_a_plan_knows_what_a_place_holds_again(command, cloud):
+    conf = configured(command.config)
+    with KeepingScheduler(cloud, conf) as scheduler:
+        assert scheduler.ask("mine", project_id="p1", vcpus=1, memory_mb=512, root_gb=2) == ["h3"]
+        (host,) = scheduler.ask("fits", project_id="p1", vcpus=1, memory_mb=512, root_gb=0)
+    assert host in ("h1", "h2")
+    live = LiveHosts.of(conf, cloud, max_age=0.0)
+    residents = live_fleet(live, 60.0, None).residents
+    places = {name: residents[uuids_of(name)[0]].place for name in ("mine", "fits")}
+    assert places == {"mine": (0, 0, 0), "fits": (1, 512, 0)}
+
+
+def test_a_repair_lists_who_has_no_standby(command, cloud):
+    execute(cloud, "UPDATE standbys SET compute_node_id = NULL, reason = 'none fits'")
+    done = command.run("plan", "repair")
+    assert done.status == 1
+    assert "2 protected instances have no standby:" in done.stdout
+    execute(cloud, "UPDATE standbys SET mode = 'preferred'")
+    assert command.run("plan", "repair").status == 0
