@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates
 from inventory.errors import Malformed
+from inventory.queries import promised
 from inventory.queries.decision_search import flavors_of_sizes
 from inventory.queries.requested_sizes import Size
 from scheduler.analysis.diagnosis import filter_rejections, name_rejections
@@ -19,6 +20,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import LARGEST_SIZE, Filling, Simulator, fill
+from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 from scheduler.operators.status_pages.errors import check_time
 from scheduler.operators.status_pages.source import Source
@@ -40,6 +42,8 @@ def view(source: Source, asked: Asked) -> View:
         for flavor in flavors:
             check_time(asked.until)
             found.append(_row(hosts.working_copy(), flavor, simulator, zones, source.default_zone))
+        hosts.promises = source.read(promised.read)
+        room = fleet_room(hosts)
     for each in found:
         each["names"] = names.get(each["size"], [])
     every = {zone for each in found for zone in each["zones"]}
@@ -48,9 +52,12 @@ def view(source: Source, asked: Asked) -> View:
         "hosts": len(hosts),
         "zones": sorted(every | {zone for found in zones.values() for zone in found}),
         "flavors": found,
+        "room": room.facts(),
     }
     most = max((count for each in found for count in each["zones"].values()), default=0)
-    return View("Capacity", "capacity.html", facts, {"flavor": text or "", "most": most})
+    lines = room.lines() if room.promises.lines() else []
+    shown = {"flavor": text or "", "most": most, "room_lines": lines}
+    return View("Capacity", "capacity.html", facts, shown)
 
 
 def _flavor(text: str) -> Flavor:

@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from inventory.promises import total
+from inventory.queries import promised
 from inventory.queries.fleet import LOST, RESOURCES, STATES, UP, FleetNode, read_fleet
 from scheduler.analysis.diagnosis import host_name
 from scheduler.operators.status_pages import host_list
@@ -57,6 +59,7 @@ def view(source: Source, asked: Asked) -> View:
     pages = max(1, -(-len(placed) // MAX_SQUARES))
     page = min(max(1, asked.number("page", 1)), pages)
     here = placed[MAX_SQUARES * (page - 1) : MAX_SQUARES * page]
+    promises = total([*source.read(promised.read).values()])
     groups = [(name, [node for _, node in members]) for name, members in _grouped(here)]
     facts: dict[str, Any] = {
         "group_by": group_by,
@@ -65,6 +68,7 @@ def view(source: Source, asked: Asked) -> View:
         "pages": pages,
         "hosts": len(nodes),
         "states": _states(nodes),
+        "promised": promises.facts(),
         "groups": [{"name": name, **_summary(members)} for name, members in groups],
     }
     can_stop = len(here) <= _MAX_STOPS
@@ -81,6 +85,7 @@ def view(source: Source, asked: Asked) -> View:
         "legend": _legend(nodes, color),
         "can_stop": can_stop,
         "named": form is _NAMED,
+        "held": promises.lines(),
     }
     return View("Fleet", "fleet.html", facts, shown)
 

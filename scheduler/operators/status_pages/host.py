@@ -63,7 +63,10 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
         "service": _service(service) if service else None,
         "zones": sorted(aggregates.zones_by_host(records).get(host) or (source.default_zone,)),
         "aggregates": sorted(each.name for each in records if host in each.hosts),
-        "nodes": [_node(row._asdict()) for row in compute_nodes.of_hosts(connection, [host])],
+        "nodes": [
+            {**_node(row._asdict()), "room": host_queries.room_of(connection, row._asdict())}
+            for row in compute_nodes.of_hosts(connection, [host])
+        ],
         "number_of_instances": len(guests),
         "instances": [_instance(each._asdict()) for each in guests[:_LISTED]],
         "claims": claim_search.search(connection, claimed, 0, _LISTED),

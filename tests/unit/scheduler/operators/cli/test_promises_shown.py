@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Room that is held for standbys and reservations, as the commands about hosts name it."""
+"""Room that is held for standbys and reservations, as commands and pages name it."""
+
+import json
 
 import pytest
 
@@ -10,6 +12,9 @@ from inventory.claims.types import Standby
 from scheduler.operators.cli import decision
 from scheduler.operators.cli.live_fleet import live_fleet
 from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.status_pages.messages import PageRequest
+from scheduler.operators.status_pages.routes import Site
+from scheduler.operators.status_pages.source import Source
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 from tests.unit.scheduler.operators.cli.test_plan import put
@@ -160,3 +165,22 @@ def test_a_repair_lists_who_has_no_standby(command, cloud):
     assert "2 protected instances have no standby:" in done.stdout
     execute(cloud, "UPDATE standbys SET mode = 'preferred'")
     assert command.run("plan", "repair").status == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/hosts/h1", ["Held for standbys", "for the loss of rack-3", "reservation gold of"]),
+        ("/hosts/", ["<bdi>standbys of domains rack-3, rack-4", "4 vCPUs, 4 GB of memory"]),
+        ("/capacity/", ["Reservation silver of project p1", "Used by instances", "Free"]),
+    ],
+)
+def test_pages_say_who_has_the_room(command, cloud, path, texts):
+    site = Site(Source(configured(command.config)))
+    text = site.answer(PageRequest(path, "")).body.decode()
+    assert [each for each in texts if each not in text] == []
+    facts = json.loads(site.answer(PageRequest(path, "format=json")).body)
+    room = (
+        facts["nodes"][0]["room"] if path == "/hosts/h1" else facts.get("room") or facts["promised"]
+    )
+    assert [each["name"] for each in room["reservations"]][:1] == ["gold"]
