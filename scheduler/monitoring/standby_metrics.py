@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics and health of the standbys in the database, which are those of all schedulers."""
+"""Metrics and health of standbys, and of room that is held, in the database of all schedulers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,10 +10,15 @@ from inventory.claims import standby_rows
 from inventory.engine import Database
 from inventory.errors import counted
 from inventory.objects.standby import PREFERRED, REQUIRED
+from inventory.promises import Promises, total
+from inventory.queries import promised
 from scheduler.monitoring.claim_metrics import SpacedReads
 
-# Seconds between two reads.
-INTERVAL = 10.0
+# Seconds between two reads: of standbys, and of what all nodes hold.
+INTERVAL, HELD_INTERVAL = 10.0, 60.0
+_MIB = 2**20
+# By metric, how many of its unit one of a resource is, in the order of amounts.
+_HELD = {"vcpus": 1, "memory_bytes": _MIB, "disk_bytes": _MIB}
 
 
 class StandbyMetrics(SpacedReads[Mapping[str, int]]):
@@ -48,3 +53,26 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
             return None
         have = counted(number, "instance has", "instances have")
         return f"{have} no standby that is required: see 'berthmaster failover status --without'"
+
+
+class HeldMetrics(SpacedReads[Promises]):
+    """A Prometheus collector of the room that nodes hold; without an answer it has no values."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(
+            database, lambda each: total([*promised.read(each).values()]), HELD_INTERVAL
+        )
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics, read again if they are old."""
+        found = self.latest()
+        for at, (name, unit) in enumerate(_HELD.items()):
+            gauge = GaugeMetricFamily(
+                f"berthmaster_held_{name}",
+                "What nodes hold for standbys and for reservations, as part of what is used.",
+                labels=["kind"],
+            )
+            if found is not None:
+                gauge.add_metric(["standbys"], found.standbys[at] * unit)
+                gauge.add_metric(["reservations"], found.reserved[at] * unit)
+            yield gauge

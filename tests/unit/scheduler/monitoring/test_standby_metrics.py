@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the metrics and the health of standbys."""
 
+from inventory import compute_nodes
 from inventory.claims import standbys
 from inventory.claims.types import Standby
 from inventory.database_errors import DatabaseUnavailable
-from scheduler.monitoring.standby_metrics import StandbyMetrics
-from tests.databases import a_uuid
+from scheduler.monitoring.standby_metrics import HeldMetrics, StandbyMetrics
+from tests.databases import a_node, a_uuid, save
 
 
 def protect(database, name, mode, node_id=None):
@@ -41,6 +42,22 @@ def test_a_standby_that_is_required_and_missing_is_unhealthy(database):
     )
 
 
+def test_what_nodes_hold_is_counted_in_units_of_metrics(database):
+    save(database, a_node("h1"))
+    (node,) = database.read(compute_nodes.all_live)
+    for name, domain in (("a", "r1"), ("b", "r2")):
+        made = Standby(a_uuid(name), 7, [domain], "required", (2, 3, 4), "{}", node_id=node.id)
+        database.write(lambda connection, made=made: standbys.settle(connection, [made]))
+    assert figures(HeldMetrics(database)) == {
+        ("berthmaster_held_vcpus", "standbys"): 2,
+        ("berthmaster_held_vcpus", "reservations"): 0,
+        ("berthmaster_held_memory_bytes", "standbys"): 3 * 2**20,
+        ("berthmaster_held_memory_bytes", "reservations"): 0,
+        ("berthmaster_held_disk_bytes", "standbys"): 4 * 2**20,
+        ("berthmaster_held_disk_bytes", "reservations"): 0,
+    }
+
+
 class Silent:
     """A database that does not answer."""
 
@@ -50,5 +67,6 @@ class Silent:
 
 def test_without_a_database_nothing_is_said():
     metrics = StandbyMetrics(Silent())
+    assert figures(HeldMetrics(Silent())) == {}
     assert figures(metrics) == {}
     assert metrics.check() is None
