@@ -6,6 +6,7 @@ Only the standard library is imported at the top, see conf/daemon/concurrency.py
 """
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,11 +73,11 @@ def _named(conf: "cfg.ConfigOpts") -> list[tuple[str, Path]]:
     return list(named_files(private_apis.command_line(conf)))
 
 
-def unreadable(program: str, argv: Sequence[str]) -> list[Path]:
+def unreadable(program: str, argv: Sequence[str], only_named: bool) -> list[Path]:
     """Return files and directories that would be read and that this user may not read.
 
     oslo.config skips most of them without a word. Where no file is found, they may also be in
-    directories that cannot be looked into.
+    directories that cannot be looked into. With only_named just the arguments count.
     """
     named = list(named_files(argv))
     options = {option for option, _ in named}
@@ -84,7 +85,7 @@ def unreadable(program: str, argv: Sequence[str]) -> list[Path]:
     hidden: list[Path] = []
     found = bool(named)
     for option, ending in ((_FILE, ".conf"), (_DIRECTORY, ".conf.d")):
-        if option in options:
+        if only_named or option in options:
             continue
         for name in dict.fromkeys((PROJECT, program)):
             places = [Path(os.path.expanduser(each), name + ending) for each in DIRECTORIES]
@@ -105,6 +106,35 @@ def not_in_utf8(program: str, argv: Sequence[str]) -> list[Path]:
         except UnicodeDecodeError:
             found.append(path)
     return found
+
+
+def none_found(program: str) -> str:
+    """Return what to say where there is none of the files that are read by default."""
+    names = [name + ending for name in (PROJECT, program) for ending in (".conf", ".conf.d")]
+    return (
+        f"there is no configuration, so the defaults are used: no {', '.join(dict.fromkeys(names))}"
+        f" in {', '.join(DIRECTORIES)}; name another with --config-file, --config-dir or --cloud"
+    )
+
+
+def with_readers(path: Path) -> str:
+    """Return a path with owner, group and mode of what keeps a user from reading it."""
+    for place in (path, *path.parents):
+        try:
+            found = place.stat()
+        except OSError:
+            continue
+        of = "" if place == path else f"{place}: "
+        return f"{path} ({of}{_owners(place, found)}, {stat.filemode(found.st_mode)})"
+    return str(path)
+
+
+def _owners(place: Path, found: os.stat_result) -> str:
+    try:
+        return f"{place.owner()}:{place.group()}"
+    # Of an account that is gone.
+    except KeyError:
+        return f"{found.st_uid}:{found.st_gid}"
 
 
 def _may_read(path: Path) -> bool:

@@ -110,21 +110,30 @@ def load(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) 
     check(conf)
 
 
-def read(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
-    """Register the options, parse argv and the files it names; raises ConfigError."""
+def read(
+    conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str, only_named: bool = False
+) -> None:
+    """Register the options, parse argv and the files it names; raises ConfigError.
+
+    With only_named no others are read, as they are by default.
+    """
     prepare(conf)
-    parse(conf, program, argv, version)
+    parse(conf, program, argv, version, only_named)
 
 
-def parse(conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str) -> None:
+def parse(
+    conf: cfg.ConfigOpts, program: str, argv: Sequence[str], version: str, only_named: bool = False
+) -> None:
     """Parse argv and the files it names, again if need be."""
-    if refused := config_files.unreadable(program, argv):
+    if refused := config_files.unreadable(program, argv, only_named):
         raise ConfigError(
-            f"this user may not read {', '.join(map(str, refused))}: let one do it who may, or name"
-            " files of your own with --config-file and --config-dir"
+            f"this user may not read {', '.join(map(config_files.with_readers, refused))}: let one"
+            " do it who may, or name files of your own with --config-file and --config-dir"
         )
+    # By default oslo.config looks for both.
+    places: Any = {"default_config_files": [], "default_config_dirs": []} if only_named else {}
     try:
-        conf(list(argv), project=config_files.PROJECT, prog=program, version=version)
+        conf(list(argv), project=config_files.PROJECT, prog=program, version=version, **places)
     except cfg.Error as error:
         text = explain(error)
         # oslo.config shows the line as it is in Python.

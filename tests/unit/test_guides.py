@@ -123,8 +123,8 @@ GUIDES = [
 OPTION = re.compile(r"\[(\w+)\] ([a-z_]+)")
 # Named to say that we have none of it, or by another name.
 ABSENT = {("filter_scheduler", "pci_in_placement"), ("pci", "passthrough_whitelist")}
-# The group of a file of another program.
-FOREIGN = {("mysqld", "bind")}
+# The groups of other files: of another program, and of clouds.
+FOREIGN = {("mysqld", "bind"), ("lab", "config_file"), ("production", "config_dir")}
 METRIC = re.compile(r"``(berthmaster_(?!scheduler|agent|reader|operator)\w+)``")
 # What stands in a line that is quoted, and the lines of a source in which texts go on.
 QUOTED = re.compile(r":(?:In the log|You see):((?:\s+``[^`]+``)+)")

@@ -18,11 +18,14 @@ from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
 from inventory.errors import NotFound, nearest
-from scheduler.operators.cli.arguments import DATABASE_TIMEOUT, add_configuration, seconds
+from scheduler.operators.cli import clouds
+from scheduler.operators.cli.arguments import DATABASE_TIMEOUT, add_configuration, complete, seconds
 from scheduler.operators.cli.base import column_key
 from scheduler.operators.cli.command_list import Commands, Help, print_help
 
 PROGRAM = "berthmaster"
+# The option without which a command works on a database of its own.
+_CONNECTION = ("database", "connection")
 
 
 class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
@@ -48,6 +51,9 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         )
         self.command_manager.add_command("help", Help)
         self.conf = conf
+        # The one that was named, if any.
+        self.cloud: clouds.Cloud | None = None
+        self._has_named_cloud = False
         self._last_status = 0
 
     def run(self, argv: list[str]) -> int:
@@ -59,6 +65,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         return self._last_status if self.interpreter else status
 
     def run_subcommand(self, argv: list[str]) -> int:
+        self._has_named_cloud = False
         self._last_status = int(super().run_subcommand(argv))
         return self._last_status
 
@@ -72,6 +79,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         ):
             what = f"{what} to read, by default that of the daemons"
             add_configuration(parser, option, metavar=metavar, what=what)
+        what = f"Cloud to work on, as '{PROGRAM} cloud list' names it (default: {clouds.VARIABLE})."
+        complete(parser.add_argument("--cloud", metavar="NAME", help=what), "clouds")
         parser.add_argument(
             "--database-timeout",
             type=seconds,
@@ -116,23 +125,53 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         """Read the configuration that the command will use."""
         self.print_help_if_requested()
         # The demonstration has a configuration of its own.
-        if argv[:1] in (["help"], ["complete"], ["demo"]):
+        if argv[:1] in (["help"], ["complete"], ["demo"], ["cloud"]):
             return
-        from conf import loading
+        from conf import config_files, loading
 
         try:
-            read_configuration(self.conf, self.options.configuration)
-        except loading.ConfigError as error:
+            self.cloud = read_chosen(self.conf, self.options)
+        except (loading.ConfigError, clouds.CloudError) as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
+        if not (config_files.paths(self.conf) or loading.is_given(self.conf, *_CONNECTION)):
+            self.stderr.write(f"{PROGRAM}: {config_files.none_found(PROGRAM)}\n")
+
+    def name_cloud(self) -> None:
+        """Say which cloud a command is about to change, where there may be another one; once."""
+        if self._has_named_cloud:
+            return
+        self._has_named_cloud = True
+        try:
+            if self.cloud is not None:
+                self.stderr.write(f"Changing cloud {self.cloud.name}.\n")
+            elif clouds.known():
+                self.stderr.write("Changing a cloud that was not named with --cloud.\n")
+        except clouds.CloudError as error:
+            self.stderr.write(f"{error}\n")
 
 
-def read_configuration(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> None:
+def read_chosen(conf: cfg.ConfigOpts, options: Any) -> clouds.Cloud | None:
+    """Read the configuration that options of the program name; return the cloud, if it has a name.
+
+    Raise ConfigError and CloudError.
+    """
+    cloud = clouds.chosen(options)
+    if cloud is None:
+        read_configuration(conf, options.configuration)
+    else:
+        read_configuration(conf, cloud.arguments, only_named=True)
+    return cloud
+
+
+def read_configuration(
+    conf: cfg.ConfigOpts, arguments: Sequence[str], only_named: bool = False
+) -> None:
     """Read and check a configuration, by default that of the daemons; raise ConfigError."""
     # Here, with all options, since help needs none.
     from conf import loading
 
-    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM))
+    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM), only_named)
     loading.check(conf)
 
 
@@ -157,9 +196,14 @@ def _shell(*arguments: Any) -> Any:
     # cmd2 would take the arguments of the process, --config-file for one, for commands.
     argv, sys.argv = sys.argv, sys.argv[:1]
     try:
-        return InteractiveApp(*arguments)
+        shell = InteractiveApp(*arguments)
     finally:
         sys.argv = argv
+    app = arguments[0]
+    # Nothing prompts where the commands come from a file.
+    if shell.prompt and app.cloud is not None:
+        shell.prompt = f"({PROGRAM} {app.cloud.name}) "
+    return shell
 
 
 def rename_replay_options(argv: list[str]) -> list[str]:

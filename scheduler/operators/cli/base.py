@@ -81,6 +81,7 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         """Return operation(connection, *arguments), committed once."""
         from scheduler.operators.cli.database_connection import checked_database
 
+        self.app.name_cloud()
         with checked_database(self.app) as database, progress(self.app, "writing the database"):
             return database.write_once(lambda connection: operation(connection, *arguments))
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from cliff.commandmanager import CommandManager
 
 from conf.private_apis import arguments_of
-from scheduler.operators.cli.app import read_configuration, rename_replay_options
+from scheduler.operators.cli import clouds
+from scheduler.operators.cli.app import read_chosen, rename_replay_options
 from scheduler.operators.cli.arguments import add_flag
 from scheduler.operators.cli.base import BaseCommand
 from scheduler.operators.cli.waiting import in_background
@@ -66,8 +67,10 @@ class CompleteWords(BaseCommand):
         from inventory.queries import name_queries
         from scheduler.operators.cli import database_connection  # noqa: F401  # read() needs it
 
+        if kind == "clouds":
+            return sorted(clouds.known())
         given, _ = self.app.parser.parse_known_args(words)
-        read_configuration(self.conf, given.configuration)
+        read_chosen(self.conf, given)
         self.app.options.database_timeout = NAMES_TIMEOUT
         wanted = "server groups" if kind == "hints" else kind
         answer = in_background(lambda: self.read(name_queries.names, wanted))

@@ -54,7 +54,7 @@ class ConfigShow(ListCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        add_flag(parser, "--changed", "Show only what does not have its default.")
+        add_flag(parser, "--changed", "Leave out options that nothing has set.")
         service = parser.add_argument(
             "--service",
             metavar="NAME",

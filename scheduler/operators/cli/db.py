@@ -14,6 +14,7 @@ class DbSync(BaseCommand):
     """Create the tables, or upgrade them to this release. Safe to repeat, and at any time."""
 
     def take_action(self, args: Any) -> None:
+        self.app.name_cloud()
         with open_unchecked(self.app, is_new=True) as database:
             with progress(self.app, "upgrading the schema"):
                 before, after = migrations.sync(database)

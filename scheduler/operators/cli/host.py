@@ -213,6 +213,7 @@ class HostPower(HostsCommand):
     def take_action(self, args: Any) -> tuple[Any, Any]:
         hosts = self.take_hosts(args)
         done: list[dict[str, Any]] = []
+        self.app.name_cloud()
         for number, host in enumerate(hosts, start=1):
             about = {"host": host, "action": args.action}
             call = (args.agent or host, "host_power_action", args.timeout)

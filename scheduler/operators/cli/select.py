@@ -116,6 +116,7 @@ class Select(ListCommand):
 
         caller, (spec, uuids) = _caller(args), self._request(args)
 
+        self.app.name_cloud()
         client, options = SchedulerClient(self.conf), (args.alternates, args.timeout)
 
         def call() -> list[list[Selection]]:

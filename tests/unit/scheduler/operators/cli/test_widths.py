@@ -70,6 +70,8 @@ COMMANDS = {
 }
 # They need a broker, a Nova cloud, files or a shadow; what prints their tables is the same.
 ELSEWHERE = {
+    "cloud list",
+    "config show",
     "decision replay",
     "host power",
     "hypervisor uptime",
