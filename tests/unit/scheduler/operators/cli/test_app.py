@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import migrations
 from tests.fixtures.daemons.process import PATIENCE
 
 NAMES = sorted(
@@ -37,6 +38,13 @@ def test_an_unknown_command(command):
 
 def test_a_configuration_that_is_not_there(command):
     assert "/nowhere.conf" in command.refused("--config-file", "/nowhere.conf", "host", "list")
+
+
+def test_options_of_the_program_may_follow_the_command(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    option, *command.options = command.options
+    assert command.json("service", "list", option) == []
+    assert command.run("db", "version", option).stdout == f"{migrations.HEAD}\n"
 
 
 def test_a_database_that_has_no_tables(command, tmp_path):

@@ -54,6 +54,18 @@ def test_something_else(command, cloud, command_line, name):
     assert f"did you mean {name}?" in command.refused(*command_line)
 
 
+def test_letter_case_counts_for_zones_and_reservations_alone(command, cloud):
+    command.json("aggregate", "create", "rack", "--zone", "north")
+    for line in ("host show COMPUTE1", "hypervisor show COMPUTE1", "aggregate show RACK"):
+        assert command.json(*line.split())
+    assert command.json("server", "group", "show", "DATABASES")["name"] == "databases"
+    assert command.json("host", "list", "--zone", "nova")
+    assert "did you mean nova?" in command.refused("host", "list", "--zone", "NOVA")
+    place = ("--flavor=1,1,0", "--number=1", "--project=p", "--until=1d")
+    command.json("reservation", "create", "r1", *place)
+    assert "did you mean r1?" in command.refused("reservation", "show", "R1")
+
+
 def test_a_column_like_no_other(command, cloud):
     for option, purpose in (("-c", "show"), ("--sort-column", "sort by")):
         refused = command.refused("host", "list", option, "")
