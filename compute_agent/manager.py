@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Event, Thread
 
+import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_log import log
 
@@ -24,8 +25,9 @@ from compute_agent.virt.driver import Driver, DriverError, NodeName
 from conf.compute_agent import audit_interval
 from conf.daemon.state_logger import StateLogger
 from conf.service import liveness_limit
-from inventory import services
+from inventory import audit_log, services
 from inventory.aggregates import AggregateRecord
+from inventory.audit_log import Actor
 from inventory.database_errors import DatabaseUnavailable, DataRefused
 from inventory.engine import Database
 from inventory.errors import some
@@ -71,6 +73,7 @@ class Manager:
         if lease := self._lease:
             self._heartbeat.allowed = lambda: lease.held
             lease.changed = driver.changes.wake
+        self._actor = Actor.of_process("berthmaster-agent")
         self._limit = liveness_limit(conf)
         self._follower = ServiceFollower(database, self._heartbeat, self._limit)
         self._tracker = tracker
@@ -214,7 +217,7 @@ class Manager:
         self._tracker.audit(self._heartbeat.ids_by_host(), only)
         if self._disabled:
             own = self._heartbeat.ids
-            self._database.write(lambda each: services.enable_automatically(each, own))
+            self._switch(lambda each: services.enable_automatically(each, own))
             self._disabled = False
 
     def _audit_and_follow(
@@ -274,11 +277,15 @@ class Manager:
             self._disable(reason)
         return self._pause
 
+    def _switch(self, work: Callable[[sa.Connection], None]) -> None:
+        """Enable or disable the services of this agent, which the audit log has."""
+        self._database.write(lambda each: work(audit_log.acting(each, self._actor)))
+
     def _disable(self, reason: str) -> None:
         """Disable the services, so that schedulers avoid the hosts; rows keep the last facts."""
         self._disabled = True
         try:
-            self._database.write(
+            self._switch(
                 lambda each: services.disable_automatically(each, self._heartbeat.ids, reason)
             )
         # The heartbeat, which needs the database as well, logs that.

@@ -8,6 +8,7 @@ from oslo_log import log
 
 from conf import (
     alignment,
+    audit,
     claims,
     compute,
     compute_agent,
@@ -35,6 +36,7 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
     ("scheduler", scheduler.OPTS),
     ("claims", claims.OPTS),
     ("decisions", decisions.OPTS),
+    ("audit", audit.OPTS),
     ("failover", failover.OPTS),
     ("shadow", shadow.OPTS),
     ("filter_scheduler", filter_scheduler.OPTS),
@@ -56,7 +58,7 @@ GROUPS: list[tuple[str, list[cfg.Opt]]] = [
 ]
 # Schedulers read these again on SIGHUP.
 _MUTABLE = (
-    *(alignment, claims, decisions, failover, filter_scheduler, flavor_mix, metrics),
+    *(alignment, audit, claims, decisions, failover, filter_scheduler, flavor_mix, metrics),
     trusted_computing,
 )
 for _module in _MUTABLE:

@@ -44,6 +44,11 @@ class AggregateRecord:
         """The metadata without the zone."""
         return {key: self.metadata[key] for key in sorted(self.metadata) if key != ZONE}
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the audit log has of it."""
+        return {"name": self.name, "properties": self.metadata, "hosts": sorted(self.hosts)}
+
 
 def zones_by_host(records: Iterable[AggregateRecord]) -> dict[str, set[str]]:
     """Return {host: zones} of the hosts of these aggregates; no zones mean the default one."""

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import aggregates, revisions
+from inventory import aggregates, audit_log, revisions
+from inventory.audit_log import Changed
 from inventory.dialects import utc_now
 from inventory.objects.field_types import without_surrogates
 from inventory.rows import columns, execute_in, named, select_in
@@ -147,6 +148,8 @@ def switch(
     if differing:
         # Before the services by their ids, since orders on aggregates lock them by their hosts.
         revisions.advance_eligibility(connection, differing.values())
+        # Locked by that, so that nobody changes them between this and the change.
+        _log(connection, select_in(connection, _query(), table.c.id, differing), values)
         change = sa.update(table).where(table.c.deleted == 0)
         change = change.values(updated_at=utc_now(), **values)
         execute_in(connection, change, table.c.id, differing)
@@ -154,14 +157,15 @@ def switch(
     return select_in(connection, _query().order_by(table.c.id), table.c.id, hosts)
 
 
-def delete(connection: sa.Connection, ids: Sequence[int]) -> None:
-    """Mark services as deleted."""
-    connection.execute(
+def delete(connection: sa.Connection, ids: Sequence[int]) -> int:
+    """Mark services as deleted; return how many were not yet."""
+    found = connection.execute(
         sa.update(table)
         .where(table.c.id.in_(ids), table.c.deleted == 0)
         .values(deleted=table.c.id, deleted_at=utc_now())
     )
     revisions.advance(connection, revisions.SERVICES)
+    return found.rowcount
 
 
 def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | None:
@@ -306,10 +310,29 @@ def _ids(connection: sa.Connection, binary: str) -> dict[str, int]:
 
 def _switch(connection: sa.Connection, where: sa.ColumnElement[bool], **values: Any) -> None:
     where = sa.and_(where, table.c.deleted == 0)
-    hosts = connection.scalars(sa.select(table.c.host).where(where)).all()
+    # Locked, so that they are those that change.
+    rows = connection.execute(sa.select(table).where(where).with_for_update()).all()
     changed = connection.execute(
         sa.update(table).where(where).values(updated_at=utc_now(), **values)
     )
     if changed.rowcount:
-        revisions.advance_eligibility(connection, hosts)
+        _log(connection, rows, values)
+        revisions.advance_eligibility(connection, [row.host for row in rows])
         revisions.advance(connection, revisions.SERVICES)
+
+
+def _log(connection: sa.Connection, rows: Iterable[sa.Row[Any]], values: Mapping[str, Any]) -> None:
+    """Log that the rows of compute services, as they are before it, get other values."""
+    audit_log.record(
+        connection,
+        (
+            Changed(
+                audit_log.HOST,
+                row.host,
+                {name: getattr(row, name) for name in values},
+                values,
+                [row.host],
+            )
+            for row in rows
+        ),
+    )

@@ -78,8 +78,7 @@ compute_nodes = _table(
     _zero("generation"),
     # Ours, in MB, of which local_gb_used and free_disk_gb are the rounded values; what is free is
     # bounded by disk_available_least, too.
-    sa.Column("disk_mb_used", sa.BigInteger),
-    sa.Column("free_disk_mb", sa.BigInteger),
+    *(sa.Column(name, sa.BigInteger) for name in ("disk_mb_used", "free_disk_mb")),
     # Ours: how many claims are part of the usage, besides the instances that were seen.
     _zero("claims"),
     # Ours: how often the aggregates and services of the host have changed; see inventory.revisions.
@@ -154,8 +153,7 @@ aggregates = _table(
     "aggregates",
     *_identity(),
     sa.Column("name", sa.String(255), nullable=False, unique=True),
-    sa.Column("created_at", sa.DateTime),
-    sa.Column("updated_at", sa.DateTime),
+    *(sa.Column(name, sa.DateTime) for name in ("created_at", "updated_at")),
 )
 
 aggregate_hosts = _table(
@@ -177,8 +175,7 @@ server_groups = _table(
     *_names("name", "policy"),
     *_names("project_id", nullable=True),
     *_texts("rules"),
-    sa.Column("created_at", sa.DateTime),
-    sa.Column("updated_at", sa.DateTime),
+    *(sa.Column(name, sa.DateTime) for name in ("created_at", "updated_at")),
 )
 
 server_group_members = _table(
@@ -215,8 +212,7 @@ allocations = _table(
     *_counts("root_gb", "ephemeral_gb"),
     *_counts("flavor_id", nullable=True),
     *_texts("image_properties"),
-    sa.Column("created_at", _MOMENT),
-    sa.Column("expires_at", _MOMENT),
+    *(sa.Column(name, _MOMENT) for name in ("created_at", "expires_at")),
     # Of a reserved place: its reservation, and the instance that has taken it. Of a claim: the
     # place that it has taken.
     sa.Column("reservation_uuid", sa.String(36), index=True),
@@ -291,10 +287,18 @@ shadow_reports = _table(
     "shadow_reports",
     sa.Column("id", sa.Integer, primary_key=True),
     *_names("scheduler", "config"),
-    sa.Column("began_at", _MOMENT, nullable=False),
-    sa.Column("written_at", _MOMENT, nullable=False),
+    *(sa.Column(name, _MOMENT, nullable=False) for name in ("began_at", "written_at")),
     # JSON.
     sa.Column("document", _TEXT, nullable=False),
+)
+
+# Ours: what operators and agents have changed; see inventory.audit_log.
+audit_log = _table(
+    "audit_log",
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("changed_at", _MOMENT, nullable=False, index=True),
+    *_names("operator", "machine", "command", "kind", "name"),
+    *_texts("hosts", "before", "after"),
 )
 
 # Ours, like the two tables after it: saved decisions.

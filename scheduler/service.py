@@ -12,7 +12,7 @@ from oslo_service import service as oslo_service
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
-from inventory import heartbeat, migrations, services
+from inventory import audit_log, heartbeat, migrations, services
 from inventory.claims import group_locks, standby_rows
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database, open_database
@@ -53,6 +53,13 @@ from scheduler.wire import push_messages
 
 LOG = log.getLogger(__name__)
 Publish = Callable[[Collection[int]], None]
+
+
+def prune_unneeded(conf: cfg.ConfigOpts, database: Database) -> None:
+    """Delete the rows beside decisions that are not needed any more."""
+    group_locks.prune(database)
+    while database.write(lambda connection: audit_log.prune(connection, conf.audit.keep)):
+        pass
 
 
 def _retention(conf: cfg.ConfigOpts) -> Retention:
@@ -136,7 +143,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
         self._monitoring = Monitoring(conf)
         self._recorder = DecisionRecorder(
-            database, conf.host, _retention(conf), prune_more=lambda: group_locks.prune(database)
+            database, conf.host, _retention(conf), lambda: prune_unneeded(conf, database)
         )
         self._conductor = NovaConductor(rpc_transport(conf))
 

@@ -4,11 +4,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
+from inventory import audit_log
+from inventory.audit_log import ACTOR, Changed
 from inventory.claims.types import ALTERNATE, INSTANCE, PENDING, Claim, ClaimLost, ClaimRequest
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
@@ -48,6 +51,31 @@ def insert(connection: sa.Connection, rows: Iterable[Mapping[str, Any]]) -> None
     except DBDuplicateEntry:
         reason = "the same instance was claimed for at the same time"
         raise ClaimLost((), reason, INSTANCE) from None
+
+
+def log(
+    connection: sa.Connection, old: Iterable[sa.Row[Any]], new: Iterable[Mapping[str, Any]] = ()
+) -> None:
+    """Log the claims that end and those that are made, if the transaction has an actor."""
+    # Asked here, since most claims are those of schedulers, which have none.
+    if ACTOR not in connection.get_execution_options():
+        return
+    before, after = _by_instance(row._asdict() for row in old), _by_instance(new)
+    changes = []
+    for uuid in {**before, **after}:
+        was, will_be = before.get(uuid, {}), after.get(uuid, {})
+        hosts = {*chain.from_iterable((*was.values(), *will_be.values()))}
+        changes.append(Changed(audit_log.CLAIM, uuid, was, will_be, hosts))
+    audit_log.record(connection, changes)
+
+
+def _by_instance(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """Return {instance: {state: hosts}} of the claims in some rows."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        states = found.setdefault(row["instance_uuid"], {})
+        states.setdefault(row["state"], []).append(row["host"])
+    return found
 
 
 def _row_order(row: Mapping[str, Any]) -> tuple[str, int]:

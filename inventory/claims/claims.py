@@ -89,7 +89,9 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     if standbys:
         standbys.write()
     now = zero + timedelta(seconds=time.monotonic())
-    claim_rows.replace(connection, old, claim_rows.build(request, made, now))
+    rows = claim_rows.build(request, made, now)
+    claim_rows.replace(connection, old, rows)
+    claim_rows.log(connection, old, rows)
     refused, changes = number - len(made), nodes.changed(made, old)
     return ClaimResult(_answers(made), False, refused, _nodes(made), changes)
 
@@ -138,6 +140,7 @@ def claim_each(
     if standbys:
         standbys.write()
     claim_rows.insert(connection, rows)
+    claim_rows.log(connection, (), rows)
     return results, nodes.changed(every)
 
 
@@ -253,6 +256,7 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Chan
     if places:
         places.write()
     execute_in(connection, sa.delete(table), table.c.id, [row.id for row in old])
+    claim_rows.log(connection, old)
     return nodes.changed((), old)
 
 

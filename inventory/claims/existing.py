@@ -203,14 +203,6 @@ def superseded(connection: sa.Connection, ids: Collection[int]) -> set[int]:
     return {row.id for row in select_in(connection, query, table.c.compute_node_id, ids)}
 
 
-def pending_on_nodes(connection: sa.Connection, ids: Collection[int]) -> list[str]:
-    """Return the instances of the pending claims on nodes."""
-    query = sa.select(table.c.instance_uuid).where(
-        table.c.state == PENDING, table.c.compute_node_id.in_([*ids])
-    )
-    return sorted(connection.scalars(query))
-
-
 def delete_on_nodes(connection: sa.Connection, ids: Collection[int]) -> None:
     """Delete the claims on deleted nodes."""
     execute_in(connection, sa.delete(table), table.c.compute_node_id, ids)

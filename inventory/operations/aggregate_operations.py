@@ -10,8 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import aggregates, instances, revisions, services
+from inventory import aggregates, audit_log, instances, revisions, services
 from inventory.aggregates import ZONE, AggregateRecord
+from inventory.audit_log import AGGREGATE, Changed
 from inventory.claims.types import CONFIRMED
 from inventory.dialects import utc_now
 from inventory.errors import (
@@ -63,6 +64,9 @@ def create(connection: sa.Connection, name: str, properties: Mapping[str, str]) 
         uuid = aggregates.create(connection, name, (), properties)
     except DBDuplicateEntry:
         raise _taken_by_one_of(name, others) from None
+    audit_log.record(
+        connection, [Changed(AGGREGATE, name, {}, {"name": name, "properties": properties})]
+    )
     return aggregates.show(connection, uuid)
 
 
@@ -80,6 +84,8 @@ def delete(connection: sa.Connection, texts: Iterable[str]) -> list[dict[str, An
     metadata = sa.delete(aggregate_metadata)
     execute_in(connection, metadata, aggregate_metadata.c.aggregate_id, found)
     execute_in(connection, sa.delete(table), table.c.id, found)
+    gone = (Changed(AGGREGATE, each.name, each.fields, {}) for each in found.values())
+    audit_log.record(connection, gone)
     return aggregates.listed(found.values())
 
 
@@ -145,7 +151,7 @@ def _end(
     hosts: Iterable[str],
     zones: ZoneRules,
 ) -> dict[str, Any]:
-    """Check the zones of hosts after the change; return the aggregate as it is now."""
+    """Check the zones of hosts after the change, and log it; return the aggregate as it is now."""
     after = aggregates.everything(connection)
     is_now = next(each for each in after if each.id == record.id)
     # A project may use all hosts unless some are set aside for it.
@@ -153,6 +159,8 @@ def _end(
     everywhere = any(key.startswith(PROJECT_KEY) for key in keys)
     revisions.advance_eligibility(connection, hosts, everywhere)
     _check_zones(connection, (before, after), hosts, zones)
+    changed = Changed(AGGREGATE, record.name, record.fields, is_now.fields, [*hosts])
+    audit_log.record(connection, [changed])
     stamp = sa.update(table).where(table.c.id == record.id).values(updated_at=utc_now())
     connection.execute(stamp)
     return aggregates.show(connection, record.uuid)

@@ -6,7 +6,7 @@ Operations run one after the other, as for server groups. All functions raise Op
 after which the transaction is rolled back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from inventory import reservations, revisions
+from inventory import audit_log, reservations, revisions
+from inventory.audit_log import RESERVATION, Changed
 from inventory.claims import claim_rows, usage_update
 from inventory.claims.types import RESERVED, ClaimRequest
 from inventory.claims.usage_update import Change, LockedNodes
@@ -25,6 +26,11 @@ from inventory.promises import amounts_facts
 from inventory.rows import execute_in, select_in
 from inventory.tables import allocations
 from inventory.tables import reservations as table
+
+_LOGGED = (
+    *("project_id", "flavor_name", "availability_zone", "number"),
+    *("vcpus", "memory_mb", "disk_mb", "spread", "ends_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
         each.claims = 0
     nodes.change(changes)
     nodes.write()
-    uuid, now = str(uuid4()), _now(connection)
+    uuid, name, now = str(uuid4()), new.name.strip(), _now(connection)
     of_place = {"reservation_uuid": uuid, "state": RESERVED, "expires_at": new.ends_at}
     claim_rows.insert(
         connection,
@@ -77,17 +83,19 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
     )
     values = {
         "uuid": uuid,
-        "name": new.name.strip(),
+        "name": name,
         "project_id": new.project_id.strip(),
         "flavor_name": new.flavor_name,
         "availability_zone": new.availability_zone,
         "number": len(request.claims),
         **amounts_facts(new.size),
         "spread": new.spread,
-        "created_at": now,
         "ends_at": new.ends_at,
     }
-    connection.execute(sa.insert(table).values(**values))
+    connection.execute(sa.insert(table).values(**values, created_at=now))
+    hosts = {each.host for each in request.claims}
+    change = Changed(RESERVATION, name, {}, _fields(values, hosts), hosts)
+    audit_log.record(connection, [change])
     return uuid
 
 
@@ -105,6 +113,9 @@ def extend(connection: sa.Connection, text: str, ends_at: datetime) -> None:
     connection.execute(change)
     places = sa.update(allocations).where(allocations.c.reservation_uuid == row.uuid)
     connection.execute(places.values(expires_at=ends_at))
+    hosts = {each.host for each in reservations.places_of(connection, [row.uuid])}
+    before, after = {"ends_at": row.ends_at}, {"ends_at": ends_at}
+    audit_log.record(connection, [Changed(RESERVATION, row.name, before, after, hosts)])
 
 
 def delete(connection: sa.Connection, texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -113,8 +124,13 @@ def delete(connection: sa.Connection, texts: Iterable[str]) -> list[dict[str, An
     known = reservations.rows(connection)
     found = {row.uuid: row for row in (reservations.find(known, text) for text in texts)}
     gone = [each for each in reservations.listed(connection) if each["id"] in found]
-    free(connection, reservations.places_of(connection, [*found]))
+    places = reservations.places_of(connection, [*found])
+    free(connection, places)
     execute_in(connection, sa.delete(table), table.c.uuid, found)
+    for row in found.values():
+        hosts = {each.host for each in places if each.reservation_uuid == row.uuid}
+        change = Changed(RESERVATION, row.name, _fields(row._mapping, hosts), {}, hosts)
+        audit_log.record(connection, [change])
     return gone
 
 
@@ -130,6 +146,11 @@ def free(connection: sa.Connection, places: Sequence[sa.Row[Any]]) -> None:
     nodes.change(changes)
     nodes.write()
     execute_in(connection, sa.delete(allocations), allocations.c.id, [row.id for row in now])
+
+
+def _fields(values: Mapping[Any, Any], hosts: Iterable[str]) -> audit_log.Fields:
+    """Return what the audit log has of a reservation."""
+    return {**{name: values[name] for name in _LOGGED}, "hosts": sorted(hosts)}
 
 
 def _now(connection: sa.Connection) -> datetime:

@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory import revisions, server_groups
+from inventory import audit_log, revisions, server_groups
+from inventory.audit_log import GROUP, Changed
 from inventory.claims import group_locks
 from inventory.claims.types import GroupRule
 from inventory.errors import (
@@ -56,6 +57,8 @@ def create(
         if collated(row.name) == collated(name):
             raise taken("a server group", name, row.name)
     rules = {} if most is None else {MOST: most}
+    after = {"name": name, "policy": policy, "rules": rules}
+    audit_log.record(connection, [Changed(GROUP, name, {}, after)])
     return show(connection, server_groups.create(connection, name, policy, rules, ()))
 
 
@@ -98,6 +101,7 @@ def add_instances(
     connection.execute(sa.insert(server_group_members), rows)
     # Claims of earlier decisions check the policy against these.
     _name_group(connection, uuids, row.uuid)
+    _log_members(connection, row, [], uuids)
     return show(connection, row.uuid)
 
 
@@ -114,6 +118,7 @@ def remove_instances(
     gone = sa.delete(server_group_members).where(server_group_members.c.group_id == row.id)
     execute_in(connection, gone, server_group_members.c.instance_uuid, uuids)
     _name_group(connection, uuids, None)
+    _log_members(connection, row, uuids, [])
     return show(connection, row.uuid)
 
 
@@ -185,6 +190,13 @@ def _name_group(connection: sa.Connection, uuids: Sequence[str], group: str | No
     execute_in(connection, change, allocations.c.instance_uuid, uuids)
 
 
+def _log_members(
+    connection: sa.Connection, row: sa.Row[Any], gone: Sequence[str], new: Sequence[str]
+) -> None:
+    change = Changed(GROUP, row.name, {"members": gone}, {"members": new})
+    audit_log.record(connection, [change])
+
+
 def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
     # Locked, since claims for members are counted next.
     _lock(connection, row.uuid)
@@ -202,6 +214,9 @@ def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
     if not places:
         lock = claimed_table.c.uuid == row.uuid
         connection.execute(sa.delete(claimed_table).where(lock))
+    rules = json.loads(row.rules or "{}")
+    before = {"name": row.name, "policy": row.policy, "rules": rules, "members": sorted(places)}
+    audit_log.record(connection, [Changed(GROUP, row.name, before, {})])
 
 
 def _rows(connection: sa.Connection) -> Sequence[sa.Row[Any]]:

@@ -14,15 +14,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import compute_nodes, instance_migrations, instances, revisions, services
-from inventory.claims import existing, places
+from inventory import audit_log, compute_nodes, instance_migrations, instances, revisions, services
+from inventory.audit_log import AGGREGATE, HOST, RESERVATION, SERVICE, Changed
+from inventory.claims import claim_rows, existing, places
+from inventory.claims.types import COMING, PENDING
 from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each, some
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
+from inventory.tables import aggregates as aggregates_table
 from inventory.tables import compute_nodes as nodes_table
 from inventory.tables import instances as instances_table
 
 Switches = dict[str, Any]
+# The columns of them.
+_SWITCHES = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
 
 def show(
@@ -125,15 +130,21 @@ def delete(
     if is_compute:
         # First, as in operations on aggregates.
         revisions.lock(connection, revisions.AGGREGATES)
-    services.delete(connection, [row.id for row in rows])
+    if services.delete(connection, [row.id for row in rows]) < len(rows):
+        asked = some(row.host for row in rows)
+        raise NotFound(f"{binary} on {asked}: one was deleted by somebody else just now")
     if is_compute:
         _lock_nodes(connection, [row.host for row in rows])
+    kind = HOST if is_compute else SERVICE
     nothing: tuple[list[str], list[str]] = ([], [])
-    found = []
+    changes, found = [], []
     for row in rows:
         gone, dropped = _delete_host(connection, row.host, forget_guests) if is_compute else nothing
+        fields = {name: getattr(row, name) for name in ("binary", *_SWITCHES)}
+        changes.append(Changed(kind, row.host, {**fields, "nodes": gone}, {}, [row.host]))
         names = {"host": row.host, "binary": row.binary}
         found.append(names | {"deleted_nodes": gone, "dropped_pending_claims": dropped})
+    audit_log.record(connection, changes)
     return found
 
 
@@ -152,9 +163,7 @@ def _delete_host(
     _refuse_needed(connection, host, forget_guests)
     for node in gone:
         instances.replace(connection, host, node, [])
-    left = sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host)
-    if connection.execute(left).rowcount:
-        revisions.advance(connection, revisions.AGGREGATES)
+    _leave_aggregates(connection, host)
     return gone, dropped
 
 
@@ -228,21 +237,36 @@ def _delete_nodes(
     names = {row.hypervisor_hostname: row.id for row in connection.execute(query)}
     compute_nodes.delete(connection, host, names)
     # From here on no place is added.
-    if not with_places:
-        _refuse_places(connection, host)
-    pending = existing.pending_on_nodes(connection, names.values())
+    held = places.reservations_on(connection, host)
+    if held and not with_places:
+        raise _has_places(host, held)
+    _log_left(connection, RESERVATION, held, host)
+    claimed, _ = existing.on_nodes(connection, names.values())
+    claim_rows.log(connection, [row for row in claimed if row.state in COMING])
     existing.delete_on_nodes(connection, names.values())
-    return sorted(names), pending
+    return sorted(names), sorted(row.instance_uuid for row in claimed if row.state == PENDING)
 
 
-def _refuse_places(connection: sa.Connection, host: str) -> None:
-    """Raise InUse for a host with reserved places."""
-    names = places.reservations_on(connection, host)
-    if names:
-        raise InUse(
-            f"host {host} holds places of {some(names)}: delete these reservations first, or give"
-            " up their places here with --forget-guests if the host is lost"
-        )
+def _leave_aggregates(connection: sa.Connection, host: str) -> None:
+    names = sa.select(aggregates_table.c.name).join(aggregate_hosts)
+    left = connection.scalars(names.where(aggregate_hosts.c.host == host)).all()
+    members = sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host)
+    if connection.execute(members).rowcount:
+        revisions.advance(connection, revisions.AGGREGATES)
+    _log_left(connection, AGGREGATE, left, host)
+
+
+def _log_left(connection: sa.Connection, kind: str, names: Iterable[str], host: str) -> None:
+    """Log that objects have a host no more."""
+    changes = (Changed(kind, name, {"hosts": [host]}, {"hosts": []}, [host]) for name in names)
+    audit_log.record(connection, changes)
+
+
+def _has_places(host: str, names: Iterable[str]) -> InUse:
+    return InUse(
+        f"host {host} holds places of {some(names)}: delete these reservations first, or give"
+        " up their places here with --forget-guests if the host is lost"
+    )
 
 
 def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) -> None:

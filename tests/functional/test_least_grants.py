@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from inventory import aggregates, decisions, instances, migrations, server_groups
+from inventory import (
+    aggregates,
+    audit_log,
+    decisions,
+    instances,
+    migrations,
+    server_groups,
+    services,
+)
+from inventory.audit_log import Actor, acting
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.operations import aggregate_mirror, service_operations
@@ -253,12 +262,36 @@ def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]
         assert _rows(owned, f"SELECT snapshot_log FROM {table} WHERE snapshot_log = 'f'") == []
 
 
+def test_agents_add_to_the_audit_log_and_schedulers_delete_what_is_old(
+    owned: Database, urls: dict[str, str]
+) -> None:
+    a_fleet(owned, ["broken"])
+    actor = Actor("berthmaster", "node", "berthmaster-agent")
+
+    def disable(connection: sa.Connection) -> None:
+        (row,), _ = services.find_all(connection, ["broken"], services.COMPUTE[0])
+        services.disable_automatically(acting(connection, actor), [row.id], "no libvirt")
+
+    with closing(open_at(urls["agent"])) as agent:
+        agent.write(disable)
+    entries = "SELECT name FROM audit_log WHERE name = 'broken'"
+    assert _rows(owned, entries) == [("broken",)]
+    with closing(open_at(urls["scheduler"])) as scheduler:
+        assert not scheduler.write(lambda c: audit_log.prune(c, 60))
+        assert _rows(owned, entries) == [("broken",)]
+        assert scheduler.write(lambda c: audit_log.prune(c, -60))
+    assert _rows(owned, entries) == []
+
+
 @pytest.mark.parametrize(
     ("who", "statement"),
     [
         ("agent", "INSERT INTO aggregates (uuid, name) VALUES ('u', 'n')"),
         ("agent", "INSERT INTO allocations (id) VALUES (1)"),
         ("agent", "UPDATE migrations SET deleted = 1"),
+        ("agent", "UPDATE audit_log SET name = ''"),
+        ("agent", "DELETE FROM audit_log"),
+        ("scheduler", "UPDATE audit_log SET name = ''"),
         ("scheduler", "INSERT INTO compute_nodes (id) VALUES (1)"),
         ("scheduler", "UPDATE instances SET vcpus = 1"),
         ("scheduler", "DELETE FROM services"),

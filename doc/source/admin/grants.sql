@@ -14,6 +14,7 @@ GRANT INSERT, UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_schedule
 GRANT INSERT, DELETE ON berthmaster.standbys TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.idempotency_keys TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, UPDATE, DELETE ON berthmaster.claimed_groups TO 'berthmaster_scheduler'@'%';
+GRANT DELETE ON berthmaster.audit_log TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decisions TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decision_instances TO 'berthmaster_scheduler'@'%';
 GRANT INSERT, DELETE ON berthmaster.decision_inputs TO 'berthmaster_scheduler'@'%';
@@ -30,4 +31,5 @@ GRANT INSERT, UPDATE, DELETE ON berthmaster.instances TO 'berthmaster_agent'@'%'
 GRANT UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_agent'@'%';
 GRANT INSERT, DELETE ON berthmaster.idempotency_keys TO 'berthmaster_agent'@'%';
 GRANT DELETE ON berthmaster.aggregate_hosts TO 'berthmaster_agent'@'%';
+GRANT INSERT ON berthmaster.audit_log TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE, DELETE ON berthmaster.leases TO 'berthmaster_agent'@'%';

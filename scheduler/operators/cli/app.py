@@ -5,6 +5,7 @@
 import argparse
 import gc
 import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,13 @@ from oslo_config import cfg
 
 from inventory.errors import NotFound, nearest
 from scheduler.operators.cli import clouds
-from scheduler.operators.cli.arguments import DATABASE_TIMEOUT, add_configuration, complete, seconds
+from scheduler.operators.cli.arguments import (
+    DATABASE_TIMEOUT,
+    add_configuration,
+    complete,
+    operator,
+    seconds,
+)
 from scheduler.operators.cli.base import column_key
 from scheduler.operators.cli.command_list import Commands, Help, print_help
 
@@ -54,6 +61,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         # The one that was named, if any.
         self.cloud: clouds.Cloud | None = None
         self._has_named_cloud = False
+        # Of the command that is run, for the audit log.
+        self.command_name = ""
         self._last_status = 0
 
     def run(self, argv: list[str]) -> int:
@@ -61,7 +70,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
         The status of a shell is that of its last command.
         """
-        status = int(super().run(rename_replay_options(argv)))
+        status = int(super().run(rename_options(argv)))
         return self._last_status if self.interpreter else status
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -88,6 +97,14 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             help="Seconds to wait for a database that does not answer"
             f" (default: {DATABASE_TIMEOUT:g}).",
         )
+        parser.add_argument(
+            "--operator",
+            type=operator,
+            default=os.environ.get("BERTHMASTER_OPERATOR") or None,
+            metavar="NAME",
+            help="Who makes the changes, for the audit log (default: BERTHMASTER_OPERATOR of the"
+            " environment, or the name of the account).",
+        )
         return parser
 
     def configure_logging(self) -> None:
@@ -100,8 +117,10 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
     def prepare_to_run_command(self, cmd: Command) -> None:
         """Make a command refuse unknown columns, which cliff ignores next to a known one.
 
-        From here on there is garbage to collect, but not among what was imported.
+        The name of the command is kept. From here on there is garbage to collect, but not among
+        what was imported.
         """
+        self.command_name = cmd.cmd_name
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -206,10 +225,17 @@ def _shell(*arguments: Any) -> Any:
     return shell
 
 
-def rename_replay_options(argv: list[str]) -> list[str]:
-    """Rename --config-file after decision replay to its own option, which cliff would not see."""
+# Options of commands that the application has as well, with other names for them.
+_RENAMED = {
+    ("decision", "replay"): (re.compile(r"^--config-(?=(file|dir)(=|$))"), "--settings-"),
+    ("audit", "list"): (re.compile(r"^--operator(?=(=|$))"), "--by"),
+}
+
+
+def rename_options(argv: list[str]) -> list[str]:
+    """Rename options after some commands to those of the command, which cliff would not see."""
     for at, words in enumerate(pairwise(argv), start=2):
-        if words == ("decision", "replay"):
-            pattern = re.compile(r"^--config-(?=(file|dir)(=|$))")
-            return [*argv[:at], *(pattern.sub("--settings-", each) for each in argv[at:])]
+        if words in _RENAMED:
+            pattern, name = _RENAMED[words]
+            return [*argv[:at], *(pattern.sub(name, each) for each in argv[at:])]
     return argv

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from inventory.errors import Malformed, checked_text
+
 # Seconds.
 MAX_TIMEOUT = 3600
 DATABASE_TIMEOUT = 10.0
@@ -30,6 +32,14 @@ def not_empty(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty: give a value, or leave the option out")
     return text
+
+
+def operator(text: str) -> str:
+    """Return the name of an operator, which has to fit into the audit log."""
+    try:
+        return checked_text("operator", text)
+    except Malformed as error:
+        raise argparse.ArgumentTypeError(error.problem) from None
 
 
 def whole_number(text: str, least: int, most: int = MAX_INTEGER) -> int:
@@ -162,6 +172,17 @@ def add_host(
 def add_reason(parser: Any) -> None:
     """Add the argument for the reason of a change."""
     parser.add_argument("--reason", metavar="TEXT", help="Reason to record with the change.")
+
+
+def add_since(parser: Any, what: str) -> None:
+    """Add the argument for the earliest time of what is listed."""
+    parser.add_argument(
+        "--since",
+        type=age_or_time,
+        metavar="TIME",
+        help=f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC"
+        " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
+    )
 
 
 def add_limit(parser: Any, what: str, default: int) -> None:

@@ -3,9 +3,7 @@
 """Base classes of all commands: configuration, database, calls to agents, lists and reports."""
 
 import argparse
-import getpass
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -86,15 +84,17 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             return database.write_once(lambda connection: operation(connection, *arguments))
 
     def call_agent(self, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
-        """Return the answer of an agent to one call, made in the name of the current user.
+        """Return the answer of an agent to one call, made in the name of the operator.
 
         Raise what wait_for() does, and NotFound if no agent answers and there is no such host.
         """
+        from inventory.audit_log import account
         from inventory.queries.host_queries import spelled_host
         from scheduler.client.agent_client import AgentClient
         from scheduler.wire.context import RequestContext
 
-        caller = RequestContext(request_id=f"req-{uuid4()}", user_name=_user(), is_admin=True)
+        user = self.app.options.operator or account()
+        caller = RequestContext(request_id=f"req-{uuid4()}", user_name=user, is_admin=True)
 
         client = AgentClient(self.conf)
         return self.wait_for(
@@ -210,14 +210,6 @@ class ReportCommand(BaseCommand):
         )
         FittedTable().add_argument_group(parser)
         return parser
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    # Some containers have neither an entry nor an environment variable for the user.
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def titles_for(args: Any, few: Sequence[str], titles: Mapping[str, str]) -> Mapping[str, str]:

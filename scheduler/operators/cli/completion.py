@@ -17,7 +17,7 @@ from cliff.commandmanager import CommandManager
 
 from conf.private_apis import arguments_of
 from scheduler.operators.cli import clouds
-from scheduler.operators.cli.app import read_chosen, rename_replay_options
+from scheduler.operators.cli.app import read_chosen, rename_options
 from scheduler.operators.cli.arguments import add_flag
 from scheduler.operators.cli.base import BaseCommand
 from scheduler.operators.cli.waiting import in_background
@@ -53,7 +53,7 @@ class CompleteWords(BaseCommand):
 
     def take_action(self, args: Any) -> None:
         _, *words = map(_typed, args.line.split("\n"))
-        expected = expected_after(self.app, rename_replay_options(words), args.options)
+        expected = expected_after(self.app, rename_options(words), args.options)
         found = expected.words
         if expected.kind == NAMES:
             # Completion without names, since an error would be printed into the command line.

@@ -16,6 +16,7 @@ from oslo_config import cfg
 from oslo_db.exception import DBConnectionError, DBError
 
 from inventory import migrations
+from inventory.audit_log import ACTOR, Actor
 from inventory.command_engine import single_engine
 from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable, message_of
 from inventory.engine import Database, open_database
@@ -54,6 +55,9 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
         if url is not None and not is_new:
             _check_file(url)
         with closing(_open_in_time(conf, url, app)) as database:
+            # All that the command changes is logged.
+            actor = Actor.of_process(app.command_name, app.options.operator)
+            database.engine.update_execution_options(**{ACTOR: actor})
             yield database
     # Its text names the option already.
     except DatabaseMisconfigured:

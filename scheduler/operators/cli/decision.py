@@ -21,13 +21,7 @@ from scheduler.history.saved_decision import (
     from_database,
     write_file,
 )
-from scheduler.operators.cli.arguments import (
-    add_long,
-    age_or_time,
-    complete,
-    not_empty,
-    whole_number,
-)
+from scheduler.operators.cli.arguments import add_long, add_since, complete, not_empty, whole_number
 from scheduler.operators.cli.base import (
     BaseCommand,
     ListCommand,
@@ -90,13 +84,7 @@ class DecisionList(ListCommand):
         complete(
             parser.add_argument("--request", type=not_empty, metavar="ID", help=what), "requests"
         )
-        parser.add_argument(
-            "--since",
-            type=age_or_time,
-            metavar="TIME",
-            help="Earliest time of the decisions to list: an age, such as 30m, 1h or 2d, or a UTC"
-            " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
-        )
+        add_since(parser, "decisions")
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:

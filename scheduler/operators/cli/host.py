@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from cliff.columns import FormattableColumn
 
+from inventory import audit_log
+from inventory.audit_log import Changed
 from inventory.errors import OperationRefused, nearest
 from inventory.operations import service_operations
 from inventory.promises import amounts_text
@@ -227,4 +229,7 @@ class HostPower(HostsCommand):
                 raise OperationRefused(
                     f"{host}: {error}; done before it: {before}; not asked: {after}"
                 ) from error
+            change = Changed(audit_log.HOST, host, {}, {"power_action": args.action}, [host])
+            # The agent has no transaction for it.
+            self.write(audit_log.record, [change])
         return self.show(args, done)

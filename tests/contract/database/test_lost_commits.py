@@ -6,7 +6,8 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception
 
-from inventory import aggregates, services, tables
+from inventory import aggregates, audit_log, services, tables
+from inventory.audit_log import Actor, EntryFilter, acting
 from inventory.errors import InUse
 from inventory.operations import aggregate_operations, server_group_operations, service_operations
 from inventory.operations.aggregate_operations import Change, ZoneRules
@@ -62,6 +63,14 @@ def test_an_order_knows_its_own_work_again(inventory, lose_answers, order, fates
     assert inventory.write_once(order)
     with pytest.raises(Exception, match=r"there|in use|already|not in|no property"):
         inventory.write_once(order)
+
+
+def test_an_order_has_one_entry_in_the_audit_log(inventory, lose_answers):
+    actor = Actor("alice", "console", "aggregate create")
+    lose_answers([False, True])
+    inventory.write_once(lambda c: aggregate_operations.create(acting(c, actor), "new", {}))
+    found = inventory.read(lambda c: audit_log.search(c, EntryFilter(), 10))
+    assert [each["name"] for each in found] == ["new"]
 
 
 def test_an_order_does_not_take_another_s_work_for_its_own(inventory, lose_answers):

@@ -19,7 +19,8 @@ from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.manager import NEVER, Manager
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
-from inventory import compute_nodes, services
+from inventory import audit_log, compute_nodes, services
+from inventory.audit_log import EntryFilter
 from inventory.engine import Database
 from inventory.services import ServiceState
 from tests.fixtures.agent import a_guest
@@ -133,6 +134,10 @@ def test_an_outage_takes_the_host_out_until_it_is_over(
         assert comes(lambda: not service(database).disabled)
         # It is logged last.
         assert comes(lambda: "Audits recovered" in messages(caplog))
+    enabled, off = database.read(lambda c: audit_log.search(c, EntryFilter(host="alpha"), 9))
+    assert off["after"] == {"disabled": True, "disabled_reason": "AUTO: the daemon is gone"}
+    assert enabled["after"] == {"disabled": False, "disabled_reason": None}
+    assert {each["command"] for each in (enabled, off)} == {"berthmaster-agent"}
     assert len([text for text in messages(caplog) if "the daemon is gone" in text]) == 1
 
 

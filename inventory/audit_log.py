@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: what operators and agents have changed, written in the transaction of the change.
+
+A transaction is logged if it has an actor. The command of operators gives one to all that it does,
+agents to the switching of their own services. What serves requests or follows Nova has none.
+"""
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+import sqlalchemy as sa
+
+from inventory.dialects import utc_moment
+from inventory.errors import some
+from inventory.objects.field_types import without_surrogates
+from inventory.rows import CHUNK
+from inventory.tables import audit_log as table
+
+# The option of a connection or of an engine that has the actor.
+ACTOR = "berthmaster_actor"
+# Kinds of objects. A host stands for its compute service.
+HOST, SERVICE, AGGREGATE, GROUP = "host", "service", "aggregate", "server group"
+RESERVATION, CLAIM = "reservation", "claim"
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who changes something: the account or the given name, the machine, and the command there."""
+
+    operator: str
+    machine: str
+    command: str
+
+    @classmethod
+    def of_process(cls, command: str, operator: str | None = None) -> Self:
+        """Return the actor of this process, by default in the name of its account."""
+        return cls((operator or account())[:255], socket.gethostname()[:255], command)
+
+
+class Changed(NamedTuple):
+    """The fields of one object before and after a change, {} where it does not exist."""
+
+    kind: str
+    name: str
+    before: Fields
+    after: Fields
+    hosts: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """Which entries are looked for: of this host, aggregate or operator, not older than since."""
+
+    host: str | None = None
+    aggregate: str | None = None
+    operator: str | None = None
+    since: datetime | None = None
+
+
+def account() -> str:
+    """Return the name of the account that this process has, or its number."""
+    try:
+        return without_surrogates(getpass.getuser())
+    # Some containers have neither an entry nor an environment variable for the user.
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def acting(connection: sa.Connection, actor: Actor) -> sa.Connection:
+    """Return the connection, whose transaction is logged as that of an actor from here on."""
+    return connection.execution_options(**{ACTOR: actor})
+
+
+def record(connection: sa.Connection, changes: Iterable[Changed]) -> None:
+    """Write an entry for each change of which a field differs, if the transaction has an actor."""
+    actor = connection.get_execution_options().get(ACTOR)
+    if actor is None:
+        return
+    entries = [*_entries(changes)]
+    if entries:
+        # Read first: drivers send many rows together only if all of their values are parameters.
+        now = connection.execute(sa.select(utc_moment())).scalar_one()
+        about = {**asdict(actor), "changed_at": now}
+        connection.execute(sa.insert(table), [about | each for each in entries])
+
+
+def search(connection: sa.Connection, wanted: EntryFilter, limit: int) -> list[dict[str, Any]]:
+    """Return the newest entries that are wanted, the newest first; times are in UTC."""
+    c = table.c
+    query = sa.select(table).order_by(c.id.desc()).limit(limit)
+    if wanted.host is not None:
+        query = query.where(c.hosts.contains(_json(wanted.host), autoescape=True))
+    if wanted.aggregate is not None:
+        query = query.where(c.kind == AGGREGATE, c.name == wanted.aggregate)
+    if wanted.operator is not None:
+        query = query.where(c.operator == wanted.operator)
+    if wanted.since is not None:
+        query = query.where(c.changed_at >= wanted.since)
+    return [_document(row._asdict()) for row in connection.execute(query)]
+
+
+def in_words(fields: Fields) -> str:
+    """Return fields of an entry as a line for people."""
+    return ", ".join(f"{key}={_word(value)}" for key, value in fields.items())
+
+
+def prune(connection: sa.Connection, keep: float) -> bool:
+    """Delete some entries that are older than this, in seconds; return whether there were any."""
+    until = connection.execute(sa.select(utc_moment())).scalar_one() - timedelta(seconds=keep)
+    # Other processes that prune wait here.
+    old = sa.select(table.c.id).where(table.c.changed_at < until)
+    in_order = old.order_by(table.c.changed_at, table.c.id).limit(CHUNK)
+    ids = connection.scalars(in_order.with_for_update()).all()
+    return bool(connection.execute(sa.delete(table).where(table.c.id.in_(ids))).rowcount)
+
+
+def _entries(changes: Iterable[Changed]) -> Iterator[dict[str, Any]]:
+    for kind, name, before, after, hosts in changes:
+        old, new = _without(before, after), _without(after, before)
+        if old or new:
+            texts = {"hosts": _json(sorted(hosts)), "before": _json(old), "after": _json(new)}
+            yield {"kind": kind, "name": name, **texts}
+
+
+def _without(fields: Fields, others: Fields) -> dict[str, Any]:
+    """Return the fields that differ from others: of a list or a mapping, what differs in it."""
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        other = others.get(key)
+        if value == other:
+            continue
+        if isinstance(value, Mapping):
+            value = _without(value, other or {})
+        elif isinstance(value, list):
+            value = sorted({*value} - {*(other or ())})
+        if value or key in others:
+            found[key] = value
+    return found
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return some(value) or "none"
+    if isinstance(value, Mapping):
+        return f"({in_words(value)})"
+    return "none" if value in (None, "") else str(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def _document(row: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: json.loads(row[name]) for name in ("hosts", "before", "after")}
+    return {**row, "changed_at": str(row["changed_at"])[:19], **texts}

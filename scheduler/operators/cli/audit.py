@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command that lists who has changed what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from cliff.columns import FormattableColumn
+
+from inventory import aggregates, audit_log
+from inventory.audit_log import EntryFilter
+from inventory.errors import NotFound
+from inventory.queries import host_queries
+from scheduler.operators.cli.arguments import add_long, add_since, complete, not_empty, positive
+from scheduler.operators.cli.base import ListCommand, list_rows, readable, titles_for
+
+COLUMNS = {
+    "id": "ID",
+    "changed_at": "Changed At",
+    "operator": "Operator",
+    "machine": "Machine",
+    "command": "Command",
+    "kind": "Kind",
+    "name": "Name",
+    "hosts": "Hosts",
+    "before": "Before",
+    "after": "After",
+}
+# What fits in 100 characters.
+FEW = ("changed_at", "operator", "command", "name", "before", "after")
+
+
+class _Fields(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """The fields of an entry, which a table shows in a line and JSON as they are."""
+
+    def human_readable(self) -> str:
+        return audit_log.in_words(self._value)
+
+
+class AuditList(ListCommand):
+    """List what operators and agents have changed, the newest first, from the audit log.
+
+    Only the fields that differ are shown. A change that was refused is not in the log, nor is what
+    schedulers claim for requests.
+    """
+
+    is_watchable = True
+
+    def add_arguments(self, parser: Any) -> None:
+        what = "Host that the changes are about."
+        complete(parser.add_argument("--host", type=not_empty, help=what), "hosts")
+        what = "Name, id or uuid of the aggregate that the changes are about."
+        complete(parser.add_argument("--aggregate", type=not_empty, help=what), "aggregates")
+        # The second name is for the application, which takes the first one for its own.
+        parser.add_argument(
+            "--operator",
+            "--by",
+            dest="by",
+            type=not_empty,
+            metavar="NAME",
+            help="Operator who made the changes.",
+        )
+        add_since(parser, "changes")
+        parser.add_argument(
+            "--limit",
+            type=positive,
+            default=50,
+            metavar="N",
+            help="Maximum number of changes to list (default: 50).",
+        )
+        add_long(parser)
+
+    def take_action(self, args: Any) -> tuple[Any, Any]:
+        rows = [_row(each) for each in self.read(_search, args)]
+        return list_rows(titles_for(args, FEW, COLUMNS), rows)
+
+
+def _row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: _Fields(entry[name]) for name in ("before", "after")}
+    return readable(entry) | fields
+
+
+def _search(connection: sa.Connection, args: Any) -> list[dict[str, Any]]:
+    """Return the entries; raise NotFound for a host or an aggregate without any, and unknown."""
+    name, unknown = args.aggregate, None
+    if name is not None:
+        try:
+            name = aggregates.find(aggregates.everything(connection), name).name
+        # A deleted one may have entries.
+        except NotFound as error:
+            unknown = error
+    found = audit_log.search(
+        connection, EntryFilter(args.host, name, args.by, args.since), args.limit
+    )
+    if not found and unknown is not None:
+        raise unknown
+    if not found and args.host is not None:
+        host_queries.spelled_host(connection, args.host)
+    return found
