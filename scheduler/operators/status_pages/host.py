@@ -8,7 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import aggregates, compute_nodes, instances, services
+from inventory import aggregates, audit_log, compute_nodes, instances, services
+from inventory.audit_log import EntryFilter, in_words
 from inventory.errors import NotFound
 from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
@@ -24,6 +25,8 @@ from scheduler.operators.status_pages.view import Asked, View, host_link
 
 # Of long lists.
 _LISTED = 200
+# Entries of the audit log.
+_CHANGES = 10
 # Refused decisions that are explained, and the seconds for that.
 _REFUSED, _SECONDS = 5, 4.0
 _INSTANCE = ("uuid", "display_name", "project_id", "flavor_name", "vcpus", "memory_mb")
@@ -49,7 +52,7 @@ def view(source: Source, asked: Asked) -> View:
     looked_at = [*_refusals(source, host, refused, until)]
     facts["looked_at"] = len(looked_at)
     facts["refused"] = [each for each in looked_at if each["reasons"]]
-    return View(f"Host {host}", "host.html", facts, {"recent": len(refused)})
+    return View(f"Host {host}", "host.html", facts, {"recent": len(refused), "in_words": in_words})
 
 
 def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, Any]:
@@ -70,6 +73,7 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
         "number_of_instances": len(guests),
         "instances": [_instance(each._asdict()) for each in guests[:_LISTED]],
         "claims": claim_search.search(connection, claimed, 0, _LISTED),
+        "changes": audit_log.search(connection, EntryFilter(host=host), _CHANGES),
     }
 
 

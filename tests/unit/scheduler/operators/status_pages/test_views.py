@@ -4,6 +4,8 @@
 
 import pytest
 
+from inventory.audit_log import Actor, acting
+from inventory.operations import service_operations
 from scheduler.operators.status_pages import claims, decisions, fleet, host_list
 from tests.databases import a_uuid
 from tests.fixtures.shown_fleet import ZONES
@@ -162,6 +164,21 @@ def test_a_host_that_is_switched_off_says_why(facts, page):
     text = page(f"/hosts/{NAMES[4]}")
     assert "Switched off by an operator: <bdi>waits for new disks</bdi>" in text
     assert "Forced down by an operator" in page(f"/hosts/{NAMES[6]}")
+
+
+def test_a_host_has_its_recent_changes(fleet, facts, page):
+    hosts, actor = [NAMES[0], NAMES[1]], Actor("<b>alice</b>", "console", "host disable")
+    for work in (service_operations.disable, service_operations.enable):
+        fleet.database.write(lambda c, work=work: work(acting(c, actor), hosts))
+    _, found = facts(f"/hosts/{NAMES[0]}")
+    enabled, disabled = found["changes"]
+    assert (disabled["operator"], disabled["command"]) == ("<b>alice</b>", "host disable")
+    assert (disabled["after"], enabled["after"]) == ({"disabled": True}, {"disabled": False})
+    text = page(f"/hosts/{NAMES[0]}")
+    assert "<bdi>&lt;b&gt;alice&lt;/b&gt;</bdi>" in text
+    assert "<bdi>disabled=False</bdi></td><td><bdi>disabled=True</bdi>" in text
+    assert f"<code>berthmaster audit list --host {NAMES[0]}</code>" in text
+    assert "The audit log has none." in page(f"/hosts/{NAMES[2]}")
 
 
 def test_claims_wait_with_their_ages(facts, monkeypatch):
