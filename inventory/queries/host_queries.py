@@ -89,12 +89,9 @@ def _service_columns(row: Any, limit: float) -> dict[str, Any]:
 
 
 def _status_and_state(row: Any, limit: float) -> dict[str, str]:
-    """Return whether a host is switched off, and whether it is there, in the words of STATES."""
-    state = fleet.state_of(row, limit)
-    status = "" if row is None else "enabled"
-    if row is not None and services.switched_off(row)[0]:
-        status = fleet.DISABLED if row.maintenance is None else fleet.MAINTENANCE
-    return {"status": status, "state": state if state in fleet.LOST else fleet.UP}
+    """Return the status of a compute service as lists of services have it, and its host's state."""
+    status = services.status_and_state(row, limit)[0] if row else ""
+    return {"status": status, "state": fleet.state_of(row, limit)}
 
 
 def _percentages(node: Any) -> dict[str, int]:

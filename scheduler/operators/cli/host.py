@@ -47,7 +47,7 @@ LIST = {
     "last_seen_up": "Last Seen",
 }
 # What fits in 80 characters.
-FEW = ("host", "zone", "status", "state", "vcpus_percent", "memory_percent", "disk_percent")
+FEW = ("host", "zone", "state", "vcpus_percent", "memory_percent", "disk_percent")
 DESCRIPTION = {
     "host": "HOST",
     "project": "PROJECT",

@@ -18,20 +18,20 @@ def hosts(database):
 
 
 def test_a_host_is_switched_off_and_on(command, hosts):
-    def status():
+    def state():
         row, *_ = command.json("host", "list")
         shown = command.json("host", "show", "H1")
         assert (shown["status"], shown["state"]) == (row["Status"], row["State"])
-        return row["Status"]
+        return row["State"]
 
-    assert status() == "enabled"
+    assert state() == "up"
     shown = command.json("host", "disable", "h1", "--reason", "new fans")
     assert (shown["status"], shown["disabled_reason"]) == ("disabled", "new fans")
     command.json("host", "maintenance", "on", "h1", "--reason", "firmware")
     assert command.json("host", "enable", "h1")["note"].startswith("still in maintenance")
-    assert status() == "maintenance"
+    assert state() == "maintenance"
     assert command.json("host", "maintenance", "off", "h1")["note"] == ""
-    assert status() == "enabled"
+    assert state() == "up"
 
 
 def test_one_of_several_nodes_is_shown(command, hosts):
