@@ -32,18 +32,16 @@ class Found:
     def exact(self, text: str) -> list[tuple[str, str]]:
         """Return (kind, key) of the objects whose whole name, uuid or id is the text."""
         folded = text.casefold()
-        names = (
-            (each, folded in (each.uuid, (each.name or "").casefold())) for each in self.instances
-        )
         found = [("hosts", each) for each in self.hosts if each.casefold() == folded]
-        found += [("instances", uuid) for uuid in {each.uuid for each, same in names if same}]
+        names = {each.uuid: (each.uuid, (each.name or "").casefold()) for each in self.instances}
+        found += [("instances", uuid) for uuid, each in names.items() if folded in each]
         return found or [("decisions", str(each.id)) for each in self.decisions[:1]]
 
 
 def find(connection: sa.Connection, text: str) -> Found:
     """Return what a text names: a part of a host's or instance's name, or the begin of a uuid.
 
-    Requests, decisions and projects are found by their whole ids only, which have indexes.
+    Requests, decisions and projects are found by their whole ids only.
     """
     a, c, folded = allocations.c, instances.c, text.lower()
     hosts = sa.union(*(_hosts(table, folded) for table in (compute_nodes, services)))
