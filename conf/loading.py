@@ -4,6 +4,7 @@
 
 import logging as standard_logging
 import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -224,7 +225,9 @@ def explain(
     names = option_names(group, option) if option else [(group, found["name"])]
     place = setting(conf, names) if conf else None
     place = place or find(found["file"], names)
-    where, value, path = group or "?", "?", found["file"]
+    where, path = group or "?", found["file"]
+    # An environment variable is named in place of a file.
+    value = repr(os.environ[path]) if path in os.environ else "?"
     if place:
         where, value, path = place.section, repr(place.text), place.file
     why = " ".join(found["why"].split())

@@ -23,9 +23,9 @@ def start(conf: cfg.ConfigOpts, program: str, version: str) -> None:
     """Start logging; raises LogSetupError."""
     try:
         _set_up(conf, program, version)
-    except (cfg.Error, log.LogConfigError) as error:
+    except cfg.Error as error:
         raise LogSetupError(str(error)) from error
-    # Whatever the classes that a file names raise; oslo.log knows the most usual errors only.
+    # Whatever the classes that a file names raise.
     except Exception as error:
         raise LogSetupError(_explain(conf, error)) from error
     follow_nova(conf)

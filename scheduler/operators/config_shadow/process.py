@@ -48,8 +48,15 @@ def read_shadow(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
 
 def check_shadow(conf: cfg.ConfigOpts) -> None:
     """Raise ConfigError or PluginError for a shadow that could not decide."""
-    if conf.shadow.config:
-        plugins.load_driver(read_shadow(conf))
+    if not conf.shadow.config:
+        return
+    try:
+        shadow = read_shadow(conf)
+    except loading.ConfigError as error:
+        where = loading.source(conf, "shadow", "config")
+        text = f"option [shadow] config = {conf.shadow.config!r} in {where}: {error}"
+        raise loading.ConfigError(text) from error
+    plugins.load_driver(shadow)
 
 
 @contextmanager

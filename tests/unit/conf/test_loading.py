@@ -102,6 +102,14 @@ def test_no_error_shows_the_password_of_a_url_that_is_no_good(loaded, tmp_path, 
     assert "Secret" not in str(caught.value)
 
 
+def test_a_bad_value_of_the_environment_names_its_variable(loaded, monkeypatch):
+    monkeypatch.setenv("OS_CLAIMS__LEASE", "soon")
+    with pytest.raises(
+        ConfigError, match=r"option \[claims\] lease = 'soon' in OS_CLAIMS__LEASE: "
+    ):
+        loaded("")
+
+
 def test_an_option_without_default_may_stay_without_value(loaded):
     assert loaded("[DEFAULT]\ncpu_allocation_ratio =\n").cpu_allocation_ratio is None
 
@@ -161,7 +169,10 @@ def test_of_several_files_the_one_that_has_the_option_is_named(loaded, tmp_path,
             "[DEFAULT]\nlog_file = /nowhere/b.log\n",
             "log_dir and log_file: cannot write /nowhere/b.log: No such file or directory",
         ),
-        ("[DEFAULT]\nlog_config_append = /nowhere\n", "Error loading logging config /nowhere"),
+        (
+            "[DEFAULT]\nlog_config_append = /nowhere\n",
+            "log_config_append = '/nowhere' cannot be used",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_is_said_in_one_line(loaded, text, why):
