@@ -78,6 +78,9 @@ _WHOLE = frozenset(INTEGERS)
 FLAVOR_MIX = "flavor_mix"
 # The code of None in an encoded column.
 UNSET = 0
+# Once so large a block was freed, glibc keeps the memory of temporary columns for the next ones; to
+# get it from the kernel each time takes longer than all that is computed.
+np.empty(31 << 20, np.uint8)
 # How many functions of the values of a column are memoized.
 _MAX_MEMOS = 64
 
@@ -209,7 +212,7 @@ class EncodedColumn:
     __slots__ = ("_code_of", "_free", "_keys", "_memos", "_uses", "_written", "codes", "values")
 
     def __init__(self, capacity: int) -> None:
-        self.codes: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.codes: Rows = np.zeros(capacity, np.int64)
         # By code; those of unused codes are None.
         self.values: list[Any] = [None]
         self._keys: list[Hashable] = [None]
@@ -280,7 +283,7 @@ class EncodedColumn:
 
     def grow(self, capacity: int) -> None:
         self._uses[UNSET] += capacity - len(self.codes)
-        self.codes = np.concatenate([self.codes, np.zeros(capacity - len(self.codes), np.int32)])
+        self.codes = np.concatenate([self.codes, np.zeros(capacity - len(self.codes), np.int64)])
 
     def copy(self) -> "EncodedColumn":
         """Return a column that can be changed without changing this one; values are shared."""

@@ -124,11 +124,9 @@ class HostTable:
 
     def nodes(self, rows: Rows) -> list[tuple[str, str]]:
         """Return (host, nodename) of each of these rows."""
-        hosts, nodes = (
-            [each.values[code] for code in each.codes[rows].tolist()]
-            for each in (self._objects["host"], self._objects["nodename"])
-        )
-        return [*zip(hosts, nodes, strict=True)]
+        hosts, nodes = self._objects["host"], self._objects["nodename"]
+        codes = zip(hosts.codes[rows].tolist(), nodes.codes[rows].tolist(), strict=True)
+        return [(hosts.values[host], nodes.values[node]) for host, node in codes]
 
     def share(self, rows: Sequence[int], name: str, keys: Iterable[Hashable], make: Make) -> None:
         """Give each of these rows the object of its key, make(key) where no row has it yet."""
@@ -157,7 +155,7 @@ class HostTable:
     def codes(self, name: str) -> Rows:
         """Return integers that are equal where rows have the same value of a column."""
         if name in _OBJECTS:
-            return self._objects[name].codes[: self.size].astype(np.int64)
+            return self._objects[name].codes[: self.size]
         if name == "instances":
             codes = np.zeros(self.size, np.int64)
             occupied = [row for row in self.instances.occupied() if row < self.size]
