@@ -201,7 +201,7 @@ class FurtherInstances:
         factor = float(np.max(np.abs(weighed.multiplier)))
         if not weighed.weigher.scales:
             return factor * float(np.abs(self._all.raw[at]).max()), 0.0
-        ends = np.array([each[at] for each in self._outside])
+        ends = np.array(self._outside[at])
         plain = Weighed(weighed.weigher, 1.0)
         found = [plain.shares(ends, each[at]) for each in (self._top.ranges, self._first_ranges)]
         now, before = (0.0 if each is None else each for each in found)

@@ -78,7 +78,7 @@ def best_first(totals: Weights, count: int) -> list[int]:
     found: list[float] = []
     for _ in range(count):
         order.append(int(totals.argmax()))
-        found.append(float(totals[order[-1]]))
+        found.append(totals.item(order[-1]))
         totals[order[-1]] = -np.inf
     # In place and back, since a copy costs more than the search.
     totals[order] = found

@@ -180,6 +180,8 @@ class _Ranker:
         self._candidates, steps = filter_hosts(hosts, spec, plan.filters, self._candidates, index)
         self.steps = (*self._first_steps, *steps)
         self._ranking = weigh_hosts(hosts, spec, plan.weighers, self._candidates.nonzero()[0])
+        if len(self._request.instance_uuids) > 1:
+            self._ranking.keep()
         return self._ranking
 
     def _further_instances(self, index: int, placed: Placement) -> FurtherInstances | None:
@@ -252,7 +254,8 @@ def allowed(hosts: HostTable, spec: RequestSpec, plan: Plan) -> tuple[Mask, tupl
     candidates, named = prefilter(hosts, spec)
     if spec.is_rebuild:
         return candidates, tuple(named)
-    candidates, steps = apply_filters(hosts, spec, plan.request_filters, candidates)
+    filters = [each for each in plan.request_filters if applies(each, spec)]
+    candidates, steps = apply_filters(hosts, spec, filters, candidates)
     # Steps of request filters that refuse no host would stand in each decision.
     return candidates, (*named, *(step for step in steps if step.after < step.before))
 
@@ -282,7 +285,7 @@ def filters_for(
     return [
         each
         for each in filters
-        if (each.runs_by_attribute and not each.run_filter_once_per_request)
+        if (each.runs_by_attribute and not (index and each.run_filter_once_per_request))
         or ask_plugin(each.run_filter_for_index, index, default=True)
     ]
 
@@ -309,16 +312,19 @@ def _place(
     hosts: HostTable, uuid: str | None, ranker: _Ranker, ranking: Ranking | FurtherInstances
 ) -> Placement:
     """Choose a host, and consume there what the instance needs."""
-    spec, position = ranker.spec, ranking.choose(ranker.choice)
-    chosen = ranking.candidate(hosts, position)
+    spec, choice = ranker.spec, ranker.choice
     if isinstance(ranking, FurtherInstances):
+        position = ranking.choose(choice)
+        chosen = ranking.candidate(hosts, position)
         node = chosen.host, chosen.nodename
         weighed: tuple[WeighedHost, ...] = (ranking.weighed_host(node, position),)
         taken: Consumption | None = ranking.consumed
         place_instance(hosts, chosen.row, spec, uuid, ranking.consumed)
     else:
         best = ranking.best_first(EXPLAINED)
-        weighed = tuple(map(ranking.weighed_host, hosts.nodes(ranking.rows[best]), best))
+        position = best[0] if choice.takes_best else ranking.choose(choice)
+        chosen = ranking.candidate(hosts, position)
+        weighed = ranking.weighed_hosts(hosts, best)
         state = HostState.of(hosts, chosen.row)
         taken = None if spec.is_rebuild else state.consume_from_request(spec)
     place = ranker.places.take(chosen.row).uuid if ranker.places else None

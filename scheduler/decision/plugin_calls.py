@@ -79,11 +79,10 @@ def passes_at(hosts: HostTable, rule: BaseHostFilter, spec: RequestSpec, row: in
 
 def weights_of(weigher: BaseHostWeigher, hosts: HostTable, spec: RequestSpec) -> Weights:
     """Return the raw weight of each row; raise ValueError for another size, or as weigh() does."""
-    weights = weigher.weigh(hosts, spec)
-    # Most weighers return an array that is good as it is, also one of whole numbers.
-    if isinstance(weights, np.ndarray) and weights.shape == (hosts.size,):
-        return weights
-    return np.asarray(_sized(weights, hosts.size, "weigh"), np.float64)
+    weights: Any = weigher.weigh(hosts, spec)
+    if not isinstance(weights, np.ndarray) or weights.shape != (hosts.size,):
+        weights = _sized(weights, hosts.size, "weigh")
+    return np.asarray(weights, np.float64)
 
 
 def multipliers_of(
@@ -96,7 +95,7 @@ def multipliers_of(
     found: Any = weigher.multipliers(hosts, rows)
     if np.ndim(found):
         found = np.asarray(_sized(found, len(rows), "multipliers"), np.float64)
-        least, most = float(np.minimum.reduce(found)), float(np.maximum.reduce(found))
+        least, most = found.item(found.argmin()), found.item(found.argmax())
     else:
         found = least = most = float(found)
     if not (math.isfinite(least) and math.isfinite(most)):

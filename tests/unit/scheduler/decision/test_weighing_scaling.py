@@ -19,7 +19,7 @@ def normalize(raw, minval=None, maxval=None):
     """Return the shares of these raw weights by a weigher with these ends."""
     weigher = RAMWeigher()
     weigher.minval, weigher.maxval = minval, maxval
-    found = Ranking(np.arange(len(raw)), [Weighed(weigher, 1.0)], raw.reshape(1, -1).astype(float))
+    found = Ranking(np.arange(len(raw)), [Weighed(weigher, 1.0)], [raw.astype(float)])
     return found.totals
 
 
