@@ -29,6 +29,7 @@ kept      the same stream of requests by two schedulers in turn, of which one le
 """
 
 import argparse
+import gc
 from collections.abc import Iterator, Sequence
 
 from benchmarks import program
@@ -41,6 +42,7 @@ from benchmarks.decisions.sides import Nova, Numpy, Ours
 from benchmarks.decisions.streams import busy_streams, streams
 from benchmarks.figures import Figure
 from benchmarks.nova import Peer, a_peer, one_processor, refuse_absence
+from scheduler.cmd import GC_THRESHOLD
 
 TURNS, TURNS_OF_A_LOOK = 9, 2
 
@@ -48,6 +50,8 @@ TURNS, TURNS_OF_A_LOOK = 9, 2
 def measure(asked: argparse.Namespace) -> Sequence[Figure]:
     """Return the figures of all cases, of streams, and how costs grow."""
     refuse_absence()
+    # As the service does.
+    gc.set_threshold(GC_THRESHOLD)
     turns = asked.turns or (TURNS_OF_A_LOOK if asked.quick else TURNS)
     found: list[Figure] = []
     with one_processor(), a_peer("benchmarks.peer.decisions") as peer:
