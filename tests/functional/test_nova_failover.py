@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A compute of a whole Nova cloud dies, and its protected servers run again on the others."""
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from inventory import tables
+from tests.fixtures.daemons.process import wait_until
+from tests.fixtures.served_nova import Backends
+from tests.fixtures.switched_nova import OVER, SwitchedNova, open_switched_nova
+from tests.fixtures.whole_nova import HOSTS
+
+# Eight programs of Nova begin for it.
+pytestmark = pytest.mark.matrix
+
+FOUR = (*HOSTS, "compute-0004")
+# Eight of them fill a compute.
+MEMORY_MB = 8000
+PROTECTED = {"berthmaster__failover": "required"}
+
+
+@pytest.fixture
+def cloud(backends: Backends) -> Iterator[SwitchedNova]:
+    """A cloud with four computes and our scheduler."""
+    with open_switched_nova(backends, hosts=FOUR) as found:
+        found.serve_by("ours")
+        yield found
+
+
+def force_down(cloud: SwitchedNova, host: str) -> None:
+    """Kill a compute and force its service down, as an operator does before evacuations."""
+    cloud.nova.computes[host].kill()
+    services = cloud.nova.call("GET", "/os-services?binary=nova-compute")["services"]
+    (number,) = (each["id"] for each in services if each["host"] == host)
+    cloud.nova.call("PUT", f"/os-services/{number}", {"forced_down": True})
+
+    def known() -> bool:
+        rows = cloud.cloud.rows(tables.services)
+        return any(row.host == host and row.forced_down for row in rows)
+
+    assert wait_until(known)
+
+
+def test_all_protected_servers_of_a_dead_compute_run_again_while_others_boot(
+    cloud: SwitchedNova,
+) -> None:
+    protected = cloud.boot(12, MEMORY_MB, PROTECTED)
+    assert cloud.statuses(*protected) == ["ACTIVE"] * len(protected)
+    # All other room is taken.
+    assert "ERROR" in cloud.statuses(*cloud.boot(24, MEMORY_MB))
+    on_hosts = Counter(cloud.hosts(*protected))
+    dead = str(max(on_hosts, key=on_hosts.__getitem__))
+    lost = [uuid for uuid in protected if cloud.hosts(uuid) == [dead]]
+    force_down(cloud, dead)
+    flavor = cloud.nova.flavor(MEMORY_MB)
+    with ThreadPoolExecutor(8) as pool:
+        booted = [pool.submit(cloud.nova.boot, flavor) for _ in range(4)]
+        evacuated = [pool.submit(cloud.act, uuid, "evacuate", {}) for uuid in lost]
+        booted += [pool.submit(cloud.nova.boot, flavor) for _ in range(8)]
+    for each in evacuated:
+        each.result()
+    cloud.wait(*(each.result() for each in booted))
+    assert wait_until(lambda: dead not in cloud.hosts(*lost)), cloud.nova.servers()
+    cloud.wait(*lost, states=OVER)
+    assert cloud.statuses(*lost) == ["ACTIVE"] * len(lost)
+    assert max(cloud.nova.memory_used().values()) <= 8 * MEMORY_MB
