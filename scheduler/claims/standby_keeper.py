@@ -253,13 +253,11 @@ class _Work:
         self._release(due.row)
         request = Request(spec, [due.row.instance_uuid], seed=due.row.id)
         own = due.row.group_uuid
+        members = [row for row in self._known.rows if row.group_uuid == own] if own else []
         self.room.avoided = [
             self._ids[row.compute_node_id]
-            for row in self._known.rows
-            if own is not None
-            and row.group_uuid == own
-            and row.instance_uuid != due.row.instance_uuid
-            and row.compute_node_id in self._ids
+            for row in members
+            if row.instance_uuid != due.row.instance_uuid and row.compute_node_id in self._ids
         ]
         planned, _ = self.room.find(spec, due.place, request, self._plan)
         return planned

@@ -7,11 +7,13 @@ its host already holds for other domains it shares, so it is put where it adds l
 whose place has died goes where its standby is, if the host still passes.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from inventory.objects import standby
 from inventory.objects.amounts import NOTHING, Amounts, amounts_of, plus
@@ -93,8 +95,10 @@ class StandbyRoom:
         sums = protection.sums
         self._known = sums if isinstance(sums, NodeSums) else NodeSums(sums)
         self._rows, self._is_there = _rows_of(hosts, self._known.ids)
-        # Where it is not as it was known, by row.
+        self._held = self._by_row(self._known.held)
+        # Where it is not as it was known, by row, and what each failure domain brings there.
         self._changed: dict[int, DomainSums] = {}
+        self._changed_of: dict[str, dict[int, Amounts]] = defaultdict(dict)
         avoided, is_there = _rows_of(hosts, np.array(protection.avoided, np.int64))
         self.avoided: list[int] = avoided[is_there].tolist()
 
@@ -137,10 +141,7 @@ class StandbyRoom:
 
     def give_back(self, row: int, domains: Sequence[str], size: Amounts) -> None:
         """Let a host hold a standby no more."""
-        before = self._sums_at(row)
-        self._changed[row] = after = standby.changed(before, domains, size, -1)
-        less = plus(standby.held(after), standby.held(before), -1)
-        self._hosts.add_to(row, usage_changes(*less))
+        self._hosts.add_to(row, usage_changes(*self._change(row, domains, size, -1)))
 
     def is_over(self, row: int) -> bool:
         """Return whether more of a host is used than its ratios allow."""
@@ -181,13 +182,21 @@ class StandbyRoom:
 
     def _shared(self, domains: Sequence[str], size: Amounts) -> tuple[Rows, Weights]:
         """Return rows, and how much of a standby for these domains each of them holds already."""
-        whole = np.zeros((self._hosts.size, 3), np.int64)
-        besides = self._known.held - self._known.of(domains)
-        whole[self._rows[self._is_there]] = besides[self._is_there]
-        for row, sums in self._changed.items():
-            whole[row] = plus(standby.held(sums), _own(sums, domains), -1)
-        rows = np.flatnonzero(whole.any(axis=1))
-        return rows, np.minimum(whole[rows], np.array(size, np.int64))
+        own = np.zeros_like(self._held)
+        for name in domains:
+            brought = self._by_row(self._known.of([name]))
+            if changed := self._changed_of.get(name):
+                brought[[*changed]] = [*changed.values()]
+            np.maximum(own, brought, out=own)
+        besides = self._held - own
+        rows = np.flatnonzero(besides.any(axis=1))
+        return rows, np.minimum(besides[rows], np.array(size, np.int64))
+
+    def _by_row(self, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return by row what is known by the order of the nodes."""
+        found = np.zeros((self._hosts.size, 3), np.int64)
+        found[self._rows[self._is_there]] = known[self._is_there]
+        return found
 
     def _sums_at(self, row: int) -> DomainSums:
         found = self._changed.get(row)
@@ -248,11 +257,17 @@ class StandbyRoom:
     def _take(self, planned: PlannedStandby) -> None:
         """Hold what a standby adds."""
         assert planned.host is not None
-        row = planned.host.row
+        planned.more = self._change(planned.host.row, planned.domains, planned.size)
+        self._hosts.add_to(planned.host.row, usage_changes(*planned.more))
+
+    def _change(self, row: int, domains: Sequence[str], size: Amounts, sign: int = 1) -> Amounts:
+        """Count a standby more, or less where sign is -1; return how much more its host holds."""
         before = self._sums_at(row)
-        self._changed[row] = after = standby.changed(before, planned.domains, planned.size)
-        planned.more = plus(standby.held(after), standby.held(before), -1)
-        self._hosts.add_to(row, usage_changes(*planned.more))
+        self._changed[row] = after = standby.changed(before, domains, size, sign)
+        for name in domains:
+            self._changed_of[name][row] = after.get(name, NOTHING)
+        self._held[row] = now = standby.held(after)
+        return plus(now, standby.held(before), -1)
 
 
 def _rows_of(hosts: HostTable, ids: Rows) -> tuple[Rows, Mask]:
