@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import check_answers, check_orders, check_rows, history, orders
+from benchmarks import check_answers, check_log, check_orders, check_rows, history, orders
 from benchmarks.history import REFUSED, Request, Size
 
 RESERVED = "0,512,0"
@@ -28,12 +28,13 @@ def checked(
     placed: int | None = None,
 ) -> tuple[list[str], str]:
     """Return all violations, and a summary of what was looked at."""
-    requests = history.read(logs)
+    requests, ordered = history.read(logs), orders.read(logs)
     rows = check_rows.read(url)
     found = [
         *check_answers.violations(requests, reserved, calm, placed),
         *check_rows.violations(rows, requests, reserved, after_leases),
-        *check_orders.violations(requests, orders.read(logs), rows.claims, calm),
+        *check_orders.violations(requests, ordered, rows.claims, calm),
+        *check_log.violations(ordered, rows.entries),
     ]
     return found, summary(requests, rows)
 

@@ -29,16 +29,18 @@ GUESTS = """
 SELECT uuid, host, node, vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swap_mb AS disk_mb
   FROM instances WHERE deleted = 0
 """
+ENTRIES = "SELECT operator, command, name, `before`, after FROM audit_log ORDER BY id"
 CONFIRMED, ALTERNATE = "confirmed", "alternate"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Nodes, claims and guests as they were at one moment."""
+    """Nodes, claims, guests and the audit log as they were at one moment."""
 
     nodes: Sequence[Any]
     claims: Sequence[Any]
     guests: Sequence[Any]
+    entries: Sequence[Any]
 
 
 def read(url: str) -> Rows:
@@ -48,7 +50,8 @@ def read(url: str) -> Rows:
         with engine.connect() as connection:
             if engine.dialect.name != "sqlite":
                 connection.execution_options(isolation_level="REPEATABLE READ")
-            return Rows(*(connection.execute(sa.text(q)).all() for q in (NODES, CLAIMS, GUESTS)))
+            queries = (NODES, CLAIMS, GUESTS, ENTRIES)
+            return Rows(*(connection.execute(sa.text(each)).all() for each in queries))
     finally:
         engine.dispose()
 

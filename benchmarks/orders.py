@@ -4,8 +4,8 @@
 
 A log has a line of JSON for each order, the event "ordered", at the time when it has ended: host,
 what ("zone" or "enabled"), value, began, outcome, reason, and forced, which tells whether it was
-given in spite of instances. The clock is that of the callers. How hosts are when a storm begins is
-written as orders of the time 0.
+given in spite of instances; operator and command are its names in the audit log. The clock is that
+of the callers. How hosts are when a storm begins is written as orders of the time 0.
 """
 
 from collections import defaultdict
@@ -34,6 +34,8 @@ class Order:
     outcome: str = DONE
     forced: bool = True
     reason: str = ""
+    operator: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from benchmarks.orders import DONE, ENABLED, REFUSED, UNKNOWN, ZONE
 from benchmarks.storm.cloud import Cloud
 from inventory import aggregates, services
+from inventory.audit_log import Actor, acting
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import open_database
 from inventory.errors import OperationRefused
@@ -80,6 +81,8 @@ class Operator:
 
     def __init__(self, url: str, hosts: Sequence[str], log: Path) -> None:
         self._hosts, self.log = hosts, log
+        # Of all rounds on one database: each has a directory.
+        self._name, self._numbers = f"{log.parent.name} {log.stem}", count(1)
         self._database = open_database(a_conf(connection=url))
         self._log: TextIO = log.open("w")
 
@@ -146,13 +149,16 @@ class Operator:
     def _give(self, host: str, what: str, value: Any, work: Work, forced: bool = True) -> str:
         """Give an order and write down what came of it; return its outcome."""
         began, outcome, reason = time.time(), DONE, ""
+        actor = Actor(self._name, "storm", f"order {next(self._numbers)}")
         try:
-            self._database.write(work)
+            # As commands do: an order knows its own work again where an answer was lost.
+            self._database.write_once(lambda each: work(acting(each, actor)))
         except OperationRefused as error:
             outcome, reason = REFUSED, str(error)
         except DatabaseUnavailable as error:
             outcome, reason = UNKNOWN, str(error)
         outcomes = {"outcome": outcome, "reason": reason, "forced": forced}
+        outcomes |= {"operator": actor.operator, "command": actor.command}
         self._note(host, what, value, began=began, at=time.time(), **outcomes)
         return outcome
 
