@@ -172,6 +172,9 @@ class Fleet:
 
     def move(self, resident: Resident, row: int, reason: str) -> None:
         """Move a resident to a row, where it fits; the old row gets its room back at end_step()."""
+        # Moves of a step run side by side, so it has one of them at most.
+        if resident.uuid in self._reversible:
+            self.end_step()
         taken = self.consumption(self.request(resident), row)
         before, gives = resident.row, resident.given_back
         had, place, standby = resident.taken, resident.place, resident.standby

@@ -136,3 +136,12 @@ def test_a_host_is_emptied_with_one_move_for_each_instance_and_those_that_make_r
     event(f"{best} moves")
     if plan.is_complete:
         assert len(plan.moves) == best
+
+
+def test_an_instance_moves_once_in_a_step():
+    fleet = a_fleet({"h0": 4, "h1": 4, "h2": 4}, [Guest("a", "h0", 4)])
+    for row in (1, 2):
+        fleet.move(fleet.residents["a"], row, "")
+    assert [each.step for each in fleet.moves] == [1, 2]
+    fleet.roll_back(0)
+    assert places(fleet) == {"a": "h0"}
