@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances that come to a host of the table and leave it, with all that they take there.
 
-Adding and removing are each other's inverse, also for NUMA cells and devices.
+Adding and removing are each other's inverse, also for NUMA cells, devices and standbys.
 """
+
+from collections.abc import Iterable
 
 from inventory.claims.numa_pci_usage import pools_with
 from inventory.fits import local_disk_mb
 from inventory.numa.cells import with_usage
+from inventory.objects.amounts import Amounts, plus
+from inventory.objects.standby import DomainSums, changed, held
 from inventory.pci_pools import PciPools
-from scheduler.hosts.host_state import Consumption
+from scheduler.hosts.host_state import Consumption, usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
@@ -49,3 +53,23 @@ def use(
     if taken.devices:
         pools = pools_with(hosts.get(row, "pci_stats") or (), taken.devices, -sign)
         hosts.set(row, "pci_stats", PciPools(pools))
+
+
+class StandbySums:
+    """What the hosts of a table hold for standbys, by its promises and what has changed since.
+
+    of has what each failure domain would bring to a row.
+    """
+
+    def __init__(self, hosts: HostTable) -> None:
+        self._hosts = hosts
+        self.of: dict[int, DomainSums] = {}
+        for row in hosts.rows() if hosts.promises else ():
+            if known := hosts.promises.get(hosts.get(row, "node_id")):
+                self.of[row] = known.domains
+
+    def change(self, row: int, domains: Iterable[str], size: Amounts, sign: int) -> None:
+        """Hold one standby more on a host, or one less where sign is -1."""
+        before = self.of.get(row, {})
+        self.of[row] = after = changed(before, domains, size, sign)
+        self._hosts.add_to(row, usage_changes(*plus(held(after), held(before), -1)))

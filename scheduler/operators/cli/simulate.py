@@ -13,6 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from inventory.errors import OperationRefused
+from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.history.config_snapshot import deciding_by, given
 from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.columns import FLAGS
@@ -40,11 +41,21 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: a configuration and the arrivals of a seed, 0 for those that are not made up."""
+    """One run: a configuration and the arrivals of a seed, 0 for those that are not made up.
+
+    failover is how their instances are protected, None where that is as it was decided.
+    """
 
     configuration: Configuration
+    failover: str | None
     seed: int
     arrivals: Sequence[Arrival]
+
+    @property
+    def name(self) -> str:
+        """The name under which the run is shown."""
+        shown = self.configuration.name
+        return f"{shown}, failover {self.failover}" if self.failover else shown
 
 
 class Simulate(ReportCommand):
@@ -67,9 +78,10 @@ class Simulate(ReportCommand):
         given_input = read_input(self.app, args)
         # Those of one seed side by side.
         runs = [
-            Run(configuration, seed, arrivals)
+            Run(configuration, failover, seed, arrivals)
             for seed, arrivals in given_input.arrivals.items()
             for configuration in configurations
+            for failover in args.failover or [None]
         ]
         documents = []
         for number, run in enumerate(runs, 1):
@@ -107,7 +119,9 @@ def _document(args: Any, run: Run, given_input: SimulationInput, show: Progress)
             if path is not None and path.exists():
                 return _read_result(path)
             hosts = given_input.hosts.detached()
-            simulation = _simulation(conf, hosts, driver.decide, args.build_time)
+            if run.failover and type(driver).decide is not FilterScheduler.decide:
+                raise ValueError(f"{type(driver).__name__} protects no instances")
+            simulation = _simulation(conf, hosts, driver.decide, args.build_time, run.failover)
             simulation.add_departures(given_input.leaves_at)
             began = monotonic()
             trace = given_input.trace
@@ -116,7 +130,8 @@ def _document(args: Any, run: Run, given_input: SimulationInput, show: Progress)
         raise OperationRefused(f"configuration {run.configuration.name}: {error}") from None
     result.seconds = monotonic() - began
     document = {
-        "configuration": run.configuration.name,
+        "configuration": run.name,
+        "failover": run.failover,
         "seed": run.seed,
         "hosts": len(given_input.hosts),
         **result.document(),
@@ -127,7 +142,7 @@ def _document(args: Any, run: Run, given_input: SimulationInput, show: Progress)
 
 
 def _simulation(
-    conf: cfg.ConfigOpts, hosts: HostTable, decide: Decide, build_time: float
+    conf: cfg.ConfigOpts, hosts: HostTable, decide: Decide, build_time: float, failover: str | None
 ) -> Simulation:
     """Return a simulation whose flavor mix is the configured one, or learned on the way."""
     fixed = fixed_mix(MixSettings(conf.flavor_mix.flavors, conf.flavor_mix.half_life))
@@ -136,7 +151,7 @@ def _simulation(
         hosts.set_flavor_mix(fixed)
     else:
         requested = RequestedSizes(conf.flavor_mix.half_life, hosts.flavor_mix)
-    return Simulation(hosts, decide, build_time, requested)
+    return Simulation(hosts, decide, build_time, requested, failover)
 
 
 def _result_path(args: Any, run: Run, hosts: HostTable, settings: Any) -> Path | None:
@@ -146,11 +161,12 @@ def _result_path(args: Any, run: Run, hosts: HostTable, settings: Any) -> Path |
     digest = hashlib.sha256()
     amounts = ("free_ram_mb", "vcpus_used", "free_disk_mb")
     columns = [getattr(hosts, name).tobytes() for name in (*amounts, *FLAGS)]
+    settings = (settings, args.rack_size, run.failover)
     for part in (repr(run.arrivals), repr(settings), repr(hosts.flavor_mix), args.build_time):
         digest.update(str(part).encode())
     for column in columns:
         digest.update(column)
-    name = f"{run.configuration.name}-{run.seed or 0}-{digest.hexdigest()[:16]}.json"
+    name = f"{run.name}-{run.seed or 0}-{digest.hexdigest()[:16]}.json"
     found: Path = args.results / name.replace("/", "_")
     try:
         found.parent.mkdir(parents=True, exist_ok=True)

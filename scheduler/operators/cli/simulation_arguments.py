@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conf.flavor_mix import WeightedSize, weighted_size
+from inventory.objects.standby import NONE, PREFERRED, REQUIRED
 from scheduler.operators.cli.arguments import (
     above_zero,
     add_flag,
@@ -33,6 +34,7 @@ MAX_ARRIVALS = 10_000_000
 _MOST = 1e6
 _amount = partial(above_zero, most=_MOST, what=f"a number above 0 and up to {_MOST:,.0f}")
 DEFAULT_ARRIVALS, DEFAULT_RATE = 1000, 60.0
+FAILOVER = (NONE, PREFERRED, REQUIRED)
 
 
 def host_kind(text: str) -> HostKind:
@@ -121,6 +123,12 @@ def add_simulation(parser: Any) -> None:
     where = parser.add_argument_group("hosts: by default those of the cloud, with their instances")
     what = "Empty hosts to simulate in place of those of the cloud"
     add_repeatable(where, "--hosts", type=host_kind, metavar=_HOSTS, what=what)
+    where.add_argument(
+        "--rack-size",
+        type=positive,
+        metavar="N",
+        help="Hosts of --hosts, of one kind, that are a failure domain (default: each for itself).",
+    )
     add_flag(where, "--empty", "Leave out the instances of the cloud; NUMA cells stay in use.")
     how = parser.add_argument_group("decisions")
     add_repeatable(
@@ -130,6 +138,15 @@ def add_simulation(parser: Any) -> None:
         metavar="FILE",
         what="Configuration to decide by, in place of the one of this command; of several all are"
         " run and shown side by side",
+    )
+    add_repeatable(
+        how,
+        "--failover",
+        choices=FAILOVER,
+        metavar="MODE",
+        what=f"How all instances that come are protected, of {', '.join(FAILOVER)}; of several all"
+        " are run and shown side by side. By default they are not, and without it decisions of"
+        " --decisions are made as they were",
     )
     how.add_argument(
         "--build-time",
@@ -163,6 +180,8 @@ def _problem(args: argparse.Namespace) -> str | None:
         return "argument --machine: is for --trace"
     if getattr(args, source) is not None and given:
         return f"argument --{given[0]}: is for arrivals that are made up, not for --{source}"
+    if args.rack_size is not None and not args.hosts:
+        return "argument --rack-size: is for --hosts; those of the cloud have failure domains"
     if args.hosts and args.empty:
         return "argument --empty: is for the hosts of the cloud; those of --hosts are empty"
     if sum(kind.count for kind in args.hosts) > MAX_HOSTS:

@@ -70,14 +70,14 @@ def _decided(app: App, args: Any) -> SimulationInput:
         what = "that another release has saved"
         left = counted(trace.unreadable, f"decision {what} is", f"decisions {what} are")
         notes.append(f"{left} left out.")
-    hosts = make_hosts(args.hosts) if args.hosts else trace.hosts
+    hosts = make_hosts(args.hosts, args.rack_size or 1) if args.hosts else trace.hosts
     same = None if args.hosts or args.empty else trace
     return SimulationInput(hosts, {0: trace.arrivals}, trace.leaves_at, same, notes)
 
 
 def _hosts(app: App, args: Any) -> HostTable:
     if args.hosts:
-        return make_hosts(args.hosts)
+        return make_hosts(args.hosts, args.rack_size or 1)
     with live_hosts(app) as live, live.destinations.host_cache.current() as hosts:
         found = hosts.detached()
     keep_down(found, liveness_limit(app.conf))

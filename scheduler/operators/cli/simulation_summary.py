@@ -30,8 +30,9 @@ def summary(documents: Sequence[Document]) -> Table:
     rows = [
         _row(name, [each for each in documents if each["configuration"] == name]) for name in names
     ]
-    has_own = documents[0]["as_decided"] is not None
-    return Table("", (*_COLUMNS, "As Decided") if has_own else _COLUMNS, rows)
+    further = ["Placed Instances"] if documents[0].get("failover") else []
+    further += [] if documents[0]["as_decided"] is None else ["As Decided"]
+    return Table("", (*_COLUMNS, *further), rows)
 
 
 def _row(name: str, runs: Sequence[Document]) -> tuple[Any, ...]:
@@ -41,6 +42,7 @@ def _row(name: str, runs: Sequence[Document]) -> tuple[Any, ...]:
     def percent(usages: list[dict[str, Any]], kind: str, resource: str) -> str:
         return f"{100 * fmean(usage[kind][resource] for usage in usages):.1f}"
 
+    placed = [run["placed_instances"] for run in runs if run.get("failover")]
     return (
         name,
         len(runs),
@@ -51,5 +53,6 @@ def _row(name: str, runs: Sequence[Document]) -> tuple[Any, ...]:
         percent(ends, "stranded", "memory"),
         f"{fmean(usage['empty_hosts'] for usage in ends):.1f}",
         f"{fmean(usage['drain_moves'] for usage in ends):.1f}",
+        *([f"{fmean(placed):.1f}"] if placed else []),
         *(str(run["as_decided"]) for run in runs if run["as_decided"] is not None),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from inventory.objects.amounts import NOTHING, Amounts, covers, larger, plus
-from inventory.objects.standby import DomainSums, changed, held
+from inventory.objects.standby import held
 from scheduler.decision.pipeline import Plan
 from scheduler.decision.plugin_calls import passes_at
 from scheduler.filters._bounds import OvercommitFilter
@@ -20,6 +20,7 @@ from scheduler.hosts.failure_domains import domains_of, in_any
 from scheduler.hosts.host_state import usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.occupancy import StandbySums
 from scheduler.operators.planning.types import HeldStandby
 
 
@@ -31,19 +32,16 @@ def holders(hosts: HostTable, rows: Iterable[int]) -> list[dict[str, str]]:
 
 
 class HeldStandbys:
-    """The sums of failure domains on the hosts of a table, by its promises, and their changes.
+    """The standbys on the hosts of a table.
 
-    leaving are the standbys of this step as they were before their instances moved.
+    leaving are those of this step as they were before their instances moved.
     """
 
     def __init__(self, hosts: HostTable, plan: Plan) -> None:
         self._hosts = hosts
         self._bounds = [each for each in plan.filters if isinstance(each, OvercommitFilter)]
-        self._sums: dict[int, DomainSums] = {}
+        self._sums = StandbySums(hosts)
         self.leaving: list[HeldStandby] = []
-        for row in hosts.rows() if hosts.promises else ():
-            if known := hosts.promises.get(hosts.get(row, "node_id")):
-                self._sums[row] = known.domains
 
     def targets(self, standby: HeldStandby, spec: RequestSpec) -> Mask:
         """Return the hosts to which an instance may move so that its standby holds where it is.
@@ -54,7 +52,7 @@ class HeldStandbys:
         hosts = self._hosts
         found = ~in_any(hosts, domains_of(hosts, standby.row))
         # A domain that brings nothing else there needs no more than is held for the present one.
-        for name, amounts in self._sums.get(standby.row, {}).items():
+        for name, amounts in self._sums.of.get(standby.row, {}).items():
             if not self._has_room(standby, spec, plus(amounts, standby.size)):
                 found &= ~in_any(hosts, [name])
         return np.asarray(found, np.bool_)
@@ -69,7 +67,7 @@ class HeldStandbys:
     def free_for(self, copy: HostTable, standby: HeldStandby, needs: Amounts) -> None:
         """Let the evacuated instance of a standby have all that its host holds for standbys."""
         if covers(standby.size, needs):
-            all_held = held(self._sums.get(standby.row, {}))
+            all_held = held(self._sums.of.get(standby.row, {}))
             copy.add_to(standby.row, usage_changes(*plus(NOTHING, all_held, -1)))
 
     def move(self, before: HeldStandby, after: HeldStandby | None) -> None:
@@ -102,7 +100,7 @@ class HeldStandbys:
 
     def _has_room(self, standby: HeldStandby, spec: RequestSpec, brought: Amounts) -> bool:
         """Return whether the host of a standby has room where a failure domain brings so much."""
-        now = held(self._sums.get(standby.row, {}))
+        now = held(self._sums.of.get(standby.row, {}))
         more = plus(larger(now, brought), now, -1)
         if more == NOTHING:
             return True
@@ -112,8 +110,4 @@ class HeldStandbys:
         return all(passes_at(copy, rule, spec, standby.row) for rule in self._bounds)
 
     def _change(self, standby: HeldStandby, sign: int) -> None:
-        before = self._sums.get(standby.row, {})
-        after = changed(before, standby.domains, standby.size, sign)
-        self._sums[standby.row] = after
-        more = plus(held(after), held(before), -1)
-        self._hosts.add_to(standby.row, usage_changes(*more))
+        self._sums.change(standby.row, standby.domains, standby.size, sign)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inventory.objects.aggregate import FAILURE_DOMAIN, Aggregate
+from inventory.objects.amounts import NOTHING, plus
+from scheduler.hosts.host_state import usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.operators.occupancy import reported, use
 
@@ -22,8 +25,11 @@ class HostKind:
     cpu_allocation_ratio: float = 1.0
 
 
-def make_hosts(kinds: Sequence[HostKind]) -> HostTable:
-    """Return empty hosts, which are called host-00001 and so on."""
+def make_hosts(kinds: Sequence[HostKind], rack_size: int = 1) -> HostTable:
+    """Return empty hosts, which are called host-00001 and so on.
+
+    Of each kind so many after the other are one failure domain, each for itself by default.
+    """
     hosts = HostTable()
     for kind in kinds:
         first = len(hosts) + 1
@@ -39,10 +45,13 @@ def make_hosts(kinds: Sequence[HostKind]) -> HostTable:
             "ram_allocation_ratio": 1.0,
             "disk_allocation_ratio": 1.0,
             "hypervisor_version": 0,
-            "aggregates": [],
             "stats": {},
         }.items():
             hosts.write(rows, name, [value] * len(rows))
+        hosts.write(rows, "node_id", [row + 1 for row in rows])
+        racks = [f"rack-{(first + at // rack_size * rack_size):05}" for at in range(kind.count)]
+        named = [Aggregate(name=rack, metadata={FAILURE_DOMAIN: rack}) for rack in racks]
+        hosts.write(rows, "aggregates", [[each] if rack_size > 1 else [] for each in named])
     keep_alive(hosts)
     return hosts
 
@@ -62,9 +71,15 @@ def keep_down(hosts: HostTable, liveness_limit: float) -> None:
 
 
 def remove_instances(hosts: HostTable) -> None:
-    """Remove all instances, and what they take; NUMA cells and devices stay as they are."""
+    """Remove all instances, and what they take; NUMA cells and devices stay as they are.
+
+    What hosts hold for standbys and reservations goes, too, as far as it is known.
+    """
     for row in [*hosts.rows()]:
+        if promises := hosts.promises.get(hosts.get(row, "node_id")):
+            hosts.add_to(row, usage_changes(*plus(NOTHING, promises.held, -1)))
         for instance in hosts.instances.on(row).values():
             use(hosts, row, reported(instance), -1)
         hosts.set(row, "num_io_ops", 0)
         hosts.instances.replace(row, {})
+    hosts.promises = {}

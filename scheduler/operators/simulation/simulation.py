@@ -18,6 +18,7 @@ from scheduler.operators.fleet_usage import fleet_usage
 from scheduler.operators.occupancy import add_instance, remove_instance, reported
 from scheduler.operators.simulation.arrival import FOREVER, Arrival
 from scheduler.operators.simulation.fleet import keep_alive
+from scheduler.operators.simulation.protection import SimulatedProtection
 from scheduler.operators.simulation.requested_sizes import RequestedSizes
 from scheduler.operators.simulation.result import Sample, SimulationResult
 
@@ -53,7 +54,8 @@ class Simulation:
     """A fleet, which it changes, and what decides about it.
 
     For build_time seconds a new instance counts as one that is being built. requested follows what
-    is asked for, None for a mix that stays.
+    is asked for, None for a mix that stays. With a mode, failover, all instances that come are
+    protected in it.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class Simulation:
         decide: Decide,
         build_time: float = 0.0,
         requested: RequestedSizes | None = None,
+        failover: str | None = None,
     ) -> None:
         self.hosts = hosts
         self._decide = decide
         self._build_time = build_time
         self._requested = requested
+        self._protection = SimulatedProtection(hosts, failover) if failover else None
         self._placed: dict[str, _Placed] = {}
         self._events: list[_Event] = []
         # Of all that is asked for in a run: what is stranded is measured by it.
@@ -132,7 +136,10 @@ class Simulation:
         """Return the decision about an arrival, after its instances have come."""
         if self._requested is not None:
             self._requested.add(arrival.size, len(arrival.request.instance_uuids))
-        decision = self._decide(self.hosts.working_copy(), arrival.request)
+        request = arrival.request
+        if self._protection is not None:
+            request = self._protection.protected(request)
+        decision = self._decide(self.hosts.working_copy(), request)
         for each in decision.placements:
             if each.taken is not None:
                 self._take(arrival, each, each.taken)
@@ -152,6 +159,8 @@ class Simulation:
         placed = _Placed(row, taken, is_building=self._build_time > 0)
         add_instance(self.hosts, row, instance, taken, placed.is_building)
         self._placed[uuid] = placed
+        if self._protection is not None:
+            self._protection.hold(uuid, placement.standby)
         if placed.is_building:
             self._push(arrival.time + self._build_time, uuid, placed, leaves=False)
         leaves_at = arrival.leaves_at.get(uuid, FOREVER)
@@ -165,6 +174,8 @@ class Simulation:
             return
         self._placed.pop(uuid, None)
         remove_instance(self.hosts, row, uuid, placed.taken, placed.is_building)
+        if self._protection is not None:
+            self._protection.end(uuid)
         placed.is_building = False
 
     def _leave_at(self, time: float, uuid: str, placed: _Placed) -> None:

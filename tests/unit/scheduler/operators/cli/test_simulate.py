@@ -63,6 +63,20 @@ def test_two_configurations_differ_where_they_should(command, two_configs):
     assert 0 < float(spread[4]) < 100
 
 
+def test_the_same_fleet_is_run_with_and_without_standbys(command):
+    """Six hosts of one large instance each, or of as many as a lost rack of two leaves."""
+    arguments = (HOSTS, "--flavors=8:32768=1", "--arrivals=9", "--rack-size=2")
+    modes = ("--failover=none", "--failover=required")
+    runs = command.json("simulate", *arguments, *modes)["runs"]
+    assert [(run["configuration"], run["failover"], run["placed_instances"]) for run in runs] == [
+        ("current, failover none", "none", 6),
+        ("current, failover required", "required", 4),
+    ]
+    text = command.run("simulate", *arguments, *modes).stdout
+    assert "Placed Instances" in text
+    assert "Placed Instances" not in command.run("simulate", *arguments).stdout
+
+
 def test_the_same_call_gives_the_same_result(command):
     arguments = ("simulate", HOSTS, FLAVORS, "--arrivals=30", "--lifetime=2")
     one, other = (command.json(*arguments)["runs"][0] for _ in range(2))
@@ -161,6 +175,7 @@ def test_its_own_trace_is_made_again(command, cloud, tmp_path):
         (["--hosts=6"], "'6' is not of the form COUNT:VCPUS,RAM_MB,DISK_GB"),
         (["--hosts=0:8,1,1", FLAVORS], "'0:8,1,1' is not between 1 and 100000 hosts"),
         ([HOSTS], "argument --hosts: these have no history; give --flavors"),
+        ([FLAVORS, "--rack-size=2"], "argument --rack-size: is for --hosts"),
         ([HOSTS, FLAVORS, "--empty"], "argument --empty: is for the hosts of the cloud"),
         (["--hosts=60000:8,1,1", "--hosts=60000:8,1,1", FLAVORS], "more than 100000 hosts"),
         ([HOSTS, "--flavors=m1.small"], "'m1.small' is not VCPUS:MEMORY_MB"),
@@ -193,6 +208,10 @@ def test_what_cannot_be_run_says_why(command, cloud, tmp_path):
     assert "the trace has no arrivals: nothing to simulate" in refused
     refused = command.refused("simulate", "--decisions=1h")
     assert "there is no saved decision since then whose hosts are known" in refused
+    other = tmp_path / "other.conf"
+    other.write_text(f"[DEFAULT]\nstate_path={tmp_path}\n[scheduler]\ndriver = chance_scheduler\n")
+    asked = (HOSTS, FLAVORS, "--failover=required", f"--config={other}")
+    assert "ChanceScheduler protects no instances" in command.refused("simulate", *asked)
     wrong = tmp_path / "wrong.conf"
     wrong.write_text(f"[DEFAULT]\nstate_path={tmp_path}\n[filter_scheduler]\nenabled_filters=Rum\n")
     refused = command.refused("simulate", HOSTS, FLAVORS, f"--config={wrong}")

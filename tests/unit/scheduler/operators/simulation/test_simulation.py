@@ -3,9 +3,10 @@
 """Tests of scheduler.operators.simulation.simulation: instances come, are built and leave."""
 
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
+from scheduler.decision import standbys
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.ram import RamFilter
@@ -26,6 +27,13 @@ SPREAD = lambda hosts, request: decide(hosts, request, PLAN)  # noqa: E731
 STACK = lambda hosts, request: decide(  # noqa: E731
     hosts, request, Plan(PLAN.filters, [RAMWeigher(multiplier=-1.0)])
 )
+# Without a protection as well.
+PROTECT = lambda hosts, request: (  # noqa: E731
+    standbys.decide(hosts, request, PLAN, request.protection)
+    if request.protection
+    else decide(hosts, request, PLAN)
+)
+QUARTER = a_request(vcpus=2, memory_mb=4096, root_gb=0)
 HALF = a_request(vcpus=4, memory_mb=8192, root_gb=0)
 WHOLE = a_request(vcpus=8, memory_mb=16384, root_gb=0)
 FIGURES = ("vcpus_used", "free_ram_mb", "num_instances", "num_io_ops")
@@ -182,6 +190,36 @@ def test_the_fleet_has_what_its_instances_take_and_nothing_else(events, build_ti
     # Sooner or later all that do not stay have gone.
     simulation.advance(time + 1000)
     assert int(hosts.num_io_ops.sum()) == 0
+
+
+@given(EVENTS)
+def test_standbys_take_room_and_end_with_their_instances(events):
+    time, given_ = 0.0, []
+    for pause, instances, is_large, lifetime in events:
+        time += pause
+        given_.append((time, HALF if is_large else QUARTER, instances, lifetime or 9.0))
+    hosts = make_hosts([HostKind(6, 8, 16384, 0)], rack_size=2)
+    simulation = Simulation(hosts, PROTECT, failover="required")
+    result = simulation.run(arrivals(*given_))
+    event(f"{min(result.refused, 1)} refused")
+    for row in hosts.rows():
+        assert 2 * hosts.get(row, "num_instances") <= 8
+        assert hosts.get(row, "vcpus_used") <= 8
+        assert hosts.get(row, "vcpus_used") * 2048 == 16384 - hosts.get(row, "free_ram_mb")
+    simulation.advance(time + 1000)
+    assert int(hosts.vcpus_used.sum()) == 0
+
+
+@pytest.mark.parametrize(
+    ("rack_size", "mode", "admitted"),
+    [(1, "none", 8), (1, "required", 6), (2, "none", 8), (2, "required", 4)],
+)
+def test_a_fleet_admits_fewer_instances_with_standbys(rack_size, mode, admitted):
+    """Of four hosts one has to be free, or a rack of two."""
+    hosts = make_hosts([HostKind(4, 8, 16384, 0)], rack_size)
+    trace = arrivals(*((number, HALF, 1) for number in range(12)))
+    result = Simulation(hosts, PROTECT, failover=mode).run(trace)
+    assert result.placed_instances == admitted
 
 
 def test_no_hosts_refuse_everything():
