@@ -113,3 +113,15 @@ def test_what_cannot_be_known_says_why(command, cloud):
 def test_without_hosts_there_is_nothing_to_forecast(command, database):
     refused = command.refused(*FORECAST, "--flavor=1,1024,0")
     assert "no host has reported yet" in refused
+
+
+def test_what_is_held_stays_in_use(command, grown):
+    before = by_place(command.json(*FORECAST))["2,8192,0", "all"]["fit_now"]
+    place = ("--flavor=2,8192,1", "--project=p1", "--number=3")
+    command.json("reservation", "create", "gold", *place)
+    document = command.json(*FORECAST)
+    assert by_place(document)["2,8192,0", "all"]["fit_now"] == before - 3
+    (held,) = document["promised"]
+    assert held["for"] == "reservation gold of project p1"
+    text = "6 vCPUs, 24576 MB of memory, 3072 MB of disk held for reservation gold of project p1"
+    assert f"In use on all of these days: {text}" in command.run(*FORECAST).stdout
