@@ -140,8 +140,9 @@ class PlanCommand(ReportCommand):
             document = plan_report.document(plan, fleet)
             document["interrupted"] = search_time.interrupted
             if args.claim:
+                first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]
                 with progress(self.app, "claiming room for the first step"):
-                    document["claims"] = hold_room(self.conf, live, fleet, plan, args.lease)
+                    document["claims"] = hold_room(self.conf, live, fleet, first, args.lease)
         if args.formatter == "script":
             self.app.stdout.write(plan_report.script(document))
         else:

@@ -29,11 +29,10 @@ class PlanCheck(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="File with a plan, as -f json has written it.")
-        add_keep_zone(parser)
+        add_plan(parser)
 
     def take_action(self, args: Any) -> int:
-        moves = _read(args.file)
+        moves = read_moves(args.file)
         with live_hosts(self.app) as live:
             fleet = read_fleet(self, live, args)
         with progress(self.app, "checking the moves"):
@@ -46,7 +45,14 @@ class PlanCheck(ReportCommand):
         return 0 if all(each.state in (DONE, POSSIBLE) for each in found) else 1
 
 
-def _read(path: Path) -> list[PlannedMove]:
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the file of a plan, and what it is checked by."""
+    parser.add_argument("file", type=Path, help="File with a plan, as -f json has written it.")
+    add_keep_zone(parser)
+
+
+def read_moves(path: Path) -> list[PlannedMove]:
+    """Return the moves of a file; raise OperationRefused."""
     try:
         return plan_report.moves_of(json.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that hold the room for the first step of a plan."""
+"""Claims that hold the room for the moves of a step of a plan."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -13,7 +14,7 @@ from inventory.errors import OperationRefused
 from scheduler.objects.request_spec import Destination
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
-from scheduler.operators.planning.types import MovePlan, PlannedMove
+from scheduler.operators.planning.types import PlannedMove
 from scheduler.select_destinations.destination_builder import build_destinations, load_allocator
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
@@ -21,9 +22,13 @@ from scheduler.wire.errors import NoValidHost
 
 
 def hold_room(
-    conf: cfg.ConfigOpts, live: LiveHosts, fleet: Fleet, plan: MovePlan, lease: float | None
+    conf: cfg.ConfigOpts,
+    live: LiveHosts,
+    fleet: Fleet,
+    moves: Iterable[PlannedMove],
+    lease: float | None,
 ) -> list[dict[str, Any]]:
-    """Claim for the moves of the first step, as schedulers do; return what became of each.
+    """Claim for moves, as schedulers do; return what became of each.
 
     Raises OperationRefused where nothing is claimed, or where claims are allocations in Placement.
     """
@@ -38,9 +43,8 @@ def hold_room(
     # The instance may have got a host since it was read.
     settings = replace(destinations.claimer.settings, alternates=False, replaces=False)
     destinations.claimer.settings = replace(settings, lease=lease or settings.lease)
-    first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]
     found = []
-    for move in first:
+    for move in moves:
         spec = fleet.residents[move.uuid].spec.for_instance(move.uuid)
         spec.requested_destination = Destination(host=move.target.host, node=move.target.node)
         caller = RequestContext(request_id=f"req-{uuid4()}", is_admin=True)

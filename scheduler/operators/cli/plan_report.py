@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan as JSON, as text and tables, and as a script for the client of OpenStack."""
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -39,18 +40,25 @@ NO_LIVE_MIGRATION = (
     "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
     " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
 )
-# What each kind of move is called in a script, and by what it is done.
-_COMMANDS = {
-    LIVE: "server migrate --live-migration",
-    COLD: "server migrate",
-    EVACUATION: "server evacuate",
+# By what the client of OpenStack makes each kind of move; it waits until the move is over.
+CALLS: Mapping[str, Sequence[str]] = {
+    LIVE: ("openstack server migrate --live-migration --host {host} --wait {server}",),
+    COLD: (
+        "openstack server migrate --host {host} --wait {server}",
+        "openstack server resize confirm {server}",
+    ),
+    EVACUATION: ("openstack server evacuate --host {host} --wait {server}",),
 }
+# What a call may name of a move.
+NAMES = re.compile(r"\{(server|host|node|source)\}")
+# From this version on live migration and evacuation take the name of a host.
+API_VERSION = {"OS_COMPUTE_API_VERSION": "2.56"}
 _SCRIPT = """#!/bin/sh
 # {title}
 # It stops at the first move that does not lead to the planned host.
 set -eu
 # From this version on live migration and evacuation take the name of a host.
-export OS_COMPUTE_API_VERSION="${{OS_COMPUTE_API_VERSION:-2.56}}"
+export OS_COMPUTE_API_VERSION="${{OS_COMPUTE_API_VERSION:-{version}}}"
 
 check() {{
     host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
@@ -288,16 +296,22 @@ def _claims(claims: Sequence[dict[str, Any]] | None) -> Iterator[str]:
             yield f"{each['instance']}: no room is claimed on {each['host']}: {each['why_not']}"
 
 
+def words(call: str, move: PlannedMove) -> list[str]:
+    """Return a call as the arguments of a program; what is put in for a name is part of one."""
+    known = {"server": move.uuid, "host": move.target.host, "node": move.target.node}
+    known |= {"source": move.source.host}
+    # In one pass: what is put in is no call itself.
+    return [NAMES.sub(lambda name: known[name[1]], word) for word in shlex.split(call)]
+
+
 def script(found: dict[str, Any]) -> str:
     """Return a shell script that makes the moves of a plan, one after the other."""
-    lines = [_SCRIPT.format(title=f"Moves for the goal {found['goal']}, planned by berthmaster")]
-    steps = groupby(found["moves"], key=lambda each: (each["stage"], each["step"]))
+    title = f"Moves for the goal {found['goal']}, planned by berthmaster"
+    lines = [_SCRIPT.format(title=title, version=API_VERSION["OS_COMPUTE_API_VERSION"])]
+    steps = groupby(moves_of(found), key=lambda each: (each.stage, each.step))
     for (stage, step), moves in steps:
         lines.append(f"\n# Stage {stage}, step {step}\n")
         for each in moves:
-            uuid, host = shlex.quote(each["instance"]), shlex.quote(each["to"])
-            lines.append(f"openstack {_COMMANDS[each['how']]} --host {host} --wait {uuid}\n")
-            if each["how"] == COLD:
-                lines.append(f"openstack server resize confirm {uuid}\n")
-            lines.append(f"check {uuid} {host}\n")
+            lines += [f"{shlex.join(words(call, each))}\n" for call in CALLS[each.kind]]
+            lines.append(f"{shlex.join(['check', each.uuid, each.target.host])}\n")
     return "".join(lines)

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of a plan has done, in a file beside the plan: a run that was killed goes on by it."""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from inventory.errors import OperationRefused
+
+STARTED, DONE, FAILED = "started", "done", "failed"
+
+
+class Journal:
+    """One line of JSON for each change of a move, the number of which is its place in the plan."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._states: dict[int, str] = {}
+
+    def state(self, number: int) -> str | None:
+        """Return the last state of a move, None before it has any."""
+        return self._states.get(number)
+
+    def note(self, number: int, state: str, why: str = "") -> None:
+        """Write the state of a move, for good."""
+        self._states[number] = state
+        self.append({"move": number, "state": state, "why": why, "at": _now()})
+
+    def append(self, line: dict[str, object]) -> None:
+        self._file.write(f"{json.dumps(line)}\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def read(self, plan: str) -> None:
+        """Take the states from the file; raise ValueError for one of another plan."""
+        self._file.seek(0)
+        # A kill may have cut off the last line.
+        lines = [each for each in self._file if each.endswith("\n")]
+        self._file.truncate(sum(map(len, lines)))
+        if not lines:
+            self.append({"plan": plan, "at": _now()})
+            return
+        first, *others = map(json.loads, lines)
+        if first["plan"] != plan:
+            raise ValueError("it is of another plan")
+        self._states = {each["move"]: each["state"] for each in others}
+
+
+@contextmanager
+def journal_of(plan: Path) -> Iterator[Journal]:
+    """Yield the journal of a plan; raise OperationRefused, also while another run has it."""
+    path = plan.with_name(f"{plan.name}.journal")
+    with ExitStack() as stack:
+        try:
+            digest = hashlib.sha256(plan.read_bytes()).hexdigest()
+            file = stack.enter_context(path.open("a+", encoding="ascii"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            journal = Journal(file)
+            journal.read(digest)
+        except BlockingIOError:
+            raise OperationRefused(f"another 'plan run' carries out {plan}") from None
+        except OSError as error:
+            raise OperationRefused(f"cannot write {path}: {error.strerror}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise OperationRefused(f"{path} cannot be used, move it away: {error}") from None
+        yield journal
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
