@@ -38,6 +38,7 @@ PARTS = {
     "pushes": False,
     "placement": False,
     "mirror": False,
+    "standby_keeping": False,
 }
 # What takes longer than this hangs. Seconds.
 PATIENCE = 600

@@ -215,6 +215,14 @@ LIMITS = (
         "instance in Nova, known", "s", 3, {"hosts": 10_000, "cells": 3},
     ),
     Limit(
+        "keeper after a rack of 50 hosts with 1,000 protected instances has died",
+        "keeper after a rack died", "s", 30, {"hosts of a rack": 50},
+    ),
+    Limit(
+        "keeper after these 1,000 instances were evacuated",
+        "keeper after its instances were evacuated", "s", 30, {"hosts of a rack": 50},
+    ),
+    Limit(
         "double bookings, leaked claims, lost instances in calm storms",
         "violations", "", 0,
         note="Under kill, restart and partition they are counted by the tests"

@@ -46,6 +46,10 @@ FIGURES = {
     "pushes": {"guest started, known": {OURS}, "guest ended, known": {OURS}},
     "placement": {"select with allocations": {OURS, NOVA}},
     "mirror": {"a second of polls": {OURS}, "instance in Nova, known": {OURS}},
+    "standby_keeping": {
+        each: {OURS}
+        for each in ("keeper after a rack died", "keeper after its instances were evacuated")
+    },
 }
 
 

@@ -186,7 +186,7 @@ def test_the_keeper_finds_a_standby_as_soon_as_there_is_room(cloud):
     assert domain_of(cloud.held()[U[20]]) != domain_of(host)
 
 
-def test_after_an_evacuation_the_standbys_of_others_are_found_anew_where_room_is(cloud):
+def test_after_an_evacuation_all_have_standbys_where_room_is_or_are_named(cloud):
     placed = {}
     for number in range(9):
         (placed[U[number]],) = cloud.ask([U[number]], SMALL, scheduler=number % 2)
@@ -197,9 +197,13 @@ def test_after_an_evacuation_the_standbys_of_others_are_found_anew_where_room_is
         if host in dead:
             (placed[uuid],) = cloud.ask([uuid], SMALL, ignore=[host])
             cloud.arrive(uuid, placed[uuid], SMALL)
-    cloud.keep()
+    found = cloud.keep()
     assert cloud.usage() == cloud.expected_usage()
-    for uuid, host in cloud.held().items():
+    held = cloud.held()
+    assert held.keys() == placed.keys()
+    # Whoever has none is named.
+    assert {uuid for uuid, host in held.items() if host is None} == found.without.keys()
+    for uuid, host in held.items():
         assert host not in dead
         assert domain_of(host) != domain_of(placed[uuid])
 
