@@ -29,6 +29,7 @@ PARTS = {
     "plugins": True,
     "numa": True,
     "packing": True,
+    "failover": True,
     "planning": True,
     "view": True,
     "peer_claims": False,

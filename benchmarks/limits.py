@@ -215,6 +215,20 @@ LIMITS = (
         "instance in Nova, known", "s", 3, {"hosts": 10_000, "cells": 3},
     ),
     Limit(
+        "protected instances admitted, shared standbys through the smallest safe percentage",
+        "protected instances admitted", "", 1, {"policy": "shared standbys"},
+        beside=Beside(OURS, {"policy": "smallest safe percentage"}), at_least=True,
+        reason="The percentage is known only after the run. Where small instances fill all hosts it"
+        " is hardly more than one rack, the least that anybody can keep free.",
+    ),
+    Limit(
+        "protected instances admitted, shared standbys through a rack of spare hosts",
+        "protected instances admitted", "", 1, {"policy": "shared standbys"},
+        beside=Beside(OURS, {"policy": "a rack of spare hosts"}), at_least=True,
+        reason="Where all racks are alike and full, nobody can keep less free than one of them. A"
+        " rack that is kept empty is just that; the standbys of a rack leave gaps on their hosts.",
+    ),
+    Limit(
         "keeper after a rack of 50 hosts with 1,000 protected instances has died",
         "keeper after a rack died", "s", 30, {"hosts of a rack": 50},
     ),

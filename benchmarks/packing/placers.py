@@ -3,6 +3,7 @@
 """Who chooses hosts for instances: we and Nova, each with its own loop and configured as told."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -12,8 +13,10 @@ from oslo_config import cfg
 from benchmarks.nova import Peer
 from benchmarks.packing.fleets import Size
 from conf import loading
+from inventory.objects.standby import Protection
 from scheduler import plugins
 from scheduler.decision.pipeline import Request
+from scheduler.decision.types import Placement
 from scheduler.hosts.flavor_mix import make_mix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
@@ -93,13 +96,18 @@ class Ours:
         self._hosts.fill("heartbeat_age", np.zeros(len(hosts)))
 
     def choose(self, size: Size, roomy: Sequence[int]) -> int | None:
-        placements = self._driver.decide(self._hosts, _request(size)).placements
+        placement = self.place(size)
+        return None if placement is None else placement.chosen.row
+
+    def place(self, size: Size, protection: Protection | None = None) -> Placement | None:
+        """Place an instance, None if it is refused; protected as told."""
+        request = replace(_request(size), protection=protection)
+        placements = self._driver.decide(self._hosts, request).placements
         if not placements:
             return None
-        row = placements[0].chosen.row
         # It is built before the next one is asked for.
-        self._hosts.set(row, "num_io_ops", 0)
-        return row
+        self._hosts.set(placements[0].chosen.row, "num_io_ops", 0)
+        return placements[0]
 
     def leave(self, host: int, size: Size) -> None:
         for name, change in (

@@ -25,6 +25,7 @@ FIGURES = {
     "plugins": {"filter": {OURS}, "weigher": {OURS}},
     "numa": {"fit, the slowest found": {OURS}},
     "packing": {"vCPUs in use at first refusal": {OURS, NOVA}},
+    "failover": {"protected instances admitted": {OURS}},
     "planning": {
         "plan": {OURS},
         "hosts emptied by consolidation": {OURS, BOUND},
