@@ -137,12 +137,12 @@ def make_tables(database: Database) -> None:
         migrations.sync(database)
         return
     with closing(sqlite3.connect(":memory:")) as empty, database.engine.connect() as connection:
-        empty.deserialize(_empty_tables())
+        empty.deserialize(empty_tables())
         empty.backup(connection.connection.dbapi_connection)
 
 
 @cache
-def _empty_tables() -> bytes:
+def empty_tables() -> bytes:
     """Return a database with all tables and no rows, as its file would be."""
     with TemporaryDirectory() as directory:
         path = f"{directory}/empty.sqlite"

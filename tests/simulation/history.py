@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""One history: a plan played on a simulated cloud, and what it came to."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from eventlet.event import Event as Flag
+from eventlet.timeout import Timeout
+
+from tests.simulation import broker as messages
+from tests.simulation import database as transactions
+from tests.simulation.actors import AUDITS, KEEPER, LEASE, Agent, Process, Scheduler
+from tests.simulation.broker import Broker
+from tests.simulation.callers import Conductor, Operator
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.kernel import Actor, Simulator
+from tests.simulation.model import Model, Rows, Violation
+from tests.simulation.plan import (
+    FAULT,
+    KILL,
+    MOVE,
+    NO_BROKER,
+    OPERATOR,
+    REQUEST,
+    SILENCE,
+    SKEW,
+    STALL,
+    Event,
+    Plan,
+)
+
+# For how many seconds callers may wait after the last fault has ended, and until all is given back.
+ANSWERED, SETTLED = 90, LEASE + 2 * AUDITS + 2 * KEEPER
+# How long a process is away that its own commit has killed.
+AWAY = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a history came to; rule is "" if all was true."""
+
+    seed: int
+    rule: str
+    text: str
+    steps: int
+    lines: tuple[str, ...] = ()
+
+
+class History:
+    """A cloud and what happens to it."""
+
+    def __init__(self, plan: Plan, simulator: Simulator, database: SimulatedDatabase) -> None:
+        self._plan, self._simulator, self._database = plan, simulator, database
+        self._violation: Violation | None = None
+        self._over = Flag()
+        database.committed, database.kill = self._committed, self._kill_shortly
+        database.keeps_past = any(
+            each.how.get("breaks") == transactions.LATE for each in plan.events
+        )
+        self._model = Model(plan.vcpus, lambda: simulator.now)
+        self._broker = Broker(simulator, self._heard)
+        self._agents = {
+            name: Agent(self._broker, plan.vcpus, simulator, name, database.open)
+            for name in (f"host-{each}" for each in range(plan.hosts))
+        }
+        schedulers = [
+            Scheduler(self._broker, simulator, f"scheduler-{each}", database.open)
+            for each in range(plan.schedulers)
+        ]
+        self._processes: dict[str, Process] = {each.name: each for each in schedulers}
+        self._processes |= self._agents
+        self._conductor = Conductor(simulator, self._broker, self._model, self._agents)
+        self._conductor.fail = self._fail
+        operator = database.open(Actor("operator"))
+        self._operator = Operator(simulator, self._model, self._conductor.orders, operator)
+        threading.excepthook = self._died
+
+    def play(self) -> Outcome:
+        """Play all events, then let it settle, and check."""
+        simulator = self._simulator
+        for each in self._processes.values():
+            each.start()
+        for event in self._plan.events:
+            simulator.call_as(simulator.world, event.at, self._begin, event)
+        self._sleep(self._plan.ends + 1)
+        self._database.armed.clear()
+        self._broker.armed.clear()
+        for process in self._processes.values():
+            process.start()
+        for _ in range(ANSWERED):
+            if self._conductor.waiting:
+                self._sleep(1.0)
+        if waiting := self._conductor.waiting:
+            self._fail(Violation("an answer for who asks", f"none for {sorted(waiting)}"))
+        self._sleep(SETTLED)
+        if self._violation is None:
+            guests = {name: each.guests for name, each in self._agents.items()}
+            try:
+                self._model.settled(guests, self._conductor.protected)
+            except Violation as violation:
+                self._fail(violation)
+        found, lines = self._violation, tuple(simulator.lines)
+        rule, text = (found.rule, str(found)) if found else ("", "")
+        return Outcome(self._plan.seed, rule, text, simulator.steps, lines)
+
+    def _sleep(self, seconds: float) -> None:
+        """Let the cloud go on, until something is not true."""
+        with Timeout(seconds, False):
+            self._over.wait()
+
+    def _begin(self, event: Event) -> None:
+        self._simulator.log(f"event {event.number}: {event}")
+        begin = {
+            REQUEST: self._conductor.request,
+            MOVE: self._conductor.move,
+            OPERATOR: self._operator.begin,
+            FAULT: self._break,
+        }
+        begin[event.kind](event)
+
+    def _break(self, event: Event) -> None:
+        simulator, breaks = self._simulator, event.how["breaks"]
+        until = simulator.now + event.how.get("seconds", 0.0)
+        if breaks in messages.FAULTS:
+            self._broker.armed.append(breaks)
+        elif breaks == NO_BROKER:
+            self._broker.stopped_until = until
+        elif breaks == SILENCE:
+            self._database.silent_until = until
+        elif breaks in transactions.FAULTS:
+            self._database.armed.setdefault(event.how["of"], []).append(breaks)
+        else:
+            self._break_process(self._processes[event.how["of"]], breaks, event.how["seconds"])
+
+    def _break_process(self, process: Process, breaks: str, seconds: float) -> None:
+        if breaks == KILL:
+            self._kill(process, seconds)
+        elif breaks == STALL:
+            process.actor.resumes = self._simulator.now + seconds
+        elif breaks == SKEW:
+            process.actor.skew += 100 * seconds - 300
+
+    def _kill(self, process: Process, seconds: float) -> None:
+        if not process.actor.is_dead:
+            self._simulator.kill(process.actor)
+        self._simulator.call_as(self._simulator.world, seconds, process.start)
+
+    def _kill_shortly(self, actor: Actor) -> None:
+        self._kill(self._processes[actor.name], AWAY)
+
+    def _committed(self) -> None:
+        try:
+            self._model.committed(Rows.read(self._database.rows))
+        except Violation as violation:
+            self._fail(violation)
+
+    def _heard(self, context: Any, answer: Any) -> None:
+        try:
+            self._model.heard(context["key"], answer)
+        except Violation as violation:
+            self._fail(violation)
+
+    def _died(self, arguments: Any) -> None:
+        text = f"{arguments.exc_type.__name__}: {arguments.exc_value}"
+        self._fail(Violation("no thread dies", text))
+
+    def _fail(self, violation: Violation) -> None:
+        """Note the first violation, with which the history ends."""
+        if self._violation is None:
+            self._violation = violation
+            self._simulator.log(f"VIOLATION {violation}")
+            self._simulator.call_as(self._simulator.world, 0.0, self._over.send)

@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is true of a cloud at every step, for one who knows requests, answers and rows alone."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compute_agent.virt.driver import Guest
+from scheduler.wire.errors import NoValidHost
+from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
+
+# vCPUs, memory in MB and disk in MB.
+Amounts = tuple[int, int, int]
+COMING = ("pending", "alternate")
+
+
+class Violation(Exception):
+    """Something is not true; rule is which of the rules, for comparing two histories."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule = rule
+
+
+@dataclass(slots=True, eq=False)
+class Promise:
+    """What the caller of a request was answered: for each instance its host and alternates.
+
+    It ends until the lease does, or when the caller has used it.
+    """
+
+    request: str
+    hosts: Mapping[str, Sequence[str]]
+    until: float
+    is_open: bool = True
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows that say who holds what, as they were committed."""
+
+    nodes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    instances: list[dict[str, Any]] = field(default_factory=list)
+    standbys: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, connection: Any) -> "Rows":
+        """Return the rows of a connection of SQLite, outside of all transactions."""
+        nodes = _read(connection, "compute_nodes", "id", "host", "vcpus_used", "disk_mb_used",
+                      "memory_mb_used", "claims", "deleted")  # fmt: skip
+        claims = _read(connection, "allocations", "id", "instance_uuid", "state", "host",
+                       "compute_node_id", "vcpus", "memory_mb", "disk_mb", "group_uuid",
+                       "project_id", "reservation_uuid", "taken_by", "created_at")  # fmt: skip
+        instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
+                          "root_gb", "deleted")  # fmt: skip
+        standbys = _read(connection, "standbys", "instance_uuid", "place_node_id", "domains",
+                         "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode")  # fmt: skip
+        living = [each for each in instances if not each["deleted"]]
+        return cls({each["id"]: each for each in nodes}, claims, living, standbys)
+
+    def places(self) -> list[dict[str, Any]]:
+        """Return the places of reservations."""
+        return [each for each in self.claims if each["reservation_uuid"]]
+
+    def of_instances(self) -> list[dict[str, Any]]:
+        """Return the claims of instances."""
+        return [each for each in self.claims if not each["reservation_uuid"]]
+
+    def hosts_of(self, uuid: str, alternates: bool = True) -> set[str]:
+        """Return where an instance is, or may come."""
+        claimed = {
+            each["host"]
+            for each in self.of_instances()
+            if each["instance_uuid"] == uuid and (alternates or each["state"] != "alternate")
+        }
+        return claimed | {each["host"] for each in self.instances if each["uuid"] == uuid}
+
+    def standbys_of(self, uuid: str) -> list[dict[str, Any]]:
+        """Return the standbys of an instance."""
+        return [each for each in self.standbys if each["instance_uuid"] == uuid]
+
+    def held(self, node_id: int, name: str) -> Amounts:
+        """Return what is held on a node, each instance once."""
+        sizes: dict[str, Amounts] = {}
+        for each in self.instances:
+            if each["host"] == name:
+                size = (each["vcpus"], each["memory_mb"], 1024 * each["root_gb"])
+                sizes[each["uuid"]] = size
+        total: list[Amounts] = []
+        for each in self.claims:
+            if each["compute_node_id"] == node_id:
+                uuid = each["instance_uuid"]
+                if each["reservation_uuid"]:
+                    total.append(_size(each))
+                elif each["state"] in COMING or uuid not in sizes:
+                    sizes[uuid] = _largest([sizes.get(uuid, (0, 0, 0)), _size(each)])
+        domains: dict[str, list[Amounts]] = defaultdict(list)
+        for each in self.standbys:
+            if each["compute_node_id"] == node_id:
+                for domain in each["domains"].split(","):
+                    domains[domain].append(_size(each))
+        total += [*sizes.values(), _largest(_sum(each) for each in domains.values())]
+        return _sum(total)
+
+
+class Model:
+    """Checks each commit, each answer and each build; now returns the time."""
+
+    def __init__(self, vcpus: int, now: Callable[[], float]) -> None:
+        self._room: Amounts = (vcpus, vcpus * MEMORY_MB, vcpus * DISK_GB * 1024)
+        self._now = now
+        self.rows = Rows()
+        self._known: set[Any] = set()
+        self._answers: dict[str, tuple[Any, float]] = {}
+        self._promises: dict[str, Promise] = {}
+        # What operators were told: hosts that are disabled, the only project of a host, and how
+        # many places each reservation has.
+        self.disabled: set[str] = set()
+        self.projects: dict[str, str] = {}
+        self.reserved: dict[str, int] = {}
+        self.rack: set[str] = set()
+        # What callers have asked for: members of groups, and instances with standbys.
+        self.groups: dict[str, tuple[str, set[str]]] = {}
+        self.required: set[str] = set()
+
+    def committed(self, rows: Rows) -> None:
+        """Check what a transaction has left."""
+        self.rows = rows
+        for number, node in rows.nodes.items():
+            held = rows.held(number, node["host"])
+            if any(mine > room for mine, room in zip(held, self._room, strict=True)):
+                text = f"{node['host']} has {self._room}, and holds {held}"
+                raise Violation("more promised than fits", text)
+        self._check_groups()
+        self._check_promises()
+        self._check_told()
+        self._known = {_key(each) for each in rows.claims}
+
+    def _check_groups(self) -> None:
+        for name, (policy, members) in self.groups.items():
+            hosts = {uuid: self.rows.hosts_of(uuid, policy == "apart") for uuid in members}
+            number = Counter(host for each in hosts.values() for host in each)
+            if policy == "apart" and max(number.values(), default=0) > 1:
+                raise Violation("group policy", f"{name}: two members on {number}")
+            if policy == "together" and len(number) > 1:
+                raise Violation("group policy", f"{name}: members on {sorted(number)}")
+
+    def _check_promises(self) -> None:
+        pending = Counter(
+            each["instance_uuid"] for each in self.rows.claims if each["state"] == "pending"
+        )
+        for uuid, number in pending.items():
+            if number > 1:
+                raise Violation("one claim for an instance", f"{uuid} has {number}")
+        for promise in self._promises.values():
+            if promise.is_open and self._now() < promise.until:
+                for uuid, hosts in promise.hosts.items():
+                    lacking = {*hosts} - self.rows.hosts_of(uuid)
+                    if lacking:
+                        text = f"{uuid} of {promise.request} may come to {sorted(lacking)}"
+                        raise Violation("a promise is not held", text)
+
+    def _check_told(self) -> None:
+        for each in self.rows.claims:
+            if _key(each) in self._known or each["state"] == "confirmed":
+                continue
+            host, uuid = each["host"], each["instance_uuid"]
+            if each["state"] == "pending" and uuid in self.required:
+                held = [row["compute_node_id"] for row in self.rows.standbys_of(uuid)]
+                if not any(held):
+                    raise Violation("standbys", f"{uuid} is claimed for without one: {held}")
+            if host in self.disabled:
+                raise Violation("what an operator was told", f"{host} is disabled: {each}")
+            if each["project_id"] != self.projects.get(host, each["project_id"]):
+                raise Violation("what an operator was told", f"{host} is isolated: {each}")
+        number = Counter(each["reservation_uuid"] for each in self.rows.places())
+        for uuid, places in self.reserved.items():
+            if number[uuid] != places:
+                raise Violation("reservations are kept", f"{uuid}: {number[uuid]} of {places}")
+
+    def heard(self, request: str, answer: Any) -> None:
+        """Check an answer, which may be lost on its way, against earlier ones to the request."""
+        before, until = self._answers.get(request, (None, 0.0))
+        is_said = not isinstance(answer, Exception) or isinstance(answer, NoValidHost)
+        if before is not None and self._now() < until and is_said and before != answer:
+            text = f"{request} got {before}, and then {answer}"
+            raise Violation("same request, same answer", text)
+        if not isinstance(answer, Exception):
+            # Nobody may have got it, and its claim then ends with its lease.
+            self._answers[request] = answer, self._now() + LEASE / 2
+
+    def forget(self, request: str) -> None:
+        """A request is over: sent again, it is a new one."""
+        self._answers.pop(request, None)
+
+    def promised(self, promise: Promise) -> None:
+        """A caller has got an answer, and may build by it."""
+        self._promises[promise.request] = promise
+        self._check_promises()
+
+    def landed(self, host: str, guests: Mapping[str, Guest]) -> None:
+        """A guest was started on a host."""
+        taken = _sum((each.vcpus, each.memory_mb, 1024 * each.root_gb) for each in guests.values())
+        if any(mine > room for mine, room in zip(taken, self._room, strict=True)):
+            text = f"{host} has {self._room}, and its guests take {taken}"
+            raise Violation("more promised than fits", text)
+
+    def settled(self, guests: Mapping[str, Mapping[str, Guest]], protected: Iterable[str]) -> None:
+        """Check what is left some time after all is over; guests are those of each host."""
+        rows = self.rows
+        for each in rows.of_instances():
+            if each["state"] in COMING:
+                raise Violation("counted, and nobody holds it", f"{each}")
+        seen = {(each["uuid"], each["host"]) for each in rows.instances}
+        there = {(uuid, host) for host, each in guests.items() for uuid in each}
+        if seen != there:
+            raise Violation("counted, and nobody holds it", f"instances {sorted(seen ^ there)}")
+        for number, node in rows.nodes.items():
+            counted = (node["vcpus_used"], node["memory_mb_used"], node["disk_mb_used"])
+            held = rows.held(number, node["host"])
+            if counted != held:
+                text = f"{node['host']} counts {counted}, and {held} is held"
+                raise Violation("counted, and nobody holds it", text)
+        self._check_standbys({uuid for uuid, _ in there}, protected)
+
+    def _check_standbys(self, living: set[str], protected: Iterable[str]) -> None:
+        by_instance = {each["instance_uuid"]: each for each in self.rows.standbys}
+        if gone := by_instance.keys() - living:
+            raise Violation("standbys", f"of instances that are gone: {sorted(gone)}")
+        for uuid in protected:
+            if uuid in living and uuid not in by_instance:
+                raise Violation("standbys", f"{uuid} has no row")
+        for uuid, each in by_instance.items():
+            place = self.rows.nodes[each["place_node_id"]]["host"]
+            if place not in self.rows.hosts_of(uuid):
+                raise Violation("standbys", f"{uuid} is not on {place}")
+            if node := self.rows.nodes.get(each["compute_node_id"]):
+                both = {place, node["host"]}
+                if len(both) == 1 or both <= self.rack:
+                    raise Violation("standbys", f"{uuid} has one in its own domain: {both}")
+
+
+def _read(connection: Any, table: str, *columns: str) -> list[dict[str, Any]]:
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _key(claim: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tells a claim from those before, whose row it may have taken over."""
+    return claim["id"], claim["instance_uuid"], claim["host"], claim["created_at"]
+
+
+def _size(row: Mapping[str, Any]) -> Amounts:
+    return row["vcpus"], row["memory_mb"], row["disk_mb"]
+
+
+def _sum(sizes: Iterable[Amounts]) -> Amounts:
+    return _each(sum, sizes)
+
+
+def _largest(sizes: Iterable[Amounts]) -> Amounts:
+    return _each(max, sizes)
+
+
+def _each(fold: Callable[..., int], sizes: Iterable[Amounts]) -> Amounts:
+    columns = [*zip(*sizes, strict=True)] or [(0,)] * 3
+    vcpus, memory_mb, disk_mb = (fold(each) for each in columns)
+    return vcpus, memory_mb, disk_mb

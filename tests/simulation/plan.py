@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a seed draws: a cloud, what is asked of it and when, and what breaks.
+
+All of it is a list of events with numbers, so that a history can be played with some left out.
+"""
+
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from tests.simulation import broker, database
+
+REQUEST, MOVE, OPERATOR, FAULT = "request", "move", "operator", "fault"
+# (vCPUs, memory in MB, disk in GB) of the flavors, the small ones more often.
+FLAVORS = ((1, 1024, 1), (1, 1024, 1), (2, 2048, 2), (4, 2048, 4))
+# Those without an owner of their own, and those that reservations and aggregates are for.
+PROJECTS = ("red", "red", "blue")
+# How many faults there are for each request, and operations.
+FAULTS, OPERATIONS = 0.5, 0.4
+# Faults of processes and of the whole cloud, besides those of a transaction and of a message.
+KILL, STALL, SKEW, SILENCE, NO_BROKER = "kill", "stall", "clock jumps", "database", "broker"
+CALM = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happens at a time, in seconds since the beginning; how is by its kind."""
+
+    number: int
+    at: float
+    kind: str
+    how: dict[str, Any] = field(hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind} " + ", ".join(f"{key} {each}" for key, each in self.how.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A cloud and its events. Each host has these vCPUs, and 2 GB and 4 GB of disk for each."""
+
+    seed: int
+    schedulers: int
+    hosts: int
+    vcpus: int
+    events: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, seed: int, requests: int) -> "Plan":
+        """Return what a seed draws."""
+        chance = random.Random(f"plan {seed}")
+        schedulers, hosts = chance.choice((2, 2, 3)), chance.choice((2, 3, 4))
+        names = [f"scheduler-{each}" for each in range(schedulers)]
+        agents = [f"host-{each}" for each in range(hosts)]
+        # Many in a short time contend for the same hosts.
+        duration = requests * chance.choice((0.01, 0.05, 0.2, 0.5))
+        found = [
+            (0.5 + 0.3 * each, OPERATOR, how) for each, how in enumerate(_prepared(chance, agents))
+        ]
+        found += [_request(chance, number, duration) for number in range(requests)]
+        for _ in range(int(OPERATIONS * requests)):
+            at = 1 + chance.uniform(0, duration + 2)
+            found.append((at, OPERATOR, _operation(chance, agents, requests)))
+        if chance.random() > CALM:
+            for _ in range(int(FAULTS * requests)):
+                at = chance.uniform(0, duration + 3)
+                found.append((at, FAULT, _fault(chance, names, agents)))
+        found.sort(key=lambda each: each[0])
+        events = tuple(Event(number, *each) for number, each in enumerate(found))
+        return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events)
+
+    def only(self, numbers: Collection[int]) -> "Plan":
+        """Return the plan with these events alone."""
+        kept = tuple(each for each in self.events if each.number in numbers)
+        return Plan(self.seed, self.schedulers, self.hosts, self.vcpus, kept)
+
+    @property
+    def ends(self) -> float:
+        """When the last event is."""
+        return max((each.at for each in self.events), default=0.0)
+
+
+def uuid_of(number: int, place: int) -> str:
+    """Return the uuid of an instance of a request."""
+    return str(UUID(int=number * 100 + place + 1))
+
+
+def _prepared(chance: random.Random, hosts: list[str]) -> Iterator[dict[str, Any]]:
+    if len(hosts) > 2 and chance.random() < 0.5:
+        yield {"does": "rack", "hosts": hosts[:2]}
+    if chance.random() < 0.4:
+        yield {"does": "reserve", "name": "first", "places": chance.randint(1, 2)}
+    if chance.random() < 0.3:
+        yield {"does": "isolate", "host": chance.choice(hosts)}
+
+
+def _request(chance: random.Random, number: int, duration: float) -> tuple[float, str, Any]:
+    at = 1 + chance.uniform(0, duration)
+    if number > 3 and chance.random() < 0.1:
+        return at, MOVE, {"of": chance.randrange(number)}
+    group = chance.choice((None, None, None, "apart", "apart", "together"))
+    how: dict[str, Any] = {
+        "request": number,
+        "instances": chance.choice((1, 1, 1, 2, 3)),
+        "flavor": chance.randrange(len(FLAVORS)),
+        "project": chance.choice(PROJECTS),
+        "lives": chance.choice((0.5, 3.0, 20.0, 1e9)),
+    }
+    if group:
+        how["group"] = f"{group}-{chance.randrange(2)}"
+    elif chance.random() < 0.25:
+        how["protected"] = chance.choice(("required", "preferred"))
+    if chance.random() < 0.25:
+        # How many builds fail: then alternates are tried, and then another request.
+        how["fails"] = chance.randint(1, 3)
+    if chance.random() < 0.1:
+        how["abandoned"] = True
+    return at, REQUEST, how
+
+
+def _operation(chance: random.Random, hosts: list[str], requests: int) -> dict[str, Any]:
+    does = chance.choice(
+        ("plan", "plan", "disable", "disable", "enable", "isolate", "share", "reserve", "unreserve")
+    )
+    if does in ("reserve", "unreserve"):
+        more = {"places": chance.randint(1, 3)} if does == "reserve" else {}
+        return {"does": does, "name": chance.choice(("first", "second")), **more}
+    if does == "plan":
+        return {"does": does, "of": chance.randrange(requests), "host": chance.choice(hosts)}
+    return {"does": does, "host": chance.choice(hosts)}
+
+
+def _fault(chance: random.Random, schedulers: list[str], agents: list[str]) -> dict[str, Any]:
+    of = chance.choice((*schedulers, *schedulers, *agents))
+    seconds = chance.choice((0.1, 1.0, 8.0))
+    drawn = chance.random()
+    if drawn < 0.4:
+        return {"breaks": chance.choice(database.FAULTS), "of": of}
+    if drawn < 0.8:
+        return {"breaks": chance.choice(broker.FAULTS)}
+    breaks = chance.choice((KILL, KILL, STALL, SKEW, SILENCE, NO_BROKER))
+    if breaks in (SILENCE, NO_BROKER):
+        return {"breaks": breaks, "seconds": chance.choice((1.0, 1.0, 8.0, 40.0))}
+    return {"breaks": breaks, "of": of, "seconds": seconds}

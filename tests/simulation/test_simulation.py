@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Histories of a simulated cloud: all is true in them, and known faults are found."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.known_faults import FAULTS
+
+ROOT = Path(__file__).parents[2]
+STORIES = Path(__file__).parent / "stories"
+# As many lines as a failure may take.
+MOST_LINES = 40
+
+
+def simulate(arguments: str) -> tuple[int, str]:
+    """Return the status of the command with these arguments, and what it prints."""
+    # Eventlet warns at once; warnings are errors in the tests of pytest alone.
+    command = [sys.executable, "-W", "ignore", "-m", "tests.simulation", *shlex.split(arguments)]
+    found = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    return found.returncode, found.stdout
+
+
+def test_two_runs_of_a_seed_write_the_same_log() -> None:
+    status, log = simulate("--seed 3")
+    assert status == 0
+    assert len(log.splitlines()) > 500
+    assert simulate("--seed 3") == (0, log)
+
+
+def test_all_is_true_in_drawn_histories() -> None:
+    status, text = simulate("--seeds 0:50 --requests 8")
+    assert status == 0, text
+
+
+@pytest.mark.matrix
+def test_all_is_true_in_more_histories() -> None:
+    status, text = simulate("--seeds 1000:2000")
+    assert status == 0, text
+
+
+def test_what_once_failed_is_true_now() -> None:
+    """The last line of each story is the command that plays it again."""
+    for path in sorted(STORIES.glob("*.txt")):
+        *_, command = path.read_text().splitlines()
+        status, text = simulate(command.partition("tests.simulation ")[2])
+        assert status == 0, f"{path.name}: {text[-2_000:]}"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_known_fault_is_found_within_1000_histories(fault: str) -> None:
+    status, text = simulate(f"--seeds 0:1000 --tries 1 --fault {fault}")
+    assert status == 0, text
+
+
+@pytest.mark.matrix
+def test_a_failure_is_told_in_few_lines_and_fails_again() -> None:
+    status, text = simulate("--seeds 0:20 --fault claims_do_not_end")
+    assert status == 1
+    _, _, story = text.partition("its story:\n")
+    *lines, _, command, _ = story.splitlines()
+    assert 3 < len(lines) < MOST_LINES
+    arguments = command.partition("tests.simulation ")[2]
+    status, text = simulate(arguments)
+    assert status == 1
+    assert "nobody holds it" in text
+    # It is the fault that was put back that fails.
+    assert simulate(arguments.replace("--fault claims_do_not_end", ""))[0] == 0
