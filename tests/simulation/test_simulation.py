@@ -59,11 +59,19 @@ def test_a_known_fault_is_found_within_1000_histories(fault: str) -> None:
 
 
 @pytest.mark.matrix
+def test_the_lines_that_are_reached_are_printed() -> None:
+    status, text = simulate("--seeds 0:2 --coverage")
+    assert status == 0
+    (rounds,) = [line.split() for line in text.splitlines() if "/rounds.py" in line]
+    assert int(rounds[3].rstrip("%")) > 70
+
+
+@pytest.mark.matrix
 def test_a_failure_is_told_in_few_lines_and_fails_again() -> None:
-    status, text = simulate("--seeds 0:20 --fault claims_do_not_end")
+    status, text = simulate("--seeds 0:1 --fault claims_do_not_end")
     assert status == 1
     _, _, story = text.partition("its story:\n")
-    *lines, _, command, _ = story.splitlines()
+    *lines, command, _ = story.splitlines()
     assert 3 < len(lines) < MOST_LINES
     arguments = command.partition("tests.simulation ")[2]
     status, text = simulate(arguments)
