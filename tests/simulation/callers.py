@@ -15,7 +15,6 @@ from uuid import UUID
 import eventlet
 
 from compute_agent.virt.driver import Guest
-from inventory.claims.places import Amounts
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.errors import InUse, OperationRefused
@@ -27,7 +26,7 @@ from inventory.operations.reservation_operations import NewReservation
 from scheduler.objects.request_spec import RequestSpec, SchedulerRetries, TriedHost
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.planning.types import MovePlan, Place, PlannedMove
+from scheduler.operators.planning.types import Place, PlannedMove
 from scheduler.operators.reserving import NoRoom, reserve
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 from scheduler.wire.errors import NoValidHost, SchedulerFailure, ServiceUnavailable
@@ -300,7 +299,7 @@ class Operator:
     def _reserve(self, name: str, places: int) -> None:
         vcpus, memory_mb, root_gb = FLAVORS[0]
         live = LiveHosts.of(self._conf, self._database, 0.0)
-        new = NewReservation(name, TENANT, Amounts(vcpus, memory_mb, 1024 * root_gb))
+        new = NewReservation(name, TENANT, (vcpus, memory_mb, 1024 * root_gb))
         spec = a_request(vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, project_id=TENANT)
         self._model.reserved[reserve(live, new, spec, places)] = places
 
@@ -322,5 +321,5 @@ class Operator:
         move = PlannedMove(uuid, Place(source, source), Place(host, host), 0, 0, "live", "plan")
         fleet: Any = SimpleNamespace(residents={uuid: SimpleNamespace(spec=order.spec(set()))})
         live = LiveHosts.of(self._conf, self._database, 0.0)
-        found = hold_room(self._conf, live, fleet, MovePlan("drain", [move]), None)
+        found = hold_room(self._conf, live, fleet, [move], None)
         self._simulator.log(f"plan: {found}")
