@@ -6,7 +6,6 @@ Source: behaviour reference of compute hosts, 6.1.
 """
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -14,13 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import aggregates, services
-from inventory.claims.usage_update import MB_PER_GB, used_of
 from inventory.compute_nodes import RESOURCES
 from inventory.errors import Malformed, NotFound, nearest, some
-from inventory.fits import limit as limit_of
-from inventory.objects.amounts import plus
-from inventory.promises import Promises, amounts_facts
-from inventory.queries import fleet, promised
+from inventory.queries import fleet
 from inventory.rows import named
 from inventory.tables import aggregate_hosts, allocations, compute_nodes, instances
 from inventory.tables import services as services_table
@@ -192,29 +187,11 @@ def show(
     shown |= {name: decoded(shown[name]) for name in _DOCUMENTS}
     shown |= {name: str(shown[name] or "") for name in _TIMES}
     service = services.find(connection, found[0].host, services.COMPUTE[0])
+    # It needs numpy, which lists do not load.
+    from inventory.queries.promised import room_of
+
     room = room_of(connection, found[0]._asdict())
     return shown | _status_and_state(service, limit) | room
-
-
-def room_of(connection: sa.Connection, node: dict[str, Any]) -> dict[str, Any]:
-    """Return what of a node is used by instances, what is held for whom, and what is free.
-
-    The instances' part includes what is reserved for the host; free is of what may be allocated.
-    """
-    used = used_of(node)
-    totals = node["vcpus"], node["memory_mb"], node["local_gb"] * MB_PER_GB
-    ratios = (node[ratio] or 1.0 for _, _, ratio in RESOURCES.values())
-    vcpus, memory_mb, disk_mb = map(math.floor, map(limit_of, totals, ratios))
-    held = promised.read(connection, [node["id"]]).get(node["id"], Promises())
-    facts = held.facts()
-    return {
-        "used_by_instances": amounts_facts(plus(used, held.held, -1)),
-        "held_for_standbys": amounts_facts(held.standbys),
-        "standbys_by_domain": facts["domains"],
-        "held_for_reservations": amounts_facts(held.reserved),
-        "reservations": facts["reservations"],
-        "free": amounts_facts(plus((vcpus, memory_mb, disk_mb), used, -1)),
-    }
 
 
 def described(

@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes hold for standbys and for reservations, read from the database."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection
+from typing import Any
 
 import sqlalchemy as sa
 
 from inventory.claims.standbys import read_sums
-from inventory.objects.amounts import Amounts
+from inventory.claims.usage_update import MB_PER_GB, used_of
+from inventory.compute_nodes import RESOURCES
+from inventory.fits import limit as limit_of
+from inventory.objects.amounts import Amounts, plus
 from inventory.objects.standby import held
-from inventory.promises import Promises
+from inventory.promises import Promises, amounts_facts
 from inventory.tables import allocations, reservations
 
 _A, _R = allocations.c, reservations.c
@@ -37,4 +42,25 @@ def read(connection: sa.Connection, ids: Collection[int] | None = None) -> dict[
     return {
         node_id: Promises(held(sums.get(node_id, {})), sums.get(node_id, {}), places[node_id])
         for node_id in sorted(sums.keys() | places.keys())
+    }
+
+
+def room_of(connection: sa.Connection, node: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a node is used by instances, what is held for whom, and what is free.
+
+    The instances' part includes what is reserved for the host; free is of what may be allocated.
+    """
+    used = used_of(node)
+    totals = node["vcpus"], node["memory_mb"], node["local_gb"] * MB_PER_GB
+    ratios = (node[ratio] or 1.0 for _, _, ratio in RESOURCES.values())
+    vcpus, memory_mb, disk_mb = map(math.floor, map(limit_of, totals, ratios))
+    held = read(connection, [node["id"]]).get(node["id"], Promises())
+    facts = held.facts()
+    return {
+        "used_by_instances": amounts_facts(plus(used, held.held, -1)),
+        "held_for_standbys": amounts_facts(held.standbys),
+        "standbys_by_domain": facts["domains"],
+        "held_for_reservations": amounts_facts(held.reserved),
+        "reservations": facts["reservations"],
+        "free": amounts_facts(plus((vcpus, memory_mb, disk_mb), used, -1)),
     }

@@ -13,7 +13,7 @@ from inventory.audit_log import EntryFilter, in_words
 from inventory.errors import NotFound
 from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
-from inventory.queries import claim_search, host_queries
+from inventory.queries import claim_search, host_queries, promised
 from inventory.queries.decision_search import Wanted, search
 from inventory.queries.fleet import read_fleet, state_of, used_share
 from scheduler.filters.image_properties import dotted
@@ -67,7 +67,7 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
         "zones": sorted(aggregates.zones_by_host(records).get(host) or (source.default_zone,)),
         "aggregates": sorted(each.name for each in records if host in each.hosts),
         "nodes": [
-            {**_node(row._asdict()), "room": host_queries.room_of(connection, row._asdict())}
+            {**_node(row._asdict()), "room": promised.room_of(connection, row._asdict())}
             for row in compute_nodes.of_hosts(connection, [host])
         ],
         "number_of_instances": len(guests),
