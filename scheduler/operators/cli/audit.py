@@ -27,7 +27,7 @@ COLUMNS = {
     "before": "Before",
     "after": "After",
 }
-# What fits in 100 characters.
+# Without --long. What has changed may be of any length.
 FEW = ("changed_at", "operator", "command", "name", "before", "after")
 
 

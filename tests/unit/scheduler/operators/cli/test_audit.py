@@ -49,15 +49,17 @@ CHANGES = {
     "service enable": ("h1", ["host h1"]),
     "service force-down": ("h2", ["host h2"]),
 }
-# What changes no object, or is no command of an operator: db sync, and the demonstration.
+# What changes no object, or is no command of an operator: db sync, and the demonstration. Plans
+# that are run claim as plan drain does.
 OTHERS = """
 audit list; aggregate list; aggregate show; availability zone list; capacity; claim list;
-complete words; db sync; db version; decision list; decision replay; decision save; decision show;
-demo; explain; failover simulate; failover status; host describe; host list; host show;
-hypervisor list; hypervisor servers; hypervisor show; hypervisor stats; hypervisor uptime;
-instance list; instance show; nova check; nova shadow; plan balance; plan check; plan consolidate;
-plan make-room; plan repair; reservation list; reservation show; server group list;
-server group show; service list; service show; shadow report; simulate
+cloud list; complete words; config show; db sync; db version; decision list; decision replay;
+decision save; decision show; demo; explain; failover simulate; failover status; host describe;
+host list; host show; hypervisor list; hypervisor servers; hypervisor show; hypervisor stats;
+hypervisor uptime; instance list; instance show; nova check; nova shadow; plan balance;
+plan check; plan consolidate; plan make-room; plan repair; plan run; reservation list;
+reservation show; server group list; server group show; service list; service show; shadow report;
+simulate
 """
 
 

@@ -171,7 +171,7 @@ def test_a_repair_lists_who_has_no_standby(command, cloud):
     ("path", "texts"),
     [
         ("/hosts/h1", ["Held for standbys", "for the loss of rack-3", "reservation gold of"]),
-        ("/hosts/", ["<bdi>standbys of domains rack-3, rack-4", "4 vCPUs, 4 GB of memory"]),
+        ("/hosts/", ["<bdi>standbys of domains rack-3, rack-4", "4 vCPUs, 4096 MB of memory"]),
         ("/capacity/", ["Reservation silver of project p1", "Used by instances", "Free"]),
     ],
 )

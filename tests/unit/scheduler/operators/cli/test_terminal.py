@@ -47,7 +47,7 @@ def test_states_are_coloured_on_a_terminal(command):
     status, shown = command.at_terminal("host", "list")
     assert status == 0
     assert f"{GREEN}up{RESET}" in shown
-    assert f"{RED}down{RESET}" in shown
+    assert f"{RED}unserved{RESET}" in shown
 
 
 @pytest.mark.usefixtures("cloud")

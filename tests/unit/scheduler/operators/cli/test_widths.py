@@ -19,6 +19,7 @@ WEB = uuids_of("web")[0]
 COMMANDS = {
     "aggregate list": ["--long"],
     "aggregate show": ["rack-1"],
+    "audit list": ["--long"],
     "availability zone list": ["--long"],
     "capacity": ["--flavor=4,8192,40", "--largest"],
     "claim list": ["--all", "--long"],
@@ -151,7 +152,11 @@ def test_every_command_obeys_a_width(fleet, width):
         assert widest(done.stdout) <= width, (name, done.stdout[:2000])
 
 
-@pytest.mark.parametrize("name", [each for each in COMMANDS if each.endswith(" list")])
+# What has changed, in the audit log, may be of any length.
+LISTS = [each for each in COMMANDS if each.endswith(" list") and each != "audit list"]
+
+
+@pytest.mark.parametrize("name", LISTS)
 def test_lists_are_narrow_enough_by_themselves(fleet, name):
     done = fleet.command.run(*name.split())
     assert done.status == 0, done
