@@ -55,7 +55,9 @@ class HostEndpoint:
 
     @served
     def config_show(self, caller: RequestContext) -> Row:
-        """Return the options of this agent and what set each, without secrets."""
+        """Return the options of this agent and what set each, without secrets, to operators."""
+        if not caller.is_admin:
+            raise Forbidden("Only administrators may see the configuration.")
         return {"settings": settings_in_effect(self._conf)}
 
     @served

@@ -62,6 +62,13 @@ def test_ping(
     assert call(endpoint, method, **arguments) == expected
 
 
+def test_the_configuration_is_for_administrators(endpoint: HostEndpoint) -> None:
+    answer = call(endpoint, "config_show", {"request_id": "req-1", "is_admin": True})
+    assert {"group", "option", "value", "set_by"} == answer["settings"][0].keys()
+    with pytest.raises(errors.Forbidden, match="Only administrators may see the configuration"):
+        call(endpoint, "config_show")
+
+
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
