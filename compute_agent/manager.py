@@ -90,6 +90,7 @@ class Manager:
         self._aggregates: Sequence[AggregateRecord] | None = None
         self._failure = ""
         self._state = StateLogger(LOG, "Audits")
+        self._switching = StateLogger(LOG, "Disabling the services of failed hosts")
         self._pause = 0.0
         self._late = False
         # Whether all nodes are to be audited at once.
@@ -284,10 +285,9 @@ class Manager:
     def _disable(self, reason: str) -> None:
         """Disable the services, so that schedulers avoid the hosts; rows keep the last facts."""
         self._disabled = True
-        try:
-            self._switch(
+        self._switching.attempt(
+            lambda: self._switch(
                 lambda each: services.disable_automatically(each, self._heartbeat.ids, reason)
-            )
-        # The heartbeat, which needs the database as well, logs that.
-        except Exception as error:
-            LOG.debug("Cannot disable the services of failed hosts: %s", error)
+            ),
+            "Schedulers may still choose failed hosts, whose services cannot be disabled: %s",
+        )

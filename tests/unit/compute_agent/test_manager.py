@@ -21,6 +21,7 @@ from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import audit_log, compute_nodes, services
 from inventory.audit_log import EntryFilter
+from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.services import ServiceState
 from tests.fixtures.agent import a_guest
@@ -139,6 +140,32 @@ def test_an_outage_takes_the_host_out_until_it_is_over(
     assert enabled["after"] == {"disabled": False, "disabled_reason": None}
     assert {each["command"] for each in (enabled, off)} == {"berthmaster-agent"}
     assert len([text for text in messages(caplog) if "the daemon is gone" in text]) == 1
+
+
+def test_a_host_that_cannot_be_disabled_is_named_in_the_log(
+    start: Start,
+    database: Database,
+    driver: Driver,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The account of the agent may lack the right to write to the audit log."""
+
+    def denied(connection: sa.Connection, changes: Any) -> None:
+        raise DatabaseUnavailable("the account of [database] connection lacks a right")
+
+    with monkeypatch.context() as denying:
+        denying.setattr(audit_log, "record", denied)
+        driver.fail("the daemon is gone")
+        start()
+        # Longer than two attempts: the same failure is not logged again.
+        assert comes(lambda: service(database) and service(database).report_count >= 4)
+        assert disabled(database) is None
+    found = [text for text in messages(caplog) if "lacks a right" in text]
+    assert [text.partition(": ")[0] for text in found] == [
+        "Schedulers may still choose failed hosts, whose services cannot be disabled"
+    ]
+    assert comes(lambda: disabled(database) == "AUTO: the daemon is gone")
 
 
 def test_an_outage_changes_no_service_of_which_the_driver_knows_the_state(
