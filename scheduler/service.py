@@ -55,11 +55,13 @@ LOG = log.getLogger(__name__)
 Publish = Callable[[Collection[int]], None]
 
 
-def prune_unneeded(conf: cfg.ConfigOpts, database: Database) -> None:
-    """Delete the rows beside decisions that are not needed any more."""
+def prune_unneeded(conf: cfg.ConfigOpts, database: Database) -> bool:
+    """Delete some rows beside decisions that are not needed any more; return whether more may be.
+
+    Groups come first: with the grants of an older release the audit log cannot be pruned.
+    """
     group_locks.prune(database)
-    while database.write(lambda connection: audit_log.prune(connection, conf.audit.keep)):
-        pass
+    return database.write(lambda connection: audit_log.prune(connection, conf.audit.keep))
 
 
 def _retention(conf: cfg.ConfigOpts) -> Retention:

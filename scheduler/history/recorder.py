@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from uuid import uuid4
 
@@ -74,7 +75,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
     """Observes requests and saves those that were decided on a snapshot of its snapshot log.
 
     retention may be changed. prune_more is called whenever old decisions are deleted, to delete
-    other rows that are not needed any more.
+    other rows that are not needed any more: again and again until it returns False.
     """
 
     # Decisions and their instances: what takes some seconds to write when all is well, since each
@@ -90,7 +91,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         database: Database,
         scheduler: str,
         retention: Retention,
-        prune_more: Callable[[], object] = lambda: None,
+        prune_more: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__("Writing decisions")
         self.snapshot_log = SnapshotLog()
@@ -178,7 +179,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
         self._prune_at = now + PRUNE_INTERVAL * (1 + self._random.random() / 2)
         text = "%s failed, trying again later: %s"
         for state, work in self._prunings:
-            state.attempt(work, text, state.activity)
+            state.attempt(partial(self._in_steps, work), text, state.activity)
 
     def _note_unsaved(self) -> None:
         with self._condition:
@@ -194,12 +195,16 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
             self.snapshot_log.restart()
             self._delta_bytes = 0
 
-    def _prune_decisions(self) -> None:
-        """Delete old decisions, in small steps."""
+    def _prune_decisions(self) -> bool:
+        """Delete some old decisions; return whether there may be more."""
         limits = self.retention
-        while not self._stopping and self._database.write(
+        return self._database.write(
             lambda connection: decisions.prune(connection, limits.max_age, limits.max_number)
-        ):
+        )
+
+    def _in_steps(self, work: Callable[[], bool]) -> None:
+        """Do work again and again until it returns False, or the recorder is stopped."""
+        while not self._stopping and work():
             _yield_cpu()
 
 

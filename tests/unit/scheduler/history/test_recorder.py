@@ -259,6 +259,24 @@ def test_what_else_is_not_needed_is_deleted_with_old_decisions(moody, caplog, mo
     ]
 
 
+def test_a_long_deletion_goes_on_in_steps_and_ends_with_the_recorder(moody, monkeypatch):
+    monkeypatch.setattr(recorder, "PRUNE_INTERVAL", 0.01)
+    steps, third = [], Event()
+
+    def prune():
+        steps.append(1)
+        if len(steps) == 3:
+            third.set()
+        return True
+
+    found = DecisionRecorder(moody, "s1", WEEK, prune_more=prune)
+    # The next deletion is out of reach, so these are the steps of the first.
+    monkeypatch.setattr(recorder, "PRUNE_INTERVAL", 1e6)
+    found.start()
+    assert third.wait(PATIENCE)
+    assert found.stop(timeout=PATIENCE)
+
+
 def test_an_idle_snapshot_log_ends(database, scheduler, monkeypatch):
     """It may be deleted with the last of its decisions."""
     monkeypatch.setattr(recorder, "PRUNE_INTERVAL", 0.01)
