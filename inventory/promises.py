@@ -3,8 +3,9 @@
 """Room that nodes hold for instances that are not there: for standbys and for reservations."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from inventory.errors import counted, some
@@ -29,7 +30,7 @@ class Promises:
     @property
     def reserved(self) -> Amounts:
         """What is held for all reservations."""
-        return _sum(self.places.values())
+        return reduce(plus, self.places.values(), NOTHING)
 
     @property
     def held(self) -> Amounts:
@@ -69,16 +70,18 @@ class Promises:
         }
 
 
-def total(every: Collection[Promises]) -> Promises:
+def total(every: Iterable[Promises]) -> Promises:
     """Return what several nodes hold together."""
     domains: defaultdict[str, Amounts] = defaultdict(lambda: NOTHING)
     places: defaultdict[tuple[str, str], Amounts] = defaultdict(lambda: NOTHING)
+    standbys = NOTHING
     for each in every:
+        standbys = plus(standbys, each.standbys)
         for name, amounts in each.domains.items():
             domains[name] = plus(domains[name], amounts)
         for key, amounts in each.places.items():
             places[key] = plus(places[key], amounts)
-    return Promises(_sum([each.standbys for each in every]), domains, places)
+    return Promises(standbys, domains, places)
 
 
 def amounts_text(amounts: Amounts) -> str:
@@ -90,10 +93,3 @@ def amounts_text(amounts: Amounts) -> str:
 def amounts_facts(amounts: Amounts) -> dict[str, int]:
     """Return amounts by their names."""
     return dict(zip(_NAMES, amounts, strict=True))
-
-
-def _sum(every: Collection[Amounts]) -> Amounts:
-    found = NOTHING
-    for each in every:
-        found = plus(found, each)
-    return found

@@ -59,9 +59,7 @@ class HeldMetrics(SpacedReads[Promises]):
     """A Prometheus collector of the room that nodes hold; without an answer it has no values."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(
-            database, lambda each: total([*promised.read(each).values()]), HELD_INTERVAL
-        )
+        super().__init__(database, lambda each: total(promised.read(each).values()), HELD_INTERVAL)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics, read again if they are old."""

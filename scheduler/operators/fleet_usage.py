@@ -81,7 +81,7 @@ def fleet_room(hosts: HostTable) -> FleetRoom:
     """Return who has the room of the hosts of a table, by its promises."""
     rows = np.flatnonzero(hosts.present)
     known = (hosts.promises.get(node_id) for node_id in hosts.node_id[rows].tolist())
-    promises = total([each for each in known if each])
+    promises = total(each for each in known if each)
     used = _amounts([kind.amounts(hosts, rows)[1] for kind in KINDS])
     # A host that is over its limit takes nothing of what others have free.
     free = _amounts([np.maximum(each.free[rows], 0.0) for each in resources(hosts)])

@@ -59,7 +59,7 @@ def view(source: Source, asked: Asked) -> View:
     pages = max(1, -(-len(placed) // MAX_SQUARES))
     page = min(max(1, asked.number("page", 1)), pages)
     here = placed[MAX_SQUARES * (page - 1) : MAX_SQUARES * page]
-    promises = total([*source.read(promised.read).values()])
+    promises = total(source.read(promised.read).values())
     groups = [(name, [node for _, node in members]) for name, members in _grouped(here)]
     facts: dict[str, Any] = {
         "group_by": group_by,
