@@ -62,11 +62,12 @@ def _setting(
 def _masked(option: cfg.Opt, value: Any) -> str:
     """Return a secret without what is secret: of the URL of a server with an account, the server.
 
-    What follows a ? may be a password as well. In a password there may be an @ that is not encoded.
+    What follows a ? may be a password as well.
     """
     account, at, server = str(value).rpartition("@")
     scheme, is_url, _ = account.partition("://")
-    if not (at and is_url and option.name.endswith(("connection", "url"))):
+    is_clear = at and is_url and not loading.is_ambiguous_list(str(value))
+    if not (is_clear and option.name.endswith(("connection", "url"))):
         return MASK
     return f"{scheme}://{MASK}@{server.partition('?')[0]}"
 

@@ -42,13 +42,13 @@ def test_a_former_name_is_found_in_its_file(loaded, tmp_path):
         ("mysql+pymysql://me:s3cret@db:3306/b?password=s3cret", "mysql+pymysql://***@db:3306/b"),
         ("mysql+pymysql://me:s3%40cret@db/b", "mysql+pymysql://***@db/b"),
         ("mysql+pymysql://db/b?password=s3cret", "***"),
+        ("mysql+pymysql://me:s3cret@db/b?password=s3cret@s3cret", "***"),
         ("sqlite:////var/lib/s3cret.sqlite", "***"),
     ],
 )
 def test_of_a_secret_url_only_the_server_is_shown(loaded, url, shown):
-    assert (
-        by_name(loaded(f"[database]\nconnection = {url}\n"))["database", "connection"][0] == shown
-    )
+    found = by_name(loaded(f"[api_database]\nconnection = {url}\n"))
+    assert found["api_database", "connection"][0] == shown
 
 
 def test_no_other_secret_is_shown(loaded):
