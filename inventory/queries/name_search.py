@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import decisions
+from inventory.claims.types import PENDING
 from inventory.queries import name_queries
 from inventory.rows import named
 from inventory.tables import allocations, compute_nodes, instances, services
@@ -57,7 +58,9 @@ def find(connection: sa.Connection, text: str) -> Found:
         # Instances that are on their way are known by their claims alone.
         empty = sa.null().label("name")
         claimed = sa.select(a.instance_uuid.label("uuid"), empty, a.host, a.project_id)
-        claimed = claimed.where(a.instance_uuid.startswith(folded, autoescape=True))
+        # One for each at most; reserved places are rows there, too, and no instances.
+        is_so = a.instance_uuid.startswith(folded, autoescape=True)
+        claimed = claimed.where(a.state == PENDING, is_so)
         rows = named(connection.execute(claimed.order_by(a.id).limit(LIMIT)))
     projects = {each.project_id for each in rows}
     is_project = text in projects or text in name_queries.names(connection, "projects")

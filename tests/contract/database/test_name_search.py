@@ -2,9 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of name_search: what a text names, on every database."""
 
+from dataclasses import replace
+
 import pytest
 
 from inventory import instances
+from inventory.claims import claims
+from inventory.claims.types import Claim, ClaimRequest
+from inventory.operations import reservation_operations
+from inventory.operations.reservation_operations import NewReservation
 from inventory.queries import name_search
 from tests.claimed import claim
 from tests.contract.database.test_decisions import a_decision, keep
@@ -44,6 +50,19 @@ def test_instances_are_found_by_name_uuid_and_project(find):
     (claimed,) = find(NEW).instances
     assert (claimed.uuid, claimed.name, claimed.host) == (NEW, None, "h3")
     assert find("nobody").instances == []
+
+
+def test_places_and_alternates_are_no_instances(named, find):
+    h1, h2 = node(named, "h1"), node(named, "h2")
+    place, other = Claim(a_uuid("place"), h1.id, "h1", "h1", 1, 1024, 0), a_uuid("other")
+    new, request = NewReservation("r", "p1", (1, 1024, 0)), ClaimRequest(None, "", [place], 0)
+    named.write(lambda c: reservation_operations.create(c, new, request))
+    assert find(place.instance_uuid).instances == []
+    chosen = Claim(other, h1.id, "h1", "h1", 1, 1024, 0)
+    alternate = replace(chosen, node_id=h2.id, host="h2", node="h2", alternate=True)
+    both = ClaimRequest("req-other", "any", [chosen, alternate], 900)
+    named.write(lambda c: claims.claim(c, both))
+    assert [each.host for each in find(other).instances] == ["h1"]
 
 
 def test_decisions_are_found_by_request_and_instance(find):
