@@ -18,6 +18,8 @@ from conf import config_files, log_setup, opts
 # Section and name, either as oslo.config calls it or as it did in former releases.
 Name = tuple[str, str]
 Sections = dict[str, dict[str, list[str]]]
+# Paths of files, each with what sections() returns of it.
+Files = Sequence[tuple[str, Sections]]
 
 
 class Setting(NamedTuple):
@@ -34,9 +36,20 @@ def option_names(group: str, option: cfg.Opt) -> list[Name]:
     return [(group, option.dest), (group, option.name), *old]
 
 
-def setting(conf: cfg.ConfigOpts, candidates: Sequence[Name]) -> Setting | None:
-    """Return the setting of the last file with one of these names, if any."""
-    found = (find(path, candidates) for path in reversed(config_files.paths(conf)))
+def files_of(conf: cfg.ConfigOpts) -> Files:
+    """Return the files that a process has read, as they are now, those with precedence first."""
+    return [(path, sections(path)) for path in reversed(config_files.paths(conf))]
+
+
+def setting(
+    conf: cfg.ConfigOpts, candidates: Sequence[Name], files: Files | None = None
+) -> Setting | None:
+    """Return the setting of the last file with one of these names, if any.
+
+    files are files_of(conf), if they are known already.
+    """
+    files = files_of(conf) if files is None else files
+    found = (find(path, parsed, candidates) for path, parsed in files)
     return next((each for each in found if each), None)
 
 
@@ -50,12 +63,8 @@ def sections(path: str) -> Sections:
     return parsed
 
 
-def find(path: str, candidates: Iterable[Name], parsed: Sections | None = None) -> Setting | None:
-    """Return the setting of a file with one of these names; a section "" is any.
-
-    parsed is sections() of the file, if it is known already.
-    """
-    parsed = sections(path) if parsed is None else parsed
+def find(path: str, parsed: Sections, candidates: Iterable[Name]) -> Setting | None:
+    """Return the setting of a file with one of these names; a section "" is any."""
     for group, name in candidates:
         for section, values in parsed.items():
             if name in values and (not group or _folded(section) == _folded(group)):
@@ -81,7 +90,7 @@ AMBIGUOUS = (
 )
 # What columns and dates can be computed with: as seconds it is 68 years.
 LARGEST = 2**31 - 1
-BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
+_BY_DEFAULT = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 class ConfigError(Exception):
@@ -148,7 +157,7 @@ def parse(
 def is_given(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
     """Return whether the value of an option was set, even to the default."""
     location = conf.get_location(option, None if group == "DEFAULT" else group)
-    return location is not None and location.location not in BY_DEFAULT
+    return location is not None and location.location not in _BY_DEFAULT
 
 
 def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
@@ -224,7 +233,7 @@ def explain(
         return " ".join(str(error).split())
     names = option_names(group, option) if option else [(group, found["name"])]
     place = setting(conf, names) if conf else None
-    place = place or find(found["file"], names)
+    place = place or find(found["file"], sections(found["file"]), names)
     where, path = group or "?", found["file"]
     # An environment variable is named in place of a file.
     value = repr(os.environ[path]) if path in os.environ else "?"

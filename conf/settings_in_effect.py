@@ -3,12 +3,11 @@
 """The options of a process with the values that it uses, and what set each, without secrets."""
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from oslo_config import cfg
 
-from conf import config_files, loading
+from conf import loading
 from conf.private_apis import registered_options
 
 # In place of a secret.
@@ -26,7 +25,7 @@ def settings_in_effect(conf: cfg.ConfigOpts) -> list[dict[str, Any]]:
     Files are read again for it: one that was changed may be named although the process has an older
     value.
     """
-    files = [(path, loading.sections(path)) for path in reversed(config_files.paths(conf))]
+    files = loading.files_of(conf)
     found = []
     for (group, name), option in sorted(registered_options(conf).items()):
         try:
@@ -39,23 +38,18 @@ def settings_in_effect(conf: cfg.ConfigOpts) -> list[dict[str, Any]]:
 
 
 def _setting(
-    conf: cfg.ConfigOpts,
-    group: str,
-    name: str,
-    option: cfg.Opt,
-    files: Iterable[tuple[str, loading.Sections]],
+    conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt, files: loading.Files
 ) -> tuple[Any, str]:
     """Return the value of an option, and what has set it."""
     section = None if group == "DEFAULT" else group
     value = conf[group][name] if section else conf[name]
     value = _masked(option, value) if option.secret and value else _shown(value)
-    place = conf.get_location(name, section)
-    if place is None or place.location in loading.BY_DEFAULT:
+    if not loading.is_given(conf, group, name):
         return value, BY_DEFAULT
+    place = conf.get_location(name, section)
     if place.location is cfg.Locations.user:
-        names = loading.option_names(group, option)
-        settings = (loading.find(path, names, parsed) for path, parsed in files)
-        return value, next((each.file for each in settings if each), str(place.detail))
+        found = loading.setting(conf, loading.option_names(group, option), files)
+        return value, found.file if found else str(place.detail)
     return value, _OF_PLACES.get(place.location, str(place.detail))
 
 
