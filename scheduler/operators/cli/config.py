@@ -35,7 +35,15 @@ IN_USE = "in use"
 CONCURRENT = 16
 # Options in which schedulers that decide alike differ.
 _OWN = {("DEFAULT", name) for name in ("host", "my_ip", "config_file", "config_dir", "log_file")}
-Setting = Mapping[str, Any]
+
+
+class Setting(NamedTuple):
+    """An option, or a list of plug-ins; value is JSON."""
+
+    group: str
+    option: str
+    value: str
+    set_by: str
 
 
 class Service(NamedTuple):
@@ -93,9 +101,13 @@ class ConfigShow(ListCommand):
             SCHEDULER: lambda host: schedulers.config_show(caller, host, timeout),
         }
 
+        # Nearly all are the same in thousands of services.
+        known: dict[Setting, Setting] = {}
+
         def answer(service: Service) -> Any:
             try:
-                return _with_plug_ins(ask[service.binary](service.host))
+                answered = _settings(ask[service.binary](service.host))
+                return [known.setdefault(each, each) for each in answered]
             except SchedulerFailure as error:
                 return error
 
@@ -104,9 +116,9 @@ class ConfigShow(ListCommand):
                 return [*pool.map(answer, wanted)]
 
         rounds = -(-len(wanted) // CONCURRENT)
-        known = self.wait_for("schedulers and agents", timeout * rounds, agents, answers)
+        every = self.wait_for("schedulers and agents", timeout * rounds, agents, answers)
         found = {}
-        for service, each in zip(wanted, known, strict=True):
+        for service, each in zip(wanted, every, strict=True):
             if isinstance(each, SchedulerFailure):
                 self._silent[each.reason].append("/".join(service))
             else:
@@ -132,33 +144,30 @@ def _running(connection: sa.Connection, limit: float, wanted: str | None) -> lis
     return found
 
 
-def _with_plug_ins(answer: Mapping[str, Any]) -> list[Setting]:
-    """Return the settings in an answer, and the plug-ins in use in the same form."""
-    in_use = [
-        {"group": IN_USE, "option": kind, "value": names, "set_by": ""}
-        for kind, names in answer.get("in_use", {}).items()
-    ]
-    return [*in_use, *answer["settings"]]
+def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
+    """Yield the plug-ins in use that are in an answer, and the settings."""
+    for kind, names in answer.get("in_use", {}).items():
+        yield Setting(IN_USE, kind, json.dumps(names), "")
+    for each in answer["settings"]:
+        value = json.dumps(each["value"], sort_keys=True)
+        yield Setting(each["group"], each["option"], value, each["set_by"])
 
 
 def _rows(found: Mapping[Service, Iterable[Setting]], changed: bool) -> Iterator[dict[str, Any]]:
     """Yield a row for each value of an option, with all hosts that have it."""
-    hosts: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    hosts: dict[tuple[str, Setting], list[str]] = defaultdict(list)
     for (binary, host), settings in found.items():
         for each in settings:
-            if not (changed and each["set_by"] == BY_DEFAULT):
-                value = json.dumps(each["value"], sort_keys=True)
-                hosts[binary, each["group"], each["option"], value, each["set_by"]].append(host)
+            if not (changed and each.set_by == BY_DEFAULT):
+                hosts[binary, each].append(host)
     # Schedulers first, and their plug-ins before their options.
-    for key in sorted(hosts, key=lambda key: (key[0] != SCHEDULER, key[1] != IN_USE, key)):
-        binary, group, option, value, set_by = key
+    for key in sorted(hosts, key=lambda key: (key[0] != SCHEDULER, key[1].group != IN_USE, key)):
+        binary, setting = key
         yield {
             "binary": binary,
             "hosts": Names(hosts[key]),
-            "group": group,
-            "option": option,
-            "value": Value(json.loads(value)),
-            "set_by": set_by,
+            **setting._asdict(),
+            "value": Value(json.loads(setting.value)),
         }
 
 
@@ -167,8 +176,8 @@ def _differences(found: Mapping[Service, Iterable[Setting]]) -> Iterator[str]:
     values: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (binary, host), settings in found.items():
         for each in settings if binary == SCHEDULER else ():
-            shown = Value(each["value"]).human_readable()
-            values[each["group"], each["option"]][shown].append(host)
+            shown = Value(json.loads(each.value)).human_readable()
+            values[each.group, each.option][shown].append(host)
     for (group, option), hosts in values.items():
         if len(hosts) > 1 and (group, option) not in _OWN:
             texts = (f"{value or 'nothing'} on {some(names)}" for value, names in hosts.items())

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""How config show puts the answers of many services together."""
+
+import json
+
+import pytest
+
+from conf.settings_in_effect import BY_DEFAULT
+from inventory import services
+from scheduler.client import agent_client, scheduler_client
+from scheduler.wire.errors import NoAnswer
+
+FILE = "/etc/berthmaster/berthmaster.conf"
+
+
+def setting(option, value, set_by=FILE):
+    return {"group": "DEFAULT", "option": option, "value": value, "set_by": set_by}
+
+
+class Clients:
+    """A client of agents and schedulers, of which one agent is silent."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def call(self, caller, host, method, timeout):
+        if host == "h3":
+            raise NoAnswer("The agent is away")
+        return {"settings": [setting("ratios", {"cpu": 2}), setting("debug", False, BY_DEFAULT)]}
+
+    def config_show(self, caller, host, timeout):
+        attempts = setting("attempts", 3 if host == "s" else None)
+        return {"in_use": {"filters": ["RamFilter"]}, "settings": [attempts]}
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def cloud(database, monkeypatch):
+    def register(connection):
+        for kind, hosts in ((services.COMPUTE, ["h1", "h2", "h3"]), (services.SCHEDULER, "st")):
+            services.beat(connection, services.register(connection, hosts, kind, 1))
+
+    database.write(register)
+    monkeypatch.setattr(agent_client, "AgentClient", Clients)
+    monkeypatch.setattr(scheduler_client, "SchedulerClient", Clients)
+
+
+def test_services_with_the_same_value_share_a_row(command):
+    status, out, err = command.run("config", "show", "--changed", "-f", "json")
+    assert [tuple(row.values()) for row in json.loads(out)] == [
+        ("nova-scheduler", ["s", "t"], "in use", "filters", ["RamFilter"], ""),
+        ("nova-scheduler", ["s"], "DEFAULT", "attempts", 3, FILE),
+        ("nova-scheduler", ["t"], "DEFAULT", "attempts", None, FILE),
+        ("nova-compute", ["h1", "h2"], "DEFAULT", "ratios", {"cpu": 2}, FILE),
+    ]
+    assert (status, err.splitlines()) == (
+        1,
+        [
+            "nova-compute/h3: The agent is away",
+            "schedulers differ in [DEFAULT] attempts: 3 on s; nothing on t",
+        ],
+    )
