@@ -9,10 +9,8 @@ from functools import reduce
 from typing import Any
 
 from inventory.errors import counted, some
-from inventory.objects.amounts import NOTHING, Amounts, plus
+from inventory.objects.amounts import NOTHING, Amounts, amounts_facts, plus
 from inventory.objects.standby import DomainSums
-
-_NAMES = ("vcpus", "memory_mb", "disk_mb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,3 @@ def amounts_text(amounts: Amounts) -> str:
     """Return amounts as "2 vCPUs, 4096 MB of memory, 0 MB of disk"."""
     vcpus, memory_mb, disk_mb = amounts
     return f"{counted(vcpus, 'vCPU')}, {memory_mb} MB of memory, {disk_mb} MB of disk"
-
-
-def amounts_facts(amounts: Amounts) -> dict[str, int]:
-    """Return amounts by their names."""
-    return dict(zip(_NAMES, amounts, strict=True))

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest
 from inventory.dialects import utc_moment
-from inventory.objects.amounts import Amounts, amounts_of, covers, plus, without
+from inventory.objects.amounts import NAMES, Amounts, amounts_of, covers, plus, without
 from inventory.objects.reserved_place import ReservedPlace
 from inventory.rows import chunks, execute_in
 from inventory.tables import allocations, reservations
@@ -41,12 +41,12 @@ _BY_UUIDS = (
     sa.select(
         *(_A.id, _A.instance_uuid, _A.state, _A.compute_node_id, _A.taken_by),
         *(_A.vcpus, _A.memory_mb, _A.disk_mb, _LASTS.label("lasts")),
-        *(_R[name].label(f"full_{name}") for name in ("vcpus", "memory_mb", "disk_mb")),
+        *(_R[name].label(f"full_{name}") for name in NAMES),
     )
     .join(reservations, _R.uuid == _A.reservation_uuid)
     .where(_A.instance_uuid.in_(_VALUES))
 )
-_WRITTEN = ("state", "taken_by", "vcpus", "memory_mb", "disk_mb")
+_WRITTEN = ("state", "taken_by", *NAMES)
 _HOLD = (
     sa.update(allocations)
     .where(_A.id == sa.bindparam("row_id"))

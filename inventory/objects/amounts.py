@@ -4,14 +4,20 @@
 
 from typing import Any
 
-# vCPUs, memory in MB and disk in MB.
+# vCPUs, memory in MB and disk in MB, and how columns, requests and JSON call them.
 Amounts = tuple[int, int, int]
+NAMES = ("vcpus", "memory_mb", "disk_mb")
 NOTHING: Amounts = (0, 0, 0)
 
 
 def amounts_of(sized: Any) -> Amounts:
     """Return what a request, a row or another object with these attributes takes."""
     return sized.vcpus, sized.memory_mb, sized.disk_mb
+
+
+def amounts_facts(amounts: Amounts) -> dict[str, int]:
+    """Return amounts by their NAMES."""
+    return dict(zip(NAMES, amounts, strict=True))
 
 
 def larger(one: Amounts, other: Amounts) -> Amounts:

@@ -21,15 +21,14 @@ from inventory.claims.types import RESERVED, ClaimRequest
 from inventory.claims.usage_update import Change, LockedNodes
 from inventory.dialects import utc_moment
 from inventory.errors import InUse, Malformed, checked_text, collated, taken
-from inventory.objects.amounts import Amounts, amounts_of
-from inventory.promises import amounts_facts
+from inventory.objects.amounts import NAMES, Amounts, amounts_facts, amounts_of
 from inventory.rows import execute_in, select_in
 from inventory.tables import allocations
 from inventory.tables import reservations as table
 
 _LOGGED = (
-    *("project_id", "flavor_name", "availability_zone", "number"),
-    *("vcpus", "memory_mb", "disk_mb", "spread", "ends_at"),
+    *("project_id", "flavor_name", "availability_zone", "number", *NAMES),
+    *("spread", "ends_at"),
 )
 
 

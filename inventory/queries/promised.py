@@ -13,9 +13,9 @@ from inventory.claims.standbys import read_sums
 from inventory.claims.usage_update import MB_PER_GB, used_of
 from inventory.compute_nodes import RESOURCES
 from inventory.fits import limit as limit_of
-from inventory.objects.amounts import Amounts, plus
+from inventory.objects.amounts import Amounts, amounts_facts, plus
 from inventory.objects.standby import held
-from inventory.promises import Promises, amounts_facts
+from inventory.promises import Promises
 from inventory.tables import allocations, reservations
 
 _A, _R = allocations.c, reservations.c

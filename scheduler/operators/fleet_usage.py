@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from inventory.fits import copies_of_each
-from inventory.objects.amounts import Amounts, plus
-from inventory.promises import Promises, amounts_facts, total
+from inventory.objects.amounts import Amounts, amounts_facts, plus
+from inventory.promises import Promises, total
 from scheduler.hosts.columns import Weights
 from scheduler.hosts.flavor_mix import FlavorArrays, FlavorMix
 from scheduler.hosts.resources import KINDS, Resource, resources

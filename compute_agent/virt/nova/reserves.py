@@ -12,13 +12,13 @@ from operator import attrgetter, or_
 
 from compute_agent.audit.moves import room_for_migrations
 from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from inventory.objects.amounts import NAMES
 
 # Seconds after which nova-compute has counted an instance on its node for certain.
 SETTLED = 10.0
 # The same for one on the move: a live migration may be counted by the second next audit of its
 # destination only, two minutes later by default.
 MOVE_SETTLED = 130.0
-_RESOURCES = ("vcpus", "memory_mb", "disk_mb")
 
 
 class Reserve:
@@ -67,7 +67,7 @@ class Reserve:
             for uuid, (since, sizes) in self._lately.items()
             if now - since < (MOVE_SETTLED if uuid in moving else SETTLED)
         }
-        self.size = Size(*(self._found(each, used) for each in _RESOURCES))
+        self.size = Size(*(self._found(each, used) for each in NAMES))
 
     def _found(self, resource: str, used: Size) -> int:
         """Return of one resource the last size, or the next possible one."""

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from inventory import aggregates
 from inventory.errors import NotReported, OperationRefused, counted
-from inventory.promises import amounts_facts, amounts_text
+from inventory.objects.amounts import amounts_facts
+from inventory.promises import amounts_text
 from inventory.queries.growth import Growth, read_growth
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import Destination, RequestSpec
