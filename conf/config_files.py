@@ -19,10 +19,13 @@ DIRECTORIES = ("~/.berthmaster", "~", "/etc/berthmaster", "/etc")
 _FILE, _DIRECTORY = "--config-file", "--config-dir"
 
 
-def default_and_named(program: str, argv: Sequence[str]) -> list[Path]:
-    """Return the files that oslo.config will read for these arguments, in the same order."""
+def default_and_named(program: str, argv: Sequence[str], only_named: bool = False) -> list[Path]:
+    """Return the files that oslo.config will read for these arguments, in the same order.
+
+    With only_named just the arguments count.
+    """
     named = list(named_files(argv))
-    options = {option for option, _ in named}
+    options = {_FILE, _DIRECTORY} if only_named else {option for option, _ in named}
     files: list[Path] = []
     if "--config-file" not in options:
         files += [*_first("berthmaster.conf"), *_first(f"{program}.conf")]
@@ -97,10 +100,10 @@ def unreadable(program: str, argv: Sequence[str], only_named: bool) -> list[Path
     return refused or ([] if found else hidden)
 
 
-def not_in_utf8(program: str, argv: Sequence[str]) -> list[Path]:
+def not_in_utf8(program: str, argv: Sequence[str], only_named: bool) -> list[Path]:
     """Return the files that would be read and are no text in UTF-8."""
     found = []
-    for path in filter(Path.is_file, default_and_named(program, argv)):
+    for path in filter(Path.is_file, default_and_named(program, argv, only_named)):
         try:
             path.read_text(encoding="utf-8")
         except UnicodeDecodeError:

@@ -150,7 +150,7 @@ def parse(
         hint = f"; {BYTE_ORDER_MARK}" if r"'\ufeff" in text else ""
         raise ConfigError(text + hint) from error
     except UnicodeDecodeError as error:
-        files = config_files.not_in_utf8(program, argv)
+        files = config_files.not_in_utf8(program, argv, only_named)
         raise ConfigError(f"{', '.join(map(str, files))}: save it as UTF-8: {error}") from error
 
 

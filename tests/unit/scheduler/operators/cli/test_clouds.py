@@ -62,6 +62,19 @@ def test_a_name_stands_for_its_configuration_and_no_other(lab, database, monkeyp
     assert lab.json("--cloud", "lab", "service", "list") == lab.json("service", "list")
 
 
+def test_only_its_own_files_are_named_if_they_are_no_text(lab, home):
+    directory = home / ".config" / "berthmaster"
+    (directory / "clouds.conf").write_text("[lab]\nconfig_file = lab.conf\n")
+    for file in (
+        directory / "lab.conf",
+        home / ".berthmaster" / "berthmaster.conf.d" / "usual.conf",
+    ):
+        file.write_bytes(b"[DEFAULT]\nhost = \xff\n")
+    refused = lab.refused("--cloud=lab", "service", "list")
+    assert f"{directory / 'lab.conf'}: save it as UTF-8" in refused
+    assert "usual.conf" not in refused
+
+
 def test_a_change_says_which_cloud_it_is_of(lab, database, home):
     done = lab.run("--cloud=lab", "aggregate", "create", "a")
     assert done.stderr == "Changing cloud lab.\n"
