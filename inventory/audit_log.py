@@ -25,6 +25,8 @@ from inventory.tables import audit_log as table
 
 # The option of a connection or of an engine that has the actor.
 ACTOR = "berthmaster_actor"
+# Changes of a host among which turned_on() looks.
+_LOOKED_AT = 100
 # Kinds of objects. A host stands for its compute service.
 HOST, SERVICE, AGGREGATE, GROUP = "host", "service", "aggregate", "server group"
 RESERVATION, CLAIM = "reservation", "claim"
@@ -105,6 +107,22 @@ def search(connection: sa.Connection, wanted: EntryFilter, limit: int) -> list[d
     if wanted.since is not None:
         query = query.where(c.changed_at >= wanted.since)
     return [_document(row._asdict()) for row in connection.execute(query)]
+
+
+def turned_on(connection: sa.Connection, host: str, switch: str) -> dict[str, Any] | None:
+    """Return the entry of the change by which a switch of a host, which is on, was turned on.
+
+    None if it is not in the log. A reason that was changed later is no such change.
+    """
+    for entry in search(connection, EntryFilter(host=host), _LOOKED_AT):
+        before, after = entry["before"], entry["after"]
+        if entry["kind"] != HOST or switch not in before.keys() | after.keys():
+            continue
+        if after.get(switch) in (None, False):
+            return None
+        if before.get(switch) in (None, False):
+            return entry
+    return None
 
 
 def in_words(fields: Fields) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import aggregates, services
+from inventory import aggregates, audit_log, services
 from inventory.compute_nodes import RESOURCES
 from inventory.errors import Malformed, NotFound, nearest, some
 from inventory.queries import fleet
@@ -78,15 +78,33 @@ def listed(
 
 
 def _service_columns(row: Any, limit: float) -> dict[str, Any]:
-    reason, seen = (services.switched_off(row)[1], row.last_seen_up) if row else (None, None)
-    about = _status_and_state(row, limit) | {"disabled_reason": reason}
-    return about | {"last_seen_up": str(seen)[:19] if seen else None}
-
-
-def _status_and_state(row: Any, limit: float) -> dict[str, str]:
     """Return the status of a compute service as lists of services have it, and its host's state."""
-    status = services.status_and_state(row, limit)[0] if row else ""
-    return {"status": status, "state": fleet.state_of(row, limit)}
+    reason, seen = (services.switched_off(row)[1], row.last_seen_up) if row else (None, None)
+    return {
+        "status": services.status_and_state(row, limit)[0] if row else "",
+        "state": fleet.state_of(row, limit),
+        "disabled_reason": reason,
+        "last_seen_up": str(seen)[:19] if seen else None,
+    }
+
+
+def switched_by(connection: sa.Connection, row: Any) -> dict[str, Any]:
+    """Return since when a host is disabled or forced down, and by whom, by the audit log.
+
+    row is of its compute service, or None. Maintenance counts as disabled. None stands for what is
+    not so, and for what is not in the log.
+    """
+    in_maintenance = row is not None and row.maintenance is not None
+    found: dict[str, Any] = {}
+    for name, switch in (
+        ("disabled", "maintenance" if in_maintenance else "disabled"),
+        ("forced_down", "forced_down"),
+    ):
+        is_on = row is not None and getattr(row, switch) not in (None, False)
+        entry = audit_log.turned_on(connection, row.host, switch) if is_on else None
+        found[f"{name}_since"] = entry and entry["changed_at"]
+        found[f"{name}_by"] = entry and entry["operator"]
+    return found
 
 
 def _percentages(node: Any) -> dict[str, int]:
@@ -191,7 +209,7 @@ def show(
     from inventory.queries.promised import room_of
 
     room = room_of(connection, found[0]._asdict())
-    return shown | _status_and_state(service, limit) | room
+    return shown | _service_columns(service, limit) | switched_by(connection, service) | room
 
 
 def described(

@@ -63,7 +63,7 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
     return {
         "host": host,
         "state": state_of(service, source.liveness_limit),
-        "service": _service(service) if service else None,
+        "service": _service(connection, service) if service else None,
         "zones": sorted(aggregates.zones_by_host(records).get(host) or (source.default_zone,)),
         "aggregates": sorted(each.name for each in records if host in each.hosts),
         "nodes": [
@@ -77,13 +77,14 @@ def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, An
     }
 
 
-def _service(row: Any) -> dict[str, Any]:
+def _service(connection: sa.Connection, row: Any) -> dict[str, Any]:
     is_off, reason = services.switched_off(row)
     return {
         "switched_off": is_off,
         "reason": reason,
-        "by": "its agent" if services.is_automatic(row) else "an operator",
+        "is_automatic": row.maintenance is None and services.is_automatic(row),
         "forced_down": bool(row.forced_down),
+        **host_queries.switched_by(connection, row),
         "last_seen_up": str(row.last_seen_up or "")[:19] or None,
         "heartbeat_age": round(services.heartbeat_age(row), 1),
     }

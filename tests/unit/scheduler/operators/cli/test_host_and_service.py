@@ -34,6 +34,32 @@ def test_a_host_is_switched_off_and_on(command, hosts):
     assert state() == "up"
 
 
+def test_a_host_says_since_when_it_is_off_and_who_did_it(database, command, hosts):
+    def run(name, *options):
+        execute(database, "UPDATE audit_log SET changed_at = '2026-01-01 00:00:00'")
+        command.json(f"--operator={name}", *options)
+        shown = command.json("host", "show", "h1")
+        for what in ("disabled", "forced_down"):
+            since, by = shown[f"{what}_since"], shown[f"{what}_by"]
+            assert bool(since) == bool(by)
+            yield by and (by, "before" if since == "2026-01-01 00:00:00" else "now")
+
+    assert [*run("alice", "host", "disable", "h1")] == [("alice", "now"), None]
+    assert command.json("host", "show", "h1")["disabled_reason"] is None
+    # Another reason, and what is no switch, change nothing of it.
+    assert [*run("bob", "host", "disable", "h1", "--reason=fans")] == [("alice", "before"), None]
+    forced = [*run("bob", "service", "force-down", "h1")]
+    assert forced == [("alice", "before"), ("bob", "now")]
+    maintained = [*run("dora", "host", "maintenance", "on", "h1")]
+    assert maintained == [("dora", "now"), ("bob", "before")]
+    command.json("service", "force-down", "h1", "--unset")
+    assert [*run("dora", "host", "maintenance", "off", "h1")] == [("alice", "before"), None]
+    assert [*run("dora", "host", "enable", "h1")] == [None, None]
+    # Nobody logs this.
+    execute(database, "UPDATE services SET disabled = 1 WHERE host = 'h1'")
+    assert command.json("host", "show", "h1")["disabled_by"] is None
+
+
 def test_one_of_several_nodes_is_shown(command, hosts):
     refused = command.refused("host", "show", "h2")
     assert refused == "node: host h2 has several, n1, n2: say which with --node"

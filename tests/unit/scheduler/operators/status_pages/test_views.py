@@ -162,14 +162,22 @@ def test_a_host_has_its_figures_cells_guests_and_why_it_was_refused(facts, page)
 def test_a_host_that_is_switched_off_says_why(facts, page):
     assert facts(f"/hosts/{NAMES[4]}")[1]["service"]["reason"] == "waits for new disks"
     text = page(f"/hosts/{NAMES[4]}")
-    assert "Switched off by an operator: <bdi>waits for new disks</bdi>" in text
-    assert "Forced down by an operator" in page(f"/hosts/{NAMES[6]}")
+    assert "Switched off by <bdi>an operator</bdi>: <bdi>waits for new disks</bdi>" in text
+    assert "since when is not in the audit log" in text
+    assert "Forced down by <bdi>an operator</bdi>" in page(f"/hosts/{NAMES[6]}")
 
 
 def test_a_host_has_its_recent_changes(fleet, facts, page):
     hosts, actor = [NAMES[0], NAMES[1]], Actor("<b>alice</b>", "console", "host disable")
     for work in (service_operations.disable, service_operations.enable):
         fleet.database.write(lambda c, work=work: work(acting(c, actor), hosts))
+        if work is service_operations.disable:
+            (changed,) = facts(f"/hosts/{NAMES[0]}")[1]["changes"]
+            by = "Switched off by <bdi>&lt;b&gt;alice&lt;/b&gt;</bdi>"
+            since = f"(since {changed['changed_at']} UTC)"
+            text = page(f"/hosts/{NAMES[0]}")
+            assert by in text
+            assert since in text
     _, found = facts(f"/hosts/{NAMES[0]}")
     enabled, disabled = found["changes"]
     assert (disabled["operator"], disabled["command"]) == ("<b>alice</b>", "host disable")
