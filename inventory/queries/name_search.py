@@ -40,7 +40,7 @@ class Found:
 
 
 def find(connection: sa.Connection, text: str) -> Found:
-    """Return what a text names: a part of a host's or instance's name, or the begin of a uuid.
+    """Return what a text names: a part of a host's or instance's name, or the beginning of a uuid.
 
     Requests, decisions and projects are found by their whole ids only.
     """
