@@ -35,6 +35,8 @@ MAX_SQUARES = 10_000
 _MAX_STOPS = 300
 # So many squares leave room for their names.
 _MAX_NAMED = 40
+# Lines above the map about what is held, of which each reservation has one.
+_HELD = 10
 _STOP = Markup('<a class=%(kind)s href="%(path)s" title="%(title)s"></a>')
 _SQUARE = Markup('<a tabindex=-1 class=%(kind)s href="%(path)s" title="%(title)s"></a>')
 _NAMED = Markup(
@@ -77,6 +79,7 @@ def view(source: Source, asked: Asked) -> View:
             group["nodes"] = [_node(each) for each in members]
         return View("Fleet", "fleet.html", facts)
     form = _NAMED if len(here) <= _MAX_NAMED else _STOP if can_stop else _SQUARE
+    held = promises.lines()
     squares = [_squares(members, color, form) for _, members in groups]
     shown = {
         "groupings": GROUPS,
@@ -85,7 +88,8 @@ def view(source: Source, asked: Asked) -> View:
         "legend": _legend(nodes, color),
         "can_stop": can_stop,
         "named": form is _NAMED,
-        "held": promises.lines(),
+        "held": held[:_HELD],
+        "more_held": len(held) - _HELD,
     }
     return View("Fleet", "fleet.html", facts, shown)
 

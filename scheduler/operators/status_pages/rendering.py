@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 
 from inventory.errors import counted
+from inventory.promises import amounts_text
 from scheduler.operators.status_pages.view import View, host_link, instance_link, query_link
 
 
@@ -27,6 +28,7 @@ def _environment() -> jinja2.Environment:
     )
     found.filters |= {
         "amount": amount,
+        "amounts_text": amounts_text,
         "count": count,
         "duration": duration,
         "host_link": host_link,

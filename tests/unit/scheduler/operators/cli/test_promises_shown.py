@@ -12,6 +12,7 @@ from inventory.claims.types import Standby
 from scheduler.operators.cli import decision
 from scheduler.operators.cli.live_fleet import live_fleet
 from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.status_pages import fleet
 from scheduler.operators.status_pages.messages import PageRequest
 from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
@@ -184,3 +185,12 @@ def test_pages_say_who_has_the_room(command, cloud, path, texts):
         facts["nodes"][0]["room"] if path == "/hosts/h1" else facts.get("room") or facts["promised"]
     )
     assert [each["name"] for each in room["reservations"]][:1] == ["gold"]
+
+
+def test_the_map_names_some_of_many_reservations(command, cloud, monkeypatch):
+    monkeypatch.setattr(fleet, "_HELD", 2)
+    site = Site(Source(configured(command.config)))
+    text = site.answer(PageRequest("/hosts/", "")).body.decode()
+    assert "<bdi>reservation gold of project p1</bdi>" in text
+    assert "reservation silver" not in text
+    assert "And for 1 other reservation: see" in text
