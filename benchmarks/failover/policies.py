@@ -15,7 +15,8 @@ from benchmarks.packing.fleets import Size
 from benchmarks.packing.placers import Ours, Settings
 from inventory.objects import standby
 from inventory.objects.aggregate import FAILURE_DOMAIN, Aggregate
-from inventory.objects.standby import NOTHING, REQUIRED, Amounts, DomainSums, Protection
+from inventory.objects.amounts import NOTHING, Amounts, plus
+from inventory.objects.standby import REQUIRED, DomainSums, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.hosts.host_state import usage_changes
 
@@ -128,7 +129,7 @@ class OwnStandbys(Unguarded):
         super().end(instance)
         assert instance.standby is not None
         less = self._hold(instance, -1)
-        self._hosts.add_to(instance.standby, usage_changes(*standby.plus(NOTHING, less, -1)))
+        self._hosts.add_to(instance.standby, usage_changes(*plus(NOTHING, less, -1)))
 
     def _sums(self) -> NodeSums:
         return NodeSums()
@@ -156,7 +157,7 @@ class SharedStandbys(OwnStandbys):
         domain = f"rack {self.racks[instance.host]}"
         after = standby.changed(before, [domain], amounts(instance.size), sign)
         self._held[instance.standby] = after
-        return standby.plus(standby.held(before), standby.held(after), -1)
+        return plus(standby.held(before), standby.held(after), -1)
 
 
 def amounts(size: Size) -> Amounts:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inventory.claims.numa_pci_usage import pools_with
 from inventory.fits import local_disk_mb
 from inventory.numa.cells import with_usage
-from inventory.objects.amounts import Amounts, plus
+from inventory.objects.amounts import NOTHING, Amounts, plus
 from inventory.objects.standby import DomainSums, changed, held
 from inventory.pci_pools import PciPools
 from scheduler.hosts.host_state import Consumption, usage_changes
@@ -53,6 +53,14 @@ def use(
     if taken.devices:
         pools = pools_with(hosts.get(row, "pci_stats") or (), taken.devices, -sign)
         hosts.set(row, "pci_stats", PciPools(pools))
+
+
+def give_back_promises(hosts: HostTable) -> None:
+    """Give back what the hosts of a table hold for standbys and reservations, as far as known."""
+    for row in hosts.rows() if hosts.promises else ():
+        if promises := hosts.promises.get(hosts.get(row, "node_id")):
+            hosts.add_to(row, usage_changes(*plus(NOTHING, promises.held, -1)))
+    hosts.promises = {}
 
 
 class StandbySums:

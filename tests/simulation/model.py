@@ -11,7 +11,7 @@ from compute_agent.virt.driver import Guest
 from scheduler.wire.errors import NoValidHost
 from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
 
-# vCPUs, memory in MB and disk in MB.
+# vCPUs, memory in MB and disk in MB. The product's arithmetic is what is checked here.
 Amounts = tuple[int, int, int]
 COMING = ("pending", "alternate")
 

@@ -4,9 +4,8 @@
 
 import numpy as np
 
-from inventory.objects.amounts import NOTHING, plus
-from scheduler.hosts.host_state import usage_changes
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.operators.occupancy import give_back_promises
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.held_standbys import holders
 from scheduler.operators.planning.room import PendingPlacement, RoomSearch
@@ -41,9 +40,7 @@ def make_room(fleet: Fleet, spec: RequestSpec, number: int, keep_going: KeepGoin
 def _in_the_way(fleet: Fleet, spec: RequestSpec) -> list[dict[str, str]]:
     """Return the hosts that would take one more but for what they hold, and for what they do."""
     without = fleet.hosts.working_copy()
-    for row in without.rows():
-        if promises := without.promises.get(without.get(row, "node_id")):
-            without.add_to(row, usage_changes(*plus(NOTHING, promises.held, -1)))
+    give_back_promises(without)
     # None takes it as it is.
     _, mask = fleet.passing(spec, without)
     return holders(fleet.hosts, np.flatnonzero(mask).tolist())

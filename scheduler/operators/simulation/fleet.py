@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inventory.objects.aggregate import FAILURE_DOMAIN, Aggregate
-from inventory.objects.amounts import NOTHING, plus
-from scheduler.hosts.host_state import usage_changes
 from scheduler.hosts.table import HostTable
-from scheduler.operators.occupancy import reported, use
+from scheduler.operators.occupancy import give_back_promises, reported, use
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,9 @@ def remove_instances(hosts: HostTable) -> None:
 
     What hosts hold for standbys and reservations goes, too, as far as it is known.
     """
+    give_back_promises(hosts)
     for row in [*hosts.rows()]:
-        if promises := hosts.promises.get(hosts.get(row, "node_id")):
-            hosts.add_to(row, usage_changes(*plus(NOTHING, promises.held, -1)))
         for instance in hosts.instances.on(row).values():
             use(hosts, row, reported(instance), -1)
         hosts.set(row, "num_io_ops", 0)
         hosts.instances.replace(row, {})
-    hosts.promises = {}
