@@ -27,7 +27,7 @@ class Cloud(NamedTuple):
 
 
 class CloudError(Exception):
-    """A name that there is not, or a file of clouds that cannot be used; the text is one line."""
+    """An unknown cloud, or a file of clouds that cannot be used; the text is one line."""
 
 
 def chosen(options: Any) -> Cloud | None:

@@ -149,7 +149,7 @@ def _followed(
 def _positional(arguments: Iterable[argparse.Action], number: int) -> argparse.Action | None:
     """Return the positional argument with a number, from 0 on.
 
-    One may take several words. Only what follows it is completed once it has one.
+    Where one takes several words, the argument after it is completed once it has one word.
     """
     found = [each for each in arguments if not each.option_strings]
     if number >= len(found) and not any(each.nargs in ("+", "*") for each in found):

@@ -108,7 +108,7 @@ def _explained(
             f"Made again, the decision differs, so the following may not be what happened: {cause}"
         )
     if promises and (explanation["chosen"] is None or host is not None):
-        sections.append("What is held for standbys and reservations is that of now.")
+        sections.append("What is held for standbys and reservations is what hosts hold now.")
     sections += _sections(explanation, args)
     return format_result(explanation), sections, {"same": same, "explanation": explanation}
 

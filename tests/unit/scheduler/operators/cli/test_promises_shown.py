@@ -125,7 +125,7 @@ def test_explain_says_what_more_would_be_free(command, cloud, monkeypatch):
         assert scheduler.ask("big", vcpus=16) == ["h3"]
     text = command.run("explain", *uuids_of("big"), "--host", "h1").stdout.replace("|", "")
     text = " ".join(text.split())
-    assert "What is held for standbys and reservations is that of now." in text
+    assert "What is held for standbys and reservations is what hosts hold now." in text
     assert "6 vCPUs more would be free, but for standbys of domains rack-3, rack-4 and" in text
 
 
