@@ -94,7 +94,7 @@ class CloudList(ListCommand):
         current = chosen(self.app.options)
         found = known()
         if not found:
-            looked = " and ".join(map(str, files()))
+            looked = " nor ".join(map(str, files()))
             self.app.stderr.write(f"no cloud has a name: there is neither {looked}\n")
         rows = [
             {
