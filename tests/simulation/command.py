@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: play one history and print it, or many and say which were not true."""
+"""The command line: play one history and print it, or many and print those with violations."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from tests.simulation.shrinking import command, shrink, story
 def main(
     simulator: Simulator, arguments: Sequence[str], measured: coverage_of.Measured | None = None
 ) -> int:
-    """Do what the arguments say; return 1 if anything was not true."""
+    """Do what the arguments say; return 1 if there was a violation."""
     given = _parser().parse_args(arguments)
     player = Player(simulator, FAULTS.get(given.fault, lambda: None))
     if measured is not None:
@@ -40,7 +40,7 @@ def _one(player: Player, given: argparse.Namespace) -> int:
     plan = replace(plan, schedulers=given.schedulers or plan.schedulers)
     outcome = player.play(plan, recording=True)
     print(*outcome.lines, sep="\n")
-    print(outcome.text or "all was true")
+    print(outcome.text or "no violation")
     return int(bool(outcome.rule))
 
 
@@ -56,7 +56,7 @@ def _many(player: Player, given: argparse.Namespace) -> int:
     seconds = used.children_user + used.children_system
     print(
         f"{until - first} histories of {given.requests} requests in {seconds:.0f} s of processor:"
-        f" {len(failed)} with something untrue"
+        f" {len(failed)} with a violation"
     )
     return int(bool(failed))
 

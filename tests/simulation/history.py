@@ -39,7 +39,7 @@ AWAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a history came to; rule is "" if all was true."""
+    """What a history came to; rule is "" without a violation."""
 
     seed: int
     rule: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is true of a cloud at every step, for one who knows requests, answers and rows alone."""
+"""The rules that every history keeps, checked by requests, answers and rows alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
