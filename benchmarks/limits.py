@@ -10,7 +10,7 @@ from benchmarks.figures import BOUND, ECHO, FLOOR, LIBVIRT, NOVA, OURS, Case, pl
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Through what a figure is divided: who else's, in which case that is otherwise the same."""
+    """What a figure is divided by: who else's, in which case that is otherwise the same."""
 
     who: str
     case: Case = field(default_factory=dict)
@@ -56,42 +56,42 @@ _ONE_PROCESS: Mapping[str, object] = {"workers": 1, "schedulers": 1, "instances"
 
 LIMITS = (
     Limit(
-        "decide through bare numpy, 100 hosts, 1 instance",
+        "decide compared with bare numpy, 100 hosts, 1 instance",
         "decide", "ms", 4, {"hosts": 100, "instances": 1, **_PLAIN}, beside=Beside(FLOOR),
     ),
     Limit(
-        "decide through bare numpy, 10,000 hosts, 1 instance",
+        "decide compared with bare numpy, 10,000 hosts, 1 instance",
         "decide", "ms", 2, {"hosts": 10_000, "instances": 1, **_PLAIN}, beside=Beside(FLOOR),
     ),
     Limit(
-        "decide through bare numpy, 1,000 hosts, 8 flavors, others change 4 rows between",
+        "decide compared with bare numpy, 1,000 hosts, 8 flavors, others change 4 rows between",
         "decide", "ms", 4, {"hosts": 1_000, **_BUSY}, beside=Beside(FLOOR),
     ),
     Limit(
-        "decide through bare numpy, 10,000 hosts, 8 flavors, others change 4 rows between",
+        "decide compared with bare numpy, 10,000 hosts, 8 flavors, others change 4 rows between",
         "decide", "ms", 2, {"hosts": 10_000, **_BUSY}, beside=Beside(FLOOR),
     ),
     Limit(
-        "decide through bare numpy, 100,000 hosts, 8 flavors, others change 4 rows between",
+        "decide compared with bare numpy, 100,000 hosts, 8 flavors, others change 4 rows between",
         "decide", "ms", 1.2, {"hosts": 100_000, **_BUSY}, beside=Beside(FLOOR),
     ),
     Limit(
-        "decide through bare numpy for a flavor and an image never seen, 10,000 hosts",
+        "decide compared with bare numpy for a flavor and an image never seen, 10,000 hosts",
         "decide", "ms", 2.5, {"hosts": 10_000, "instances": 1, "fresh": True},
         beside=Beside(FLOOR),
     ),
     Limit(
-        "Nova's loop through ours, 10,000 hosts, 1 instance",
+        "Nova's loop compared with ours, 10,000 hosts, 1 instance",
         "decide", "ms", 1_500, {"hosts": 10_000, "instances": 1, **_PLAIN},
         who=NOVA, beside=Beside(OURS), at_least=True,
     ),
     Limit(
-        "decide for 1,000 instances through 1, 10,000 hosts",
+        "decide for 1,000 instances compared with that for 1, 10,000 hosts",
         "decide", "ms", 50, {"hosts": 10_000, "instances": 1_000, **_PLAIN},
         beside=Beside(OURS, {"instances": 1}),
     ),
     Limit(
-        "decide and leave it to be kept through decide, 10,000 hosts",
+        "decide and leave it to be kept compared with decide, 10,000 hosts",
         "decide, kept or not", "ms", 1.1, {"hosts": 10_000, "kept": True},
         beside=Beside(OURS, {"kept": False}),
         reason="A snapshot of what has changed takes 0.03 ms, whatever is decided.",
@@ -103,13 +103,13 @@ LIMITS = (
         " processor that takes up to twice as long.",
     ),
     Limit(
-        "select_destinations through an echo, 10,000 hosts, claims off",
+        "select_destinations compared with an echo, 10,000 hosts, claims off",
         "select", "ms", 1.5, {**_ONE_CALLER, "claims": False}, beside=Beside(ECHO),
         reason="Without claims the database is asked before each decision what has changed; the"
         " echo asks nobody.",
     ),
     Limit(
-        "select_destinations through an echo, 10,000 hosts, claims on",
+        "select_destinations compared with an echo, 10,000 hosts, claims on",
         "select", "ms", 2.5, {**_ONE_CALLER, "claims": True}, beside=Beside(ECHO),
         reason="A claim is a transaction that is on the disk before the answer is given; the echo"
         " asks nobody and writes nothing.",
@@ -131,23 +131,23 @@ LIMITS = (
         " read and pushed to other schedulers.",
     ),
     Limit(
-        "claimed placements of calls for 10 instances through those of calls for 1",
+        "claimed placements of calls for 10 instances compared with those of calls for 1",
         "claimed placements", "/s", 1, {"hosts": 10_000, "instances": 10},
         beside=Beside(OURS, {"instances": 1}), at_least=True,
     ),
     Limit(
-        "claimed placements of one process, threading through eventlet",
+        "claimed placements of one process, threading compared with eventlet",
         "claimed placements", "/s", 1, {"hosts": 10_000, "backend": "threading", **_ONE_PROCESS},
         beside=Beside(OURS, {"backend": "eventlet"}), at_least=True,
         reason="Both do the same work, and differ by less than two runs do.",
     ),
     Limit(
-        "99 of 100 answers through the median, claims on, 32 callers",
+        "99 of 100 answers compared with the median, claims on, 32 callers",
         "select, p99 through p50", "x", 4,
         {"hosts": 10_000, "callers": 32, "claims": True, "instances": 1},
     ),
     Limit(
-        "requests of (anti-)affinity groups through plain ones, 5,000 hosts",
+        "requests of (anti-)affinity groups compared with plain ones, 5,000 hosts",
         "select, rate", "/s", 0.5, {"hosts": 5_000, "grouped": True},
         beside=Beside(OURS, {"grouped": False}), at_least=True,
         reason="Plain requests share their transactions, those of a group lock its row each.",
@@ -165,11 +165,11 @@ LIMITS = (
         "plan", "s", 180, {"goal": "consolidate", **_LARGE_FLEET},
     ),
     Limit(
-        "hosts emptied by it through those by volume, 1,000 hosts and 10,000 instances",
+        "hosts emptied by it compared with the upper bound, 1,000 hosts and 10,000 instances",
         "hosts emptied by consolidation", "", 0.9, _FLEET, beside=Beside(BOUND), at_least=True,
     ),
     Limit(
-        "hosts emptied by it through those by volume, 5,000 hosts and 30,000 instances",
+        "hosts emptied by it compared with the upper bound, 5,000 hosts and 30,000 instances",
         "hosts emptied by consolidation", "", 0.9, _LARGE_FLEET,
         beside=Beside(BOUND), at_least=True,
     ),
@@ -182,27 +182,27 @@ LIMITS = (
         " 0.87 s instead of 1.15.",
     ),
     Limit(
-        "processor of a peer's claim through that of one's own, 8 in a message, 10,000 hosts",
+        "processor of a peer's claim compared with that of one's own, 8 in a message, 10,000 hosts",
         "claim of a peer through own", "x", 0.05, {"hosts": 10_000, "claims in a message": 8},
     ),
     Limit(
-        "audit through libvirt's bulk call, 1,000 guests",
+        "audit compared with libvirt's bulk call, 1,000 guests",
         "audit", "ms", 1.5, {"guests": 1000}, beside=Beside(LIBVIRT),
         reason="Three quarters of it are what an audit asks of libvirt (the row below); for the"
         " rest it reads from the database what it knows of every guest, and compares.",
     ),
     Limit(
-        "what an audit asks of libvirt through the bulk call, 1,000 guests",
+        "what an audit asks of libvirt compared with the bulk call, 1,000 guests",
         "audit, libvirt's part", "ms", 1.5, {"guests": 1000}, beside=Beside(LIBVIRT),
     ),
     Limit("guest started, until schedulers know", "guest started, known", "ms", 1000),
     Limit(
-        "nova-scheduler through ours, allocations written, 1,000 hosts, 1 caller",
+        "nova-scheduler compared with ours, allocations written, 1,000 hosts, 1 caller",
         "select with allocations", "ms", 20, {"hosts": 1000, "callers": 1},
         who=NOVA, beside=Beside(OURS), at_least=True,
     ),
     Limit(
-        "nova-scheduler through ours, allocations written, 1,000 hosts, 8 callers",
+        "nova-scheduler compared with ours, allocations written, 1,000 hosts, 8 callers",
         "select with allocations", "ms", 20, {"hosts": 1000, "callers": 8},
         who=NOVA, beside=Beside(OURS), at_least=True,
     ),
@@ -215,14 +215,14 @@ LIMITS = (
         "instance in Nova, known", "s", 3, {"hosts": 10_000, "cells": 3},
     ),
     Limit(
-        "protected instances admitted, shared standbys through the smallest safe percentage",
+        "protected instances admitted, shared standbys compared with the smallest safe percentage",
         "protected instances admitted", "", 1, {"policy": "shared standbys"},
         beside=Beside(OURS, {"policy": "smallest safe percentage"}), at_least=True,
         reason="The percentage is known only after the run. Where small instances fill all hosts it"
         " is hardly more than one rack, the least that anybody can keep free.",
     ),
     Limit(
-        "protected instances admitted, shared standbys through a rack of spare hosts",
+        "protected instances admitted, shared standbys compared with a rack of spare hosts",
         "protected instances admitted", "", 1, {"policy": "shared standbys"},
         beside=Beside(OURS, {"policy": "a rack of spare hosts"}), at_least=True,
         reason="Where all racks are alike and full, nobody can keep less free than one of them. A"

@@ -9,9 +9,9 @@ from benchmarks.figures import FLOOR, NOVA, OURS, Figure
 from benchmarks.limits import LIMITS
 from tests.unit.benchmarks.made_up import NOW, a_file, decided
 
-DECIDE = "decide through bare numpy, 10,000 hosts, 1 instance"
+DECIDE = "decide compared with bare numpy, 10,000 hosts, 1 instance"
 ONE_EACH = {"hosts": 10_000, "instances": 1}
-NOVAS = "Nova's loop through ours, 10,000 hosts, 1 instance"
+NOVAS = "Nova's loop compared with ours, 10,000 hosts, 1 instance"
 
 
 def verdict_on(about, figures):
@@ -82,7 +82,7 @@ def test_other_cases_count_only_where_the_plain_one_is_absent():
 
 
 def test_the_same_thing_in_another_case_is_another_side():
-    about = "requests of (anti-)affinity groups through plain ones, 5,000 hosts"
+    about = "requests of (anti-)affinity groups compared with plain ones, 5,000 hosts"
 
     def rate(grouped, number):
         return Figure("select, rate", OURS, "/s", [number], {"hosts": 5_000, "grouped": grouped})
@@ -121,5 +121,5 @@ def test_several_instances_are_compared_with_one_in_the_same_case():
             (600.0, {"workers": 2, "instances": 10}),
         )
     ]
-    about = "claimed placements of calls for 10 instances through those of calls for 1"
+    about = "claimed placements of calls for 10 instances compared with those of calls for 1"
     assert verdict_on(about, figures) == (HOLDS, 2)
