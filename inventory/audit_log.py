@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from inventory.dialects import utc_moment
 from inventory.errors import some
 from inventory.objects.field_types import without_surrogates
-from inventory.rows import CHUNK
+from inventory.rows import CHUNK, time_text
 from inventory.tables import audit_log as table
 
 # The option of a connection or of an engine that has the actor.
@@ -178,4 +178,4 @@ def _json(value: Any) -> str:
 
 def _document(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: json.loads(row[name]) for name in ("hosts", "before", "after")}
-    return {**row, "changed_at": str(row["changed_at"])[:19], **texts}
+    return {**row, "changed_at": time_text(row["changed_at"]), **texts}

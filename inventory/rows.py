@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Many rows at a time: lists of values in pieces, and rows as named tuples.
+"""Many rows at a time: lists of values in pieces, rows as named tuples, and times as texts.
 
 SQL statements grow with the values in them. Attributes of SQLAlchemy's own rows are ten times
 slower than those of named tuples.
@@ -8,6 +8,7 @@ slower than those of named tuples.
 
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -74,6 +75,11 @@ def columns(table: sa.Table, names: Sequence[str]) -> Sequence[sa.ColumnElement[
 def written_since(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
     """Return the query for columns of the rows that were written since :moment."""
     return sa.select(*columns(table, names)).where(table.c.updated_at >= sa.bindparam("moment"))
+
+
+def time_text(moment: datetime | None) -> str | None:
+    """Return a time of a row as people read it, in whole seconds, None for none."""
+    return str(moment)[:19] if moment else None
 
 
 @lru_cache(100)

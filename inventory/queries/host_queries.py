@@ -16,7 +16,7 @@ from inventory import aggregates, audit_log, services
 from inventory.compute_nodes import RESOURCES
 from inventory.errors import Malformed, NotFound, nearest, some
 from inventory.queries import fleet
-from inventory.rows import named
+from inventory.rows import named, time_text
 from inventory.tables import aggregate_hosts, allocations, compute_nodes, instances
 from inventory.tables import services as services_table
 
@@ -84,7 +84,7 @@ def _service_columns(row: Any, limit: float) -> dict[str, Any]:
         "status": services.status_and_state(row, limit)[0] if row else "",
         "state": fleet.state_of(row, limit),
         "disabled_reason": reason,
-        "last_seen_up": str(seen)[:19] if seen else None,
+        "last_seen_up": time_text(seen),
     }
 
 

@@ -15,7 +15,7 @@ from inventory import decisions, server_groups
 from inventory.claims.types import ALTERNATE, PENDING
 from inventory.errors import Malformed, NotFound, nearest
 from inventory.queries import host_queries, name_queries
-from inventory.rows import named
+from inventory.rows import named, time_text
 from inventory.tables import allocations, decision_instances, instances
 
 # uuids of a name in an error.
@@ -69,7 +69,7 @@ def show(connection: sa.Connection, text: str) -> _Row:
         "server_group": group.group_name if group else None,
         "server_group_uuid": group.group_uuid if group else None,
         "decision": newest[0].id if newest else None,
-        "decided_at": str(newest[0].decided_at)[:19] if newest else None,
+        "decided_at": time_text(newest[0].decided_at) if newest else None,
         "decision_outcome": newest[0].outcome if newest else None,
     }
 
@@ -144,7 +144,7 @@ def _claims(connection: sa.Connection, uuid: str) -> list[_Row]:
     query = query.order_by(a.state != PENDING, a.state == ALTERNATE, a.id)
     rows = connection.execute(query).mappings()
     times = ("created_at", "expires_at")
-    return [{**row, **{each: row[each] and str(row[each])[:19] for each in times}} for row in rows]
+    return [{**row, **{each: time_text(row[each]) for each in times}} for row in rows]
 
 
 def _find(connection: sa.Connection, text: str) -> str:

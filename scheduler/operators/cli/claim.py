@@ -11,6 +11,7 @@ from inventory.claims import claims, existing
 from inventory.claims.types import CONFIRMED, ClaimLost
 from inventory.errors import InUse, NotFound
 from inventory.queries import host_queries, name_queries
+from inventory.rows import time_text
 from scheduler.operators.cli.arguments import add_flag, add_long, complete
 from scheduler.operators.cli.base import ListCommand, list_rows, titles_for
 
@@ -88,6 +89,4 @@ class ClaimRelease(ListCommand):
 
 def _list_claims(rows: Iterable[dict[str, Any]], titles: Mapping[str, str]) -> tuple[Any, Any]:
     times = ("created_at", "expires_at")
-    return list_rows(
-        titles, [row | {name: row[name] and str(row[name])[:19] for name in times} for row in rows]
-    )
+    return list_rows(titles, [row | {name: time_text(row[name]) for name in times} for row in rows])

@@ -16,6 +16,7 @@ from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_
 from inventory.queries import claim_search, host_queries, promised
 from inventory.queries.decision_search import Wanted, search
 from inventory.queries.fleet import read_fleet, state_of, used_share
+from inventory.rows import time_text
 from scheduler.filters.image_properties import dotted
 from scheduler.history.saved_decision import DecisionIncomplete
 from scheduler.operators.status_pages.errors import TooLate, Unknown, unknown
@@ -85,7 +86,7 @@ def _service(connection: sa.Connection, row: Any) -> dict[str, Any]:
         "is_automatic": row.maintenance is None and services.is_automatic(row),
         "forced_down": bool(row.forced_down),
         **host_queries.switched_by(connection, row),
-        "last_seen_up": str(row.last_seen_up or "")[:19] or None,
+        "last_seen_up": time_text(row.last_seen_up),
         "heartbeat_age": round(services.heartbeat_age(row), 1),
     }
 

@@ -15,6 +15,7 @@ from inventory import leases, migrations, services
 from inventory.database_errors import DatabaseUnavailable
 from inventory.migrations import SchemaError
 from inventory.queries.fleet import LOST, STATES, UP, state_of
+from inventory.rows import time_text
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View
 
@@ -84,7 +85,7 @@ def _service(state: str, row: Any) -> dict[str, Any]:
         "state": state,
         "reason": services.switched_off(row)[1],
         "heartbeat_age": round(services.heartbeat_age(row), 1),
-        "registered_at": str(row.created_at or "")[:19],
+        "registered_at": time_text(row.created_at),
         "version": row.version,
     }
 
