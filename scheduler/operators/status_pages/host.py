@@ -26,8 +26,8 @@ from scheduler.operators.status_pages.view import Asked, View, host_link
 
 # Of long lists.
 _LISTED = 200
-# Entries of the audit log.
-_CHANGES = 10
+# Entries of the audit log, and failure domains with standbys: without racks each host is one.
+_CHANGES, _DOMAINS = 10, 20
 # Refused decisions that are explained, and the seconds for that.
 _REFUSED, _SECONDS = 5, 4.0
 _INSTANCE = ("uuid", "display_name", "project_id", "flavor_name", "vcpus", "memory_mb")
@@ -53,7 +53,8 @@ def view(source: Source, asked: Asked) -> View:
     looked_at = [*_refusals(source, host, refused, until)]
     facts["looked_at"] = len(looked_at)
     facts["refused"] = [each for each in looked_at if each["reasons"]]
-    return View(f"Host {host}", "host.html", facts, {"recent": len(refused), "in_words": in_words})
+    shown = {"recent": len(refused), "in_words": in_words, "most_domains": _DOMAINS}
+    return View(f"Host {host}", "host.html", facts, shown)
 
 
 def _facts(connection: sa.Connection, host: str, source: Source) -> dict[str, Any]:

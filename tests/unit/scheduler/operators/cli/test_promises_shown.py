@@ -13,6 +13,7 @@ from scheduler.operators.cli import decision
 from scheduler.operators.cli.live_fleet import live_fleet
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.status_pages import fleet
+from scheduler.operators.status_pages import host as host_page
 from scheduler.operators.status_pages.messages import PageRequest
 from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
@@ -194,3 +195,12 @@ def test_the_map_names_some_of_many_reservations(command, cloud, monkeypatch):
     assert "<bdi>reservation gold of project p1</bdi>" in text
     assert "reservation silver" not in text
     assert "And for 1 other reservation: see" in text
+
+
+def test_the_page_of_a_host_has_the_largest_of_many_domains(command, cloud, monkeypatch):
+    monkeypatch.setattr(host_page, "_DOMAINS", 1)
+    site = Site(Source(configured(command.config)))
+    text = site.answer(PageRequest("/hosts/h1", "")).body.decode()
+    assert "for the loss of rack-3" in text
+    assert "for the loss of rack-4" not in text
+    assert "the largest 1 of 2; <code>berthmaster host show h1</code>" in text
