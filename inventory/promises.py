@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from inventory.errors import counted, some
-from inventory.objects.amounts import NOTHING, Amounts, amounts_facts, plus
+from inventory.objects.amounts import NAMES, NOTHING, Amounts, amounts_facts, plus
 from inventory.objects.standby import DomainSums
 
 
@@ -86,3 +86,9 @@ def amounts_text(amounts: Amounts) -> str:
     """Return amounts as "2 vCPUs, 4096 MB of memory, 0 MB of disk"."""
     vcpus, memory_mb, disk_mb = amounts
     return f"{counted(vcpus, 'vCPU')}, {memory_mb} MB of memory, {disk_mb} MB of disk"
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Return amounts_text() of what has amounts by their names."""
+    vcpus, memory_mb, disk_mb = (facts[name] for name in NAMES)
+    return amounts_text((vcpus, memory_mb, disk_mb))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from inventory import aggregates
 from inventory.errors import NotReported, OperationRefused, counted
 from inventory.objects.amounts import amounts_facts
-from inventory.promises import amounts_text
+from inventory.promises import facts_text
 from inventory.queries.growth import Growth, read_growth
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import Destination, RequestSpec
@@ -145,8 +145,7 @@ def sections(found: Mapping[str, Any]) -> Iterator[str | Table]:
     yield f"If growth goes on as in the last {found['counted_days']:.1f} days:"
     yield Table("", _COLUMNS, rows)
     for each in found["promised"]:
-        amounts = each["vcpus"], each["memory_mb"], each["disk_mb"]
-        yield f"In use on all of these days: {amounts_text(amounts)} held for {each['for']}"
+        yield f"In use on all of these days: {facts_text(each)} held for {each['for']}"
     grown = [
         (each["flavor"], each["came"], each["left"], f"{each['more_a_day']:+.1f}")
         for each in found["growth"]

@@ -13,7 +13,7 @@ from inventory import audit_log
 from inventory.audit_log import Changed
 from inventory.errors import OperationRefused, nearest
 from inventory.operations import service_operations
-from inventory.promises import amounts_text
+from inventory.promises import facts_text
 from inventory.queries import fleet, host_queries
 from scheduler.operators.cli.arguments import (
     add_agent,
@@ -71,7 +71,7 @@ class _Room(FormattableColumn):  # type: ignore[misc]  # cliff has no types
         if isinstance(value, list):
             value = {f"{each['name']} of project {each['project']}": each for each in value}
         if isinstance(value.get("vcpus"), int):
-            return amounts_text((value["vcpus"], value["memory_mb"], value["disk_mb"]))
+            return facts_text(value)
         return "; ".join(f"{name}: {_Room(each).human_readable()}" for name, each in value.items())
 
 
@@ -142,7 +142,8 @@ class HostShow(ShowCommand):
 
     What instances use includes what is reserved for the host itself. What is held for standbys is
     the largest sum that any one failure domain would bring, of each resource by itself. What is
-    free is of what may be allocated, overcommit included.
+    free is of what may be allocated, overcommit included. Since when the host is disabled, or in
+    maintenance, or forced down, and by whom, is from the audit log.
     """
 
     def add_arguments(self, parser: Any) -> None:

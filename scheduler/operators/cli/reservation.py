@@ -11,7 +11,7 @@ from inventory.errors import OperationRefused, counted
 from inventory.objects.amounts import amounts_of
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
-from inventory.promises import amounts_text
+from inventory.promises import facts_text
 from inventory.queries import host_queries
 from scheduler.analysis.explain import Extent
 from scheduler.objects.request_spec import RequestSpec
@@ -172,14 +172,14 @@ class ReservationDelete(ListCommand):
 
 
 def _sections(found: dict[str, Any]) -> list[str | Table]:
-    places, size = found["places"], (found["vcpus"], found["memory_mb"], found["disk_mb"])
+    places = found["places"]
     zone = f" in zone {found['availability_zone']}" if found["availability_zone"] else ""
     spread = f", each on another {found['spread']}" if found["spread"] else ""
     until = f"until {found['until']} UTC" if found["until"] else "until it is deleted"
     flavor = f" ({found['flavor']})" if found["flavor"] else ""
     lines = [
         f"Reservation {found['name']} of project {found['project']}, {until}",
-        f"{counted(found['number'], 'place')} of {amounts_text(size)}{flavor}{zone}{spread}:"
+        f"{counted(found['number'], 'place')} of {facts_text(found)}{flavor}{zone}{spread}:"
         f" {found['free']} free, {found['taken']} taken",
     ]
     if found["state"] == reservations.ENDED:
