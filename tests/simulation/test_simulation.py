@@ -39,8 +39,17 @@ def test_drawn_histories_break_no_rule() -> None:
 
 @pytest.mark.matrix
 def test_more_histories_break_no_rule() -> None:
-    status, text = simulate("--seeds 1000:1200")
+    status, text = simulate("--seeds 1000:1120")
     assert status == 0, text
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", [1124, 1161])
+def test_what_is_found_and_not_mended_is_still_so(seed: int) -> None:
+    """Whoever mends one of them keeps it as a story."""
+    status, text = simulate(f"--seeds {seed}:{seed + 1}")
+    assert status == 1
+    assert "more promised than fits" in text
 
 
 @pytest.mark.release
