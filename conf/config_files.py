@@ -112,7 +112,7 @@ def not_in_utf8(program: str, argv: Sequence[str], only_named: bool) -> list[Pat
 
 
 def none_found(program: str) -> str:
-    """Return what to say where there is none of the files that are read by default."""
+    """Return the notice that no default configuration file was found, with the names looked for."""
     names = [name + ending for name in (PROJECT, program) for ending in (".conf", ".conf.d")]
     return (
         f"there is no configuration, so the defaults are used: no {', '.join(dict.fromkeys(names))}"

@@ -41,7 +41,7 @@ def take_signals(handle: Callable[[], object]) -> None:
 
 
 def call_handler() -> None:
-    """Call the handler of SIGHUP, unless there is none: a launcher that stops takes it away."""
+    """Call the handler of SIGHUP, if any: a launcher removes it when it begins to stop."""
     handler = signal.getsignal(signal.SIGHUP)
     if callable(handler):
         handler(signal.SIGHUP, None)

@@ -144,7 +144,7 @@ class _Run:
     def _claim(
         self, live: LiveHosts, fleet: Fleet, checked: Mapping[int, CheckedMove]
     ) -> dict[int, str]:
-        """Claim room for the moves that are possible; return for whose there is none, and why."""
+        """Claim room for the possible moves; return why there is none, by numbers of moves."""
         conf = self._command.conf
         if not conf.claims.enabled or load_allocator(conf) is not None:
             return {}

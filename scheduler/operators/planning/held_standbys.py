@@ -65,7 +65,7 @@ class HeldStandbys:
         return f"its standby on {host} would not hold for the loss of this host"
 
     def free_for(self, copy: HostTable, standby: HeldStandby, needs: Amounts) -> None:
-        """Let the evacuated instance of a standby have all that its host holds for standbys."""
+        """Free what the host of a standby holds for standbys, for the instance evacuated to it."""
         if covers(standby.size, needs):
             all_held = held(self._sums.of.get(standby.row, {}))
             copy.add_to(standby.row, usage_changes(*plus(NOTHING, all_held, -1)))

@@ -91,7 +91,7 @@ def _service(state: str, row: Any) -> dict[str, Any]:
 
 
 def _lease(owner: str, seconds: float) -> Mapping[str, Any]:
-    """Return who has a lease, and for how long; without an owner, nobody has it."""
+    """Return the owner of a lease and its seconds: until it ends, or since it has ended."""
     held = seconds > 0
     return {
         "held": held,
