@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from compute_agent import identity
 from inventory import compute_nodes, services
 from inventory.engine import Database
-from tests.backends import BACKENDS
+from tests.backends import ALIKE, BACKENDS
 from tests.fixtures import agent
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import PATIENCE, Guard, Process, wait_until
@@ -26,6 +26,7 @@ PROGRAM = Path(sys.executable).with_name("berthmaster-agent")
 FAKE = {"compute_driver": "fake", "report_interval": 1, "update_resources_interval": 1}
 LIBVIRT = FAKE | {"compute_driver": "libvirt"}
 QUICKLY = {"call_timeout": 1, "poll_timeout": 1, "reconnect_interval": 1}
+backends_alike = pytest.mark.parametrize("berthmaster_agent", ALIKE, indirect=True)
 
 
 class Agent:
@@ -125,6 +126,7 @@ def test_it_leaves_at_once_although_no_timer_is_due(berthmaster_agent: Agent) ->
     each.stop()
 
 
+@backends_alike
 def test_it_keeps_its_identity(berthmaster_agent: Agent) -> None:
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     each = berthmaster_agent
@@ -243,6 +245,7 @@ def test_it_reports_on_itself(berthmaster_agent: Agent) -> None:
     each.stop()
 
 
+@backends_alike
 def test_it_works_with_mariadb(berthmaster_agent: Agent, mariadb: MariaDB) -> None:
     each = berthmaster_agent
     name = f"agent_{each._backend}"
@@ -259,6 +262,7 @@ def test_it_works_with_mariadb(berthmaster_agent: Agent, mariadb: MariaDB) -> No
         mariadb.drop_database(name)
 
 
+@backends_alike
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -281,6 +285,7 @@ def test_it_refuses_to_start_with_one_line(
     assert text in line
 
 
+@backends_alike
 def test_it_refuses_the_identity_of_another_machine(berthmaster_agent: Agent) -> None:
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     each = berthmaster_agent
@@ -293,6 +298,7 @@ def test_it_refuses_the_identity_of_another_machine(berthmaster_agent: Agent) ->
     assert "give this one another [DEFAULT] host" in each.log
 
 
+@backends_alike
 def test_it_tells_its_version(berthmaster_agent: Agent) -> None:
     each = berthmaster_agent
     each.configure()

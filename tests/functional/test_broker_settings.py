@@ -24,7 +24,7 @@ from scheduler.client.conductor import Conductor
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import ServiceUnavailable
-from tests.backends import each_backend
+from tests.backends import backends_alike, each_backend
 from tests.builders import a_request
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -147,7 +147,7 @@ def _hear_more(schedulers: list[Process]) -> bool:
     return wait_until(more)
 
 
-@each_backend
+@backends_alike
 def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
     shipped: Cloud, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_with_the_shipped_settings_a_broker_that_restarts_costs_no_answer(
     assert _hear_more(schedulers), agent.log.read_text()[-2000:]
 
 
-@each_backend
+@backends_alike
 def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     agent, scheduler = shipped.agent(backend), shipped.scheduler(backend, "scheduler-once")
     client = shipped.caller()
@@ -270,7 +270,7 @@ def test_commands_that_run_at_the_same_time_have_queues_of_their_own(shipped: Cl
     assert not [name for name in shipped.host.queue_types() if ":berthmaster:" in name]
 
 
-@each_backend
+@backends_alike
 def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     unedited: Cloud, backend: str
 ) -> None:
@@ -289,7 +289,7 @@ def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     client.close()
 
 
-@each_backend
+@backends_alike
 def test_queues_of_the_other_kind_stop_the_start_and_are_named(
     shipped: Cloud, backend: str
 ) -> None:

@@ -19,7 +19,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.objects.selection import Selection
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import MaxRetriesExceeded, ServiceUnavailable
-from tests.backends import each_backend
+from tests.backends import backends_alike, each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -89,7 +89,7 @@ class Builds:
             raise BuildFailed(f"{chosen.service_host} has no more loop devices")
 
 
-@each_backend
+@backends_alike
 def test_a_scheduler_killed_before_its_answer_costs_a_repeat(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:
@@ -163,7 +163,7 @@ def test_alternates_save_the_scheduler_the_next_question(
 
 
 @pytest.mark.matrix
-@each_backend
+@backends_alike
 def test_a_broker_restarted_between_two_attempts_is_found_again(
     deployment: Deployment,
     database: Database,

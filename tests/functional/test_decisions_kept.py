@@ -13,7 +13,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.history.saved_decision import from_database
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.builders import a_group, a_request
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
@@ -38,7 +38,7 @@ def listed(database: Database) -> dict[str, Any]:
     return {row.request_id.removeprefix("req-"): row for row in rows}
 
 
-@each_backend
+@backends_alike
 def test_what_was_decided_until_the_end_can_be_decided_again(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:

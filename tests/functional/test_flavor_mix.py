@@ -12,7 +12,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.history.saved_decision import from_database
 from scheduler.hosts.flavor_mix import FlavorMix, make_mix
 from scheduler.wire.context import RequestContext
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.builders import a_request
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
@@ -63,7 +63,7 @@ def save_request(database: Database, size: tuple[int, int, int], ago: float) -> 
     database.write(lambda connection: decisions.add(connection, [row], [batch]))
 
 
-@each_backend
+@backends_alike
 def test_room_is_kept_for_what_was_asked_for(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:

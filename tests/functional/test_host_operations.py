@@ -28,7 +28,7 @@ from scheduler.wire.errors import (
     ServiceUnavailable,
     Unsupported,
 )
-from tests.backends import BACKENDS
+from tests.backends import BACKENDS, backends_alike
 from tests.builders import a_request
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.process import Process, wait_until
@@ -229,6 +229,7 @@ def test_uptime_comes_from_the_agent_or_from_what_it_noted(
 
 
 @pytest.mark.matrix
+@backends_alike
 def test_an_agent_needs_no_broker_to_start_and_finds_one_later(
     deployment: Deployment, database: Database, agents: Agents, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -262,6 +263,7 @@ def test_an_agent_needs_no_broker_to_start_and_finds_one_later(
 
 
 @pytest.mark.matrix
+@backends_alike
 def test_an_agent_can_leave_while_the_broker_is_away(
     deployment: Deployment, database: Database, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -276,6 +278,7 @@ def test_an_agent_can_leave_while_the_broker_is_away(
 
 
 @pytest.mark.matrix
+@backends_alike
 def test_what_an_agent_missed_is_not_done_later(
     deployment: Deployment, database: Database, agents: Agents, backend: str
 ) -> None:

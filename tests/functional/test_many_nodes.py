@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from inventory import compute_nodes, services
 from inventory.engine import Database
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.fixtures.daemons.process import Process
 from tests.fixtures.deployment import Deployment
 
@@ -25,7 +25,7 @@ AUDIT = re.compile(r"Audited (\d+) nodes in [0-9.]+ s, (\d+) changed")
 LATE = "longer than update_resources_interval"
 IN_TIME_AGAIN = "less time than update_resources_interval again"
 
-pytestmark = each_backend
+pytestmark = backends_alike
 
 
 def log(agent: Process) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inventory.engine import Database
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.fixtures.daemons.process import Process
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.daemons.tls_rabbitmq import TlsRabbitMQ
@@ -123,7 +123,7 @@ def test_a_value_of_no_use_ends_a_scheduler(
     assert f"option [{group}] {option}" in line
 
 
-@each_backend
+@backends_alike
 def test_what_only_the_driver_notices_ends_a_scheduler_as_well(
     deployment: Deployment, backend: str
 ) -> None:
@@ -142,7 +142,7 @@ def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsRabbitMQ
         yield broker
 
 
-@each_backend
+@backends_alike
 def test_all_programs_speak_tls(
     deployment: Deployment, database: Database, tls_broker: TlsRabbitMQ, backend: str
 ) -> None:
@@ -157,7 +157,7 @@ def test_all_programs_speak_tls(
     assert deployment.cli_json("select")
 
 
-@each_backend
+@backends_alike
 def test_a_file_for_tls_that_is_not_there_is_named(
     deployment: Deployment, tmp_path: Path, backend: str
 ) -> None:
@@ -169,7 +169,7 @@ def test_a_file_for_tls_that_is_not_there_is_named(
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@each_backend
+@backends_alike
 def test_a_wrong_account_is_logged_with_its_address_and_without_its_password(
     deployment: Deployment, rabbitmq: RabbitMQ, program: str, backend: str
 ) -> None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from inventory.engine import Database
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.fixtures.amqp_caller import AmqpCaller
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.process import Guard, Process, wait_until
@@ -59,7 +59,7 @@ def _ping(version: str = "1.0") -> dict[str, Any]:
     return message | {"version": version}
 
 
-@each_backend
+@backends_alike
 def test_everything_goes_by_the_control_exchange(
     alone: Deployment, host: VirtualHost, backend: str
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_level_of_no_use_is_one_line_of_error(
     assert expected in line
 
 
-@each_backend
+@backends_alike
 def test_ping_is_answered_where_it_is_enabled(alone: Deployment, backend: str) -> None:
     enabled = {"rpc_ping_enabled": True}
     alone.scheduler(backend, _with({}, **enabled))
@@ -153,7 +153,7 @@ def test_ping_is_answered_where_it_is_enabled(alone: Deployment, backend: str) -
             )
 
 
-@each_backend
+@backends_alike
 def test_callers_reach_what_is_served_and_nothing_else(alone: Deployment, backend: str) -> None:
     scheduler = alone.scheduler(backend)
     agent = alone.agent(backend, AGENT)
@@ -208,7 +208,7 @@ def _of(process: Process, request: str) -> list[str]:
     return [line for line in process.log.read_text().splitlines() if request in line]
 
 
-@each_backend
+@backends_alike
 def test_newton_s_call_is_dropped_when_its_message_has_expired(
     deployment: Deployment, database: Database, paused: MariaDB, backend: str
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import tables
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.fixtures.amqp_caller import EXCHANGE
 from tests.fixtures.captured_fleet import Replaying, replaying, with_cell
 from tests.fixtures.daemons.mariadb import MariaDB
@@ -278,7 +278,7 @@ def test_a_broker_of_notifications_that_is_gone_holds_up_no_request(
                 each.kill()
 
 
-@each_backend
+@backends_alike
 def test_a_topic_that_the_broker_refuses_holds_up_no_other_format(
     cloud: Replaying, rabbitmq: RabbitMQ, listener: Listener, backend: str
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.builders import a_request
 from tests.fixtures.daemons.process import PATIENCE
 from tests.fixtures.deployment import Deployment, a_fleet
@@ -35,7 +35,7 @@ def _single_file(directory: Path) -> None:
     shutil.copy(EXAMPLE / "dump_filter.py", directory / "path")
 
 
-@each_backend
+@backends_alike
 @pytest.mark.parametrize(
     ("install", "name"),
     [(_installed_package, "DumpFilter"), (_single_file, "dump_filter.DumpFilter")],

@@ -12,7 +12,7 @@ from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.builders import a_request
 from tests.fixtures.daemons.libvirtd import Libvirtd
 from tests.fixtures.daemons.process import wait_until
@@ -21,7 +21,7 @@ from tests.fixtures.deployment import Deployment
 GUEST_VCPUS, GUEST_MEMORY_MB = 2, 96
 
 
-@each_backend
+@backends_alike
 def test_a_real_guest_counts_and_three_instances_are_placed_beside_it(
     deployment: Deployment,
     database: Database,

@@ -19,7 +19,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire import push_messages
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost, ServiceUnavailable
-from tests.backends import each_backend
+from tests.backends import backends_alike, each_backend
 from tests.builders import a_request
 from tests.databases import execute
 from tests.fixtures.daemons.process import PATIENCE, Process, wait_until
@@ -100,7 +100,7 @@ def cloud(deployment: Deployment, database: Database, client: SchedulerClient) -
     return Cloud(deployment, database, client)
 
 
-@each_backend
+@backends_alike
 def test_what_an_agent_writes_counts_at_once(cloud: Cloud, backend: str) -> None:
     cloud.start(backend)
     cloud.reserve(FREE)
@@ -143,7 +143,7 @@ def test_a_broker_that_restarts_is_found_again(
 
 
 @pytest.mark.matrix
-@each_backend
+@backends_alike
 def test_an_agent_without_a_broker_audits_and_says_so_once(
     cloud: Cloud, rabbitmq: RabbitMQ, backend: str
 ) -> None:
@@ -172,7 +172,7 @@ def test_an_agent_without_a_broker_audits_and_says_so_once(
 ROOMY = [f"host{number}" for number in range(6)]
 
 
-@each_backend
+@backends_alike
 def test_what_one_scheduler_claims_the_other_knows_at_once(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:

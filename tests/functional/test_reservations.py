@@ -12,7 +12,7 @@ from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.builders import a_request
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.deployment import Deployment, a_fleet
@@ -35,7 +35,7 @@ def ask(client: SchedulerClient, project: str) -> tuple[str, str | None]:
     return uuid, chosen.service_host
 
 
-@each_backend
+@backends_alike
 def test_what_is_reserved_is_for_its_project_whoever_asks_at_the_same_time(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:

@@ -5,7 +5,7 @@
 import pytest
 
 from inventory.engine import Database
-from tests.backends import each_backend
+from tests.backends import backends_alike
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.fixtures.load import BEFORE_AND_AFTER, Load
 
@@ -21,7 +21,7 @@ ROOM_FOR_ALL = {
 
 @pytest.mark.matrix
 @pytest.mark.usefixtures("client")
-@each_backend
+@backends_alike
 def test_no_request_is_lost_when_schedulers_are_restarted_in_turn(
     deployment: Deployment, database: Database, backend: str
 ) -> None:

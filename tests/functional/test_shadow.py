@@ -12,7 +12,7 @@ from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
-from tests.backends import BACKENDS
+from tests.backends import backends_alike
 from tests.builders import a_request
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import PATIENCE, wait_until
@@ -43,7 +43,7 @@ def wait_for(deployment: Deployment, **expected: Any) -> dict[str, Any]:
     return report(deployment)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@backends_alike
 def test_what_other_weighers_would_have_done_is_reported(
     deployment: Deployment, database: Database, client: SchedulerClient, backend: str
 ) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
-from tests.backends import BACKENDS
+from tests.backends import backends_alike
 from tests.fixtures.browser import Browser
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -239,7 +239,7 @@ def test_unknown_names_lead_to_those_that_are_alike(browser: Browser, pages: Ser
     assert ("compute-00002" in near) == bool(_facts(pages, "hosts/")["hosts"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@backends_alike
 def test_metrics_and_health_are_beside_the_pages(
     tmp_path: Path, rabbitmq: RabbitMQ, backend: str
 ) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 
-from tests.backends import BACKENDS
+from tests.backends import ALIKE
 from tests.fixtures.captured_fleet import ALL_FILTERS, Replaying, replaying
 from tests.fixtures.daemons.mariadb import MariaDB
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
@@ -48,7 +48,7 @@ def _messages(names: list[str]) -> list[dict[str, Any]]:
     return [wire_samples.sample(name)["message"] for name in names]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=ALIKE)
 def served(
     request: pytest.FixtureRequest,
     rabbitmq: RabbitMQ,
