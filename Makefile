@@ -89,7 +89,6 @@ test-matrix: ## the rest: the other backend and database, the pages' commands, 5
 	$(AGAIN) venv
 	$(AGAIN) peer
 	$(call run_tests,-m "(matrix or hypothesis) and not release" --hypothesis-profile=matrix)
-	$(AGAIN) chaos MINUTES=1 STORMS="zones galera"
 
 test-release: ## before a release: packages, image, Ansible, mysqlclient, pictures, 200 examples, all storms
 	@tools/install-system-packages test
