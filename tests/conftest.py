@@ -3,6 +3,7 @@
 """What all tests share: real daemons on demand, marks, and a list of what was skipped."""
 
 import gc
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +25,9 @@ from tests.fixtures.daemons.rabbitmq import RabbitMQ
 backend.init_backend(backend.BackendType.THREADING)
 
 DAEMON_FIXTURES = {"rabbitmq", "mariadb", "galera", "libvirtd"}
-# What a file says that starts a whole Nova.
-WHOLE_NOVA = "from tests.fixtures.served_nova import"
+WHOLE_NOVA = "whole Nova"
+# What a file says that uses one.
+USES_WHOLE_NOVA = re.compile(r"^from tests\.fixtures\.(served|switched)_nova import", re.MULTILINE)
 # As texts: to look through the parents of each path would take a second in each worker.
 FUNCTIONAL = f"{Path(__file__).parent}/functional/"
 BENCHMARKS = f"{Path(__file__).parent}/unit/benchmarks/"
@@ -89,7 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _with_whole_nova() -> list[Path]:
-    return [path for path in Path(FUNCTIONAL).glob("test_*.py") if WHOLE_NOVA in path.read_text()]
+    files = Path(FUNCTIONAL).rglob("test_*.py")
+    return [path for path in files if USES_WHOLE_NOVA.search(path.read_text())]
 
 
 class _OneNovaAtATime(LoadFileScheduling):

@@ -67,10 +67,10 @@ def build(cloud: ServedNova, memory_mb: int, count: int) -> list[str]:
 
     def over() -> bool:
         assert all(used <= MEMORY_MB for used in cloud.nova.memory_used().values())
-        return all(cloud.nova.servers()[uuid].status in ("ACTIVE", "ERROR") for uuid in uuids)
+        return {*cloud.nova.statuses(*uuids)} <= {"ACTIVE", "ERROR"}
 
     assert wait_until(over)
-    return [cloud.nova.servers()[uuid].status for uuid in uuids]
+    return cloud.nova.statuses(*uuids)
 
 
 def agree(cloud: ServedNova) -> bool:

@@ -4,25 +4,22 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.daemons.process import PATIENCE, wait_until
-from tests.fixtures.served_nova import MIRROR, Backends, ServedNova, open_served_nova
+from tests.fixtures.served_nova import ServedNova
+from tests.fixtures.switched_nova import SwitchedNova
 
-# Six programs of Nova begin for it.
 pytestmark = pytest.mark.matrix
 
 COMMAND = "from scheduler.operators.cli.cmd import main; main()"
 
 
-@pytest.fixture(scope="module")
-def cloud(backends: Backends) -> Iterator[ServedNova]:
-    """A cloud whose databases an agent reads."""
-    with open_served_nova(backends, MIRROR) as found:
-        yield found
+@pytest.fixture
+def cloud(ours: SwitchedNova) -> ServedNova:
+    return ours.cloud
 
 
 def servers_on(cloud: ServedNova, host: str) -> set[str]:

@@ -10,28 +10,12 @@ from typing import Any
 import pytest
 
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.served_nova import Backends
-from tests.fixtures.switched_nova import SwitchedNova, open_switched_nova
+from tests.fixtures.switched_nova import SwitchedNova
 from tests.fixtures.whole_nova import HOSTS
 
-# Seven programs of Nova begin for it.
 pytestmark = pytest.mark.matrix
 
 SCHEDULERS = ("novas", "ours")
-
-
-@pytest.fixture(scope="module")
-def switched(backends: Backends) -> Iterator[SwitchedNova]:
-    with open_switched_nova(backends) as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def emptied(switched: SwitchedNova) -> Iterator[None]:
-    """No server is there when a test is over, and all agree."""
-    yield
-    switched.delete_all()
-    switched.assert_agreement()
 
 
 @contextmanager

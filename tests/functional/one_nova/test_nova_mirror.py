@@ -2,59 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that reads a whole Nova cloud, and a scheduler that answers from its rows."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from inventory import aggregates, services, tables
+from inventory import services, tables
 from inventory.claims.types import CONFIRMED
 from tests.fixtures.daemons.process import wait_until
-from tests.fixtures.served_nova import (
-    CELL,
-    DOWN_TIME,
-    MIRROR,
-    Backends,
-    ServedNova,
-    open_served_nova,
-)
+from tests.fixtures.served_nova import CELL, DOWN_TIME, ServedNova
+from tests.fixtures.switched_nova import SwitchedNova
 from tests.fixtures.whole_nova import HOSTS
 
-# Six programs of Nova begin for it.
 pytestmark = pytest.mark.matrix
 
 
-@pytest.fixture(scope="module")
-def cloud(backends: Backends) -> Iterator[ServedNova]:
-    """A cloud with three computes, and one agent that reads it."""
-    with open_served_nova(backends, MIRROR) as found:
-        assert wait_until(lambda: len(found.rows(tables.compute_nodes)) == len(HOSTS))
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def emptied(cloud: ServedNova) -> Iterator[None]:
-    """No server is there when a test is over, and rows equal Nova's."""
-    yield
-    for uuid in cloud.nova.servers():
-        cloud.nova.call("DELETE", f"/servers/{uuid}")
-    assert wait_until(lambda: not cloud.nova.servers())
-    assert wait_until(lambda: not cloud.rows(tables.instances))
-    # A busy compute of Nova's may count a server that was resized for minutes after it is gone.
-    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage()), (
-        cloud.our_usage(),
-        cloud.novas_usage(),
-    )
+@pytest.fixture
+def cloud(ours: SwitchedNova) -> ServedNova:
+    return ours.cloud
 
 
 def boot(cloud: ServedNova, count: int, **wanted: str) -> dict[str, str | None]:
     """Return the hosts of so many new servers by their uuids."""
     flavor = cloud.nova.flavor(1024)
     uuids = [cloud.nova.boot(flavor, **wanted) for _ in range(count)]
-    states = ("ACTIVE", "ERROR")
-    servers = cloud.nova.servers
-    assert wait_until(lambda: all(servers()[u].status in states for u in uuids))
-    assert [servers()[uuid].status for uuid in uuids] == ["ACTIVE"] * count
-    return {uuid: servers()[uuid].host for uuid in uuids}
+    assert wait_until(lambda: {*cloud.nova.statuses(*uuids)} <= {"ACTIVE", "ERROR"})
+    servers = cloud.nova.servers()
+    assert [servers[uuid].status for uuid in uuids] == ["ACTIVE"] * count
+    return {uuid: servers[uuid].host for uuid in uuids}
 
 
 def used(cloud: ServedNova) -> list[int]:
@@ -79,20 +51,6 @@ def test_rows_equal_novas_and_claims_are_confirmed(cloud: ServedNova) -> None:
     assert {row.uuid: row.host for row in rows} == placed
     assert {row.flavor_name for row in rows} == {"mb1024"}
     assert wait_until(lambda: cloud.claims(CONFIRMED) == set(placed.items()))
-
-
-def test_what_is_deleted_is_free_again(cloud: ServedNova) -> None:
-    before = cloud.our_usage()
-    (uuid,) = boot(cloud, 1)
-    assert wait_until(lambda: cloud.our_usage() != before)
-    cloud.nova.call("DELETE", f"/servers/{uuid}")
-    assert wait_until(lambda: uuid not in cloud.nova.servers())
-    assert wait_until(lambda: cloud.our_usage() == cloud.novas_usage() == before), (
-        cloud.our_usage(),
-        cloud.novas_usage(),
-        before,
-    )
-    assert wait_until(lambda: not cloud.claims())
 
 
 def test_a_service_that_nova_disables_gets_nothing(cloud: ServedNova) -> None:
@@ -128,33 +86,14 @@ def test_a_resize_holds_room_on_both_hosts_until_it_is_confirmed(cloud: ServedNo
     )
 
 
-def test_aggregates_and_zones_are_novas(cloud: ServedNova) -> None:
-    nova = cloud.nova
-    zone = {"aggregate": {"name": "south", "availability_zone": "south"}}
-    number = nova.call("POST", "/os-aggregates", zone)["aggregate"]["id"]
-    nova.call("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": HOSTS[1]}})
-
-    def known() -> dict[str, set[str]]:
-        return aggregates.zones_by_host(cloud.database.read(aggregates.everything))
-
-    assert wait_until(lambda: known() == {HOSTS[1]: {"south"}}), known()
-    assert set(boot(cloud, 3, availability_zone="south").values()) == {HOSTS[1]}
-    for uuid in nova.servers():
-        nova.call("DELETE", f"/servers/{uuid}")
-    assert wait_until(lambda: not nova.servers())
-    nova.call("POST", f"/os-aggregates/{number}/action", {"remove_host": {"host": HOSTS[1]}})
-    nova.call("DELETE", f"/os-aggregates/{number}")
-    assert wait_until(lambda: not known())
-
-
 def test_hosts_are_in_the_cell_of_their_mapping(cloud: ServedNova) -> None:
     assert {row.cell_uuid for row in cloud.rows(tables.services) if row.host in HOSTS} == {CELL}
 
 
 def test_a_dead_compute_is_down_in_time(cloud: ServedNova) -> None:
-    """Last in this file: the compute takes long to come again, and nothing else needs it."""
     assert wait_until(lambda: state(cloud, HOSTS[2])[2] < DOWN_TIME)
     cloud.nova.computes[HOSTS[2]].kill()
     assert wait_until(lambda: state(cloud, HOSTS[2])[2] > DOWN_TIME)
     assert state(cloud, HOSTS[0])[2] <= DOWN_TIME
     assert HOSTS[2] not in boot(cloud, 4).values()
+    cloud.nova.start_compute(HOSTS[2])
