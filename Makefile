@@ -22,8 +22,9 @@ $(PYTEST) --cache-clear $(1) || { status=$$?; \
 	echo "tests: those that failed are tried once more, by themselves"; \
 	$(BIN)/python -m pytest -x --last-failed --last-failed-no-failures=none $(1); }
 endef
-# All of them are in the matrix, and what they import takes seconds in each worker.
+# What tests import takes seconds in each worker: folders without tests of a target are left out.
 WITHOUT_BENCHMARKS := --ignore=tests/unit/benchmarks
+OF_MATRIX := tests/contract tests/functional tests/simulation
 AGAIN := @$(MAKE) --no-print-directory
 # Containers often set it. Each worker would compile the product and rewrite all tests in every run.
 export PYTHONDONTWRITEBYTECODE :=
@@ -77,20 +78,20 @@ demo: ## place instances on a small cloud of this machine's making
 	$(AGAIN) venv
 	@$(BIN)/berthmaster demo
 
-test: ## the gate: all that protects; stops at a failure
+test: ## the gate: lint, types, docs, unit and functional tests
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) --jobs=2 --output-sync lint types docs
 	$(AGAIN) peer
 	$(call run_tests,-m "not matrix and not release" $(WITHOUT_BENCHMARKS))
 
-test-matrix: ## the rest: the other backend and database, the pages' commands, 50 examples, storms
+test-matrix: ## the rest: the other backend and database, a whole Nova, storms, pages, benchmarks
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer
-	$(call run_tests,-m "(matrix or hypothesis) and not release" --hypothesis-profile=matrix)
+	$(call run_tests,-m "matrix and not release" $(OF_MATRIX))
 
-test-release: ## before a release: packages, image, Ansible, mysqlclient, pictures, 200 examples, all storms
+test-release: ## before a release: packages, image, Ansible, second looks, 200 examples, long storms
 	@tools/install-system-packages test
 	$(AGAIN) venv
 	$(AGAIN) peer

@@ -30,7 +30,8 @@ WHOLE_NOVA = "whole Nova"
 USES_WHOLE_NOVA = re.compile(r"^from tests\.fixtures\.(served|switched)_nova import", re.MULTILINE)
 # As texts: to look through the parents of each path would take a second in each worker.
 FUNCTIONAL = f"{Path(__file__).parent}/functional/"
-BENCHMARKS = f"{Path(__file__).parent}/unit/benchmarks/"
+UNIT = f"{Path(__file__).parent}/unit/"
+BENCHMARKS = f"{UNIT}benchmarks/"
 profiles.register(repeatable=availability.in_ci())
 
 
@@ -68,10 +69,10 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libvirtd]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "daemons: set on each test that asks for a real daemon")
+    config.addinivalue_line("markers", "matrix: for `make test-matrix` alone")
     config.addinivalue_line(
-        "markers", "matrix: for `make test-matrix` alone; set on all tests of benchmarks"
+        "markers", "release: for `make test-release` alone; set on tests/unit/benchmarks"
     )
-    config.addinivalue_line("markers", "release: for `make test-release` alone")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -79,7 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if DAEMON_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("daemons")
         if str(item.path).startswith(BENCHMARKS):
-            item.add_marker("matrix")
+            item.add_marker("release")
+        elif str(item.path).startswith(UNIT) and item.get_closest_marker("matrix"):
+            raise pytest.UsageError(f"`make test-matrix` looks for no test there: {item.nodeid}")
     # Workers take file after file. With the long ones first, none of them is waited for at the end.
     whole_nova = {str(path) for path in _with_whole_nova()}
     items.sort(

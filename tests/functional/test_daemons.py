@@ -22,7 +22,7 @@ from tests.fixtures.daemons.process import PATIENCE, Guard, ProcessError, wait_u
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 
 # About the tests' own daemons, which all other tests here rely on as well.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 GUEST = "6c3f2b9e-52a8-4f0e-8d4f-0d7a1f6f3c11"
 # Leaves its process group, its session and its parent, as QEMU does.

@@ -84,7 +84,12 @@ PAIRS = pytest.mark.parametrize(
     ("before", "after"),
     [
         pytest.param(releases.last_release, releases.this_release, id="last to this"),
-        pytest.param(releases.this_release, releases.next_release, id="this to next"),
+        pytest.param(
+            releases.this_release,
+            releases.next_release,
+            id="this to next",
+            marks=pytest.mark.release,
+        ),
     ],
 )
 

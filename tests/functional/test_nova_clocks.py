@@ -12,7 +12,7 @@ from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.served_nova import MIRROR, Backends, ServedNova, open_served_nova
 
 # Six programs of Nova begin for it.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 BEHIND = 15
 
@@ -34,7 +34,7 @@ def test_what_such_a_conductor_writes_is_seen_as_a_change(cloud: ServedNova) -> 
     uuids = [cloud.nova.boot(flavor) for _ in range(3)]
 
     def have(status: str) -> bool:
-        return all(servers()[uuid].status == status for uuid in uuids)
+        return {*cloud.nova.statuses(*uuids)} == {status}
 
     def known_as(vm_state: str) -> bool:
         found = {row.uuid: row.vm_state for row in cloud.rows(tables.instances)}

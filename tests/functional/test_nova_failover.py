@@ -15,7 +15,7 @@ from tests.fixtures.switched_nova import OVER, SwitchedNova, open_switched_nova
 from tests.fixtures.whole_nova import HOSTS
 
 # Eight programs of Nova begin for it.
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.release
 
 FOUR = (*HOSTS, "compute-0004")
 # Eight of them fill a compute.

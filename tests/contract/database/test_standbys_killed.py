@@ -18,7 +18,17 @@ from tests.databases import a_uuid, serve
 from tests.fixtures.daemons.process import PATIENCE
 
 # A process begins for each statement.
-pytestmark = pytest.mark.matrix
+pytestmark = [
+    pytest.mark.matrix,
+    pytest.mark.parametrize(
+        "url",
+        [
+            pytest.param("mariadb", marks=pytest.mark.daemons),
+            pytest.param("sqlite", marks=pytest.mark.release),
+        ],
+        indirect=True,
+    ),
+]
 
 GUESTS = [a_uuid(f"guest {number}") for number in range(4)]
 RELEASED = a_uuid("released")

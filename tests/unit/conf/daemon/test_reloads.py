@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 
 from conf.daemon.reloads import Reloads
-from tests.backends import each_backend
+from tests.backends import DEFAULT, OTHER
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 # A daemon whose service says when it starts, and does nothing.
@@ -104,7 +104,7 @@ def test_a_stop_waits_for_the_one_under_way_and_is_followed_by_none() -> None:
     assert done[-1] == "stop"
 
 
-@each_backend
+@pytest.mark.parametrize("backend", [DEFAULT, OTHER])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_sighup_ends_a_daemon_that_stops(backend: str, workers: int) -> None:
     """Whenever it comes, until the end of the process."""

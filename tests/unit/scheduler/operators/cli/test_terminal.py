@@ -142,7 +142,7 @@ def test_a_line_is_no_longer_than_the_terminal(command, environment):
     assert shown.text == f"{CLEAR}placing instances on many hos"
 
 
-@pytest.mark.matrix
+@pytest.mark.release
 def test_a_long_simulation_says_what_is_left(command):
     """In a process of its own, whose results are in a pipe."""
     arguments = ["simulate", "--hosts=2000:16,65536,1000", "--flavors=1:512:1=1", "--arrivals=3000"]
