@@ -54,7 +54,7 @@ class Plan:
 
 
 WHOLE = Plan(HOSTS, {1: 8, 8: 16}, {1: 100, 8: 200})
-QUICK = Plan(FEWER_HOSTS, {1: 5, 8: 16}, {1: 40, 8: 80})
+QUICK = Plan(FEWER_HOSTS, {1: 2, 8: 8}, {1: 10, 8: 16})
 
 
 class Cloud:

@@ -59,7 +59,7 @@ class Plan:
     instances: int
 
 
-WHOLE, QUICK = Plan(50, 1_000), Plan(5, 100)
+WHOLE, QUICK = Plan(50, 1_000), Plan(5, 20)
 
 
 class Cloud:
