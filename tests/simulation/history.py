@@ -59,7 +59,9 @@ class History:
         database.keeps_past = any(
             each.how.get("breaks") == transactions.LATE for each in plan.events
         )
-        self._model = Model(plan.vcpus, lambda: simulator.now)
+        self._model = Model(
+            plan.vcpus, lambda: simulator.now, lambda host: self._agents[host].guests
+        )
         self._broker = Broker(simulator, self._heard)
         self._agents = {
             name: Agent(self._broker, plan.vcpus, simulator, name, database.open)

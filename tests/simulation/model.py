@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that every history keeps, checked by requests, answers and rows alone."""
+"""The rules that every history keeps, checked by requests, answers, guests and rows alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,8 +54,7 @@ class Rows:
         claims = _read(connection, "allocations", "id", "instance_uuid", "state", "host",
                        "compute_node_id", "vcpus", "memory_mb", "disk_mb", "group_uuid",
                        "project_id", "reservation_uuid", "taken_by", "created_at")  # fmt: skip
-        instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
-                          "root_gb", "deleted")  # fmt: skip
+        instances = _read(connection, "instances", "uuid", "host", "deleted")
         standbys = _read(connection, "standbys", "instance_uuid", "place_node_id", "domains",
                          "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode")  # fmt: skip
         living = [each for each in instances if not each["deleted"]]
@@ -82,13 +81,13 @@ class Rows:
         """Return the standbys of an instance."""
         return [each for each in self.standbys if each["instance_uuid"] == uuid]
 
-    def held(self, node_id: int, name: str) -> Amounts:
-        """Return what is held on a node, each instance once."""
-        sizes: dict[str, Amounts] = {}
-        for each in self.instances:
-            if each["host"] == name:
-                size = (each["vcpus"], each["memory_mb"], 1024 * each["root_gb"])
-                sizes[each["uuid"]] = size
+    def held(self, node_id: int, guests: Mapping[str, Guest]) -> Amounts:
+        """Return what is held on a node, each instance once.
+
+        Guests count, and not what their agent has reported: the row of one that has ended since
+        promises nothing, and one that is not reported yet may lose its room to nobody.
+        """
+        sizes = {uuid: _size_of(each) for uuid, each in guests.items()}
         total: list[Amounts] = []
         for each in self.claims:
             if each["compute_node_id"] == node_id:
@@ -107,11 +106,16 @@ class Rows:
 
 
 class Model:
-    """Checks each commit, each answer and each build; now returns the time."""
+    """Checks each commit, each answer and each build.
 
-    def __init__(self, vcpus: int, now: Callable[[], float]) -> None:
+    now returns the time, and guests those that run on a host.
+    """
+
+    def __init__(
+        self, vcpus: int, now: Callable[[], float], guests: Callable[[str], Mapping[str, Guest]]
+    ) -> None:
         self._room: Amounts = (vcpus, vcpus * MEMORY_MB, vcpus * DISK_GB * 1024)
-        self._now = now
+        self._now, self._guests = now, guests
         self.rows = Rows()
         self._known: set[Any] = set()
         self._answers: dict[str, tuple[Any, float]] = {}
@@ -130,7 +134,7 @@ class Model:
         """Check what a transaction has left."""
         self.rows = rows
         for number, node in rows.nodes.items():
-            held = rows.held(number, node["host"])
+            held = rows.held(number, self._guests(node["host"]))
             if any(mine > room for mine, room in zip(held, self._room, strict=True)):
                 text = f"{node['host']} has {self._room}, and holds {held}"
                 raise Violation("more promised than fits", text)
@@ -205,7 +209,7 @@ class Model:
 
     def landed(self, host: str, guests: Mapping[str, Guest]) -> None:
         """A guest was started on a host."""
-        taken = _sum((each.vcpus, each.memory_mb, 1024 * each.root_gb) for each in guests.values())
+        taken = _sum(_size_of(each) for each in guests.values())
         if any(mine > room for mine, room in zip(taken, self._room, strict=True)):
             text = f"{host} has {self._room}, and its guests take {taken}"
             raise Violation("more promised than fits", text)
@@ -222,7 +226,7 @@ class Model:
             raise Violation("counted, and nobody holds it", f"instances {sorted(seen ^ there)}")
         for number, node in rows.nodes.items():
             counted = (node["vcpus_used"], node["memory_mb_used"], node["disk_mb_used"])
-            held = rows.held(number, node["host"])
+            held = rows.held(number, self._guests(node["host"]))
             if counted != held:
                 text = f"{node['host']} counts {counted}, and {held} is held"
                 raise Violation("counted, and nobody holds it", text)
@@ -257,6 +261,10 @@ def _key(claim: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _size(row: Mapping[str, Any]) -> Amounts:
     return row["vcpus"], row["memory_mb"], row["disk_mb"]
+
+
+def _size_of(guest: Guest) -> Amounts:
+    return guest.vcpus, guest.memory_mb, 1024 * guest.root_gb
 
 
 def _sum(sizes: Iterable[Amounts]) -> Amounts:
