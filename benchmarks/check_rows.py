@@ -30,7 +30,7 @@ SELECT uuid, host, node, vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swa
   FROM instances WHERE deleted = 0
 """
 ENTRIES = "SELECT operator, command, name, `before`, after FROM audit_log ORDER BY id"
-CONFIRMED, ALTERNATE = "confirmed", "alternate"
+PENDING, CONFIRMED, ALTERNATE = "pending", "confirmed", "alternate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,7 @@ def _limits(row: Any) -> dict[str, float | None]:
 
 
 def _pending_twice(claims: Iterable[Any]) -> Iterator[str]:
-    number = Counter(
-        each.instance_uuid for each in claims if each.state not in (CONFIRMED, ALTERNATE)
-    )
+    number = Counter(each.instance_uuid for each in claims if each.state == PENDING)
     for uuid in sorted(each for each in number if number[each] > 1):
         yield f"pending twice: instance {uuid} has {number[uuid]} pending claims"
 
@@ -170,11 +168,7 @@ def _groups(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
     hosts: dict[Group, Counter[str]] = defaultdict(Counter)
     # An instance that moves is on two hosts; where it goes to is what was asked for last.
     places = {each.instance_uuid: each.host for each in rows.claims if each.state == CONFIRMED}
-    places |= {
-        each.instance_uuid: each.host
-        for each in rows.claims
-        if each.state not in (CONFIRMED, ALTERNATE)
-    }
+    places |= {each.instance_uuid: each.host for each in rows.claims if each.state == PENDING}
     for uuid, host in places.items():
         if uuid in groups:
             hosts[groups[uuid]][host] += 1

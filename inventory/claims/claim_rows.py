@@ -12,7 +12,15 @@ from oslo_db.exception import DBDuplicateEntry
 
 from inventory import audit_log
 from inventory.audit_log import ACTOR, Changed
-from inventory.claims.types import ALTERNATE, INSTANCE, PENDING, Claim, ClaimLost, ClaimRequest
+from inventory.claims.types import (
+    ALTERNATE,
+    INSTANCE,
+    LEAVING,
+    PENDING,
+    Claim,
+    ClaimLost,
+    ClaimRequest,
+)
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
 
@@ -39,6 +47,12 @@ def replace(
     for row_id, row in over.items():
         connection.execute(sa.update(table).where(table.c.id == row_id).values(**row))
     insert(connection, new)
+
+
+def leave(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> None:
+    """Let claims hold what they do as those of instances that are moved from there."""
+    leaving = sa.update(table).values(state=LEAVING, slot=-table.c.compute_node_id)
+    execute_in(connection, leaving, table.c.id, [row.id for row in rows])
 
 
 def insert(connection: sa.Connection, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -20,8 +20,11 @@ from inventory.claims import claim_rows, existing, group_locks, usage_update
 from inventory.claims.places import PlaceChanges
 from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import (
+    COMING,
     CONFIRMED,
+    COUNTED,
     INSTANCE,
+    LEAVING,
     Changes,
     Claim,
     ClaimLost,
@@ -59,8 +62,9 @@ class PartlyAnswered(Exception):
 def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     """Claim for all instances of a request, in place of their pending claims.
 
-    Raises ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the
-    transaction is to be rolled back.
+    That on the host which an instance leaves stays, until the agent there reports. Raises
+    ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction
+    is to be rolled back.
     """
     groups = group_locks.lock_each(connection, [request.group])
     identity = request.identity
@@ -70,10 +74,18 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         return repeated
     number = len(request.claims)
     request = group_locks.within_policy(connection, request, groups)
-    old = [row for row in earlier if row.state != CONFIRMED]
+    chosen = {(each.instance_uuid, each.node_id) for each in request.claims}
+    staying = [
+        row
+        for row in existing.leaving(earlier, identity)
+        if (row.instance_uuid, row.compute_node_id) not in chosen
+    ]
+    old = [row for row in earlier if row.state != CONFIRMED and row not in staying]
+    left = [row for row in staying if row.state != LEAVING]
     if not request.replaces:
         _check_none_pending(earlier)
-    locked = {row.compute_node_id for row in old} | {each.node_id for each in request.claims}
+    locked = {row.compute_node_id for row in (*old, *left)}
+    locked |= {each.node_id for each in request.claims}
     standbys, nodes = _lock(connection, locked, request.standbys, old)
     there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     places = _places(connection, old, request.claims)
@@ -83,13 +95,14 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         for each in _made(nodes, places, standbys, request, old)
     ]
     nodes.write()
-    _check_unchanged(connection, old)
+    _check_unchanged(connection, [*old, *left])
     if places:
         places.write()
     if standbys:
         standbys.write()
     now = zero + timedelta(seconds=time.monotonic())
     rows = claim_rows.build(request, made, now)
+    claim_rows.leave(connection, left)
     claim_rows.replace(connection, old, rows)
     claim_rows.log(connection, old, rows)
     refused, changes = number - len(made), nodes.changed(made, old)
@@ -147,16 +160,17 @@ def claim_each(
 def release_stale(
     connection: sa.Connection, identity: Identity, lease: float
 ) -> ClaimResult | None:
-    """Return the answer to the same request, else release the pending claims of its instances.
+    """Return the answer to the same request, else release the claims that are in its way.
 
-    A new request replaces those anyway. Return None where there was neither. Raises ClaimLost,
-    Outdated and PartlyAnswered.
+    Those are the ones that a new request replaces anyway. Return None where there was neither.
+    Raises ClaimLost, Outdated and PartlyAnswered.
     """
     earlier, _ = existing.of_instances(connection, identity.uuids)
     repeated = _repeated(connection, earlier, identity, lease)
     if repeated is not None:
         return repeated
-    changes = release_rows(connection, earlier)
+    leaving = existing.leaving(earlier, identity)
+    changes = release_rows(connection, [row for row in earlier if row not in leaving])
     return ClaimResult([], changes=changes) if changes else None
 
 
@@ -188,13 +202,15 @@ def _repeated(
     return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
 
 
-def release(connection: sa.Connection, uuids: Collection[str]) -> Changes:
-    """Release the unconfirmed claims of these instances; return what has changed.
+def release(
+    connection: sa.Connection, uuids: Collection[str], states: Collection[str] = COUNTED
+) -> Changes:
+    """Release the claims of these instances in some states; return what has changed.
 
     Raises ClaimLost in a race.
     """
     earlier, _ = existing.of_instances(connection, uuids)
-    return release_rows(connection, earlier)
+    return release_rows(connection, [row for row in earlier if row.state in states])
 
 
 def release_lost(
@@ -217,11 +233,13 @@ def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> Chan
     """Release what confirmed instances have claimed elsewhere; return what has changed.
 
     That is what was claimed with the confirmed claim or before: the claim of a move from there is
-    later. Raises ClaimLost in a race.
+    later. Where an instance is leaving it may still run: the agent there tells. Raises ClaimLost in
+    a race.
     """
     earlier, _ = existing.of_instances(connection, uuids)
     confirmed = [row for row in earlier if row.state == CONFIRMED]
-    return release_rows(connection, _no_later_than(confirmed, earlier))
+    over = _no_later_than(confirmed, earlier)
+    return release_rows(connection, [row for row in over if row.state in COMING])
 
 
 def _no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:

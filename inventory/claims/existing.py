@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.claims.types import ALTERNATE, COMING, CONFIRMED, PENDING
+from inventory.claims.types import ALTERNATE, COMING, CONFIRMED, COUNTED, LEAVING, PENDING, Identity
 from inventory.dialects import utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
@@ -59,6 +59,15 @@ def of_instances(
 def reread(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:
     """Return claims as they are now, without deleted ones."""
     return _all(connection, _BY_IDS, [row.id for row in rows])
+
+
+def leaving(rows: Iterable[sa.Row[Any]], identity: Identity) -> list[sa.Row[Any]]:
+    """Return the claims where instances are to be moved from that no agent has seen there yet."""
+    return [
+        row
+        for row in rows
+        if row.state == LEAVING or (row.state in COMING and row.host.lower() == identity.leaves)
+    ]
 
 
 def _all(
@@ -223,7 +232,7 @@ def as_instances(connection: sa.Connection, ids: Collection[int] | None = None) 
         sa.case((c.state == ALTERNATE, ALTERNATE)).label("task_state"),
         sa.null().label("os_type"),
     )
-    query = query.where(c.state.in_(COMING)).order_by(c.id)
+    query = query.where(c.state.in_(COUNTED)).order_by(c.id)
     if ids is None:
         return named(connection.execute(query))
     return named_in(connection, query, c.compute_node_id, ids)

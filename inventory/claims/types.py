@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from inventory.objects.amounts import Amounts
 
-# States of a claim.
-PENDING, ALTERNATE, CONFIRMED = "pending", "alternate", "confirmed"
-# Of those whose instances are on their way, or may be.
+# States of a claim. The instance of a leaving one is moved from there, and no agent has seen it.
+PENDING, ALTERNATE, CONFIRMED, LEAVING = "pending", "alternate", "confirmed", "leaving"
+# Of those whose instances are on their way, or may be, and of all that count in the usage of nodes.
 COMING = (PENDING, ALTERNATE)
+COUNTED = (*COMING, LEAVING)
 # States of a reserved place: to be taken, and taken, when it waits for the end of the instance.
 RESERVED, WAITING = "reserved", "waiting"
 
@@ -132,18 +133,20 @@ class Identity:
     """The identity of a request; uuids are those of its instances, in their order.
 
     The same request has the same id, instances and digest of its content. attempt grows when a
-    caller repeats it under the same id because a host failed.
+    caller repeats it under the same id because a host failed. leaves is the host, in lower case,
+    from which it moves its instance.
     """
 
     request_id: str | None
     digest: str
     uuids: Sequence[str]
     attempt: int = 0
+    leaves: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """The claims of one request; lease in seconds.
+    """The claims of one request; lease in seconds, leaves as in its identity.
 
     Unless it replaces them, a pending claim of one of its instances is in its way.
     """
@@ -157,12 +160,13 @@ class ClaimRequest:
     attempt: int = 0
     replaces: bool = True
     standbys: Sequence[Standby] = ()
+    leaves: str | None = None
 
     @property
     def identity(self) -> Identity:
         """The identity of the request."""
         uuids = [each.instance_uuid for each in self.claims if not each.alternate]
-        return Identity(self.request_id, self.digest, uuids, self.attempt)
+        return Identity(self.request_id, self.digest, uuids, self.attempt, self.leaves)
 
 
 class AddedClaim(NamedTuple):

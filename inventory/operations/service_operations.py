@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from inventory import audit_log, compute_nodes, instance_migrations, instances, revisions, services
 from inventory.audit_log import AGGREGATE, HOST, RESERVATION, SERVICE, Changed
 from inventory.claims import claim_rows, existing, places
-from inventory.claims.types import COMING, PENDING
+from inventory.claims.types import COUNTED, PENDING
 from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each, some
 from inventory.instance_states import released
 from inventory.tables import aggregate_hosts
@@ -242,7 +242,7 @@ def _delete_nodes(
         raise _has_places(host, held)
     _log_left(connection, RESERVATION, held, host)
     claimed, _ = existing.on_nodes(connection, names.values())
-    claim_rows.log(connection, [row for row in claimed if row.state in COMING])
+    claim_rows.log(connection, [row for row in claimed if row.state in COUNTED])
     existing.delete_on_nodes(connection, names.values())
     return sorted(names), sorted(row.instance_uuid for row in claimed if row.state == PENDING)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.claims.types import COMING, CONFIRMED
+from inventory.claims.types import CONFIRMED, COUNTED
 from inventory.dialects import utc_moment
 from inventory.tables import allocations, decisions
 
@@ -75,7 +75,7 @@ def counts(connection: sa.Connection) -> ClaimCounts:
     c = allocations.c
     now = connection.execute(sa.select(utc_moment())).scalar_one()
     of_states = sa.select(c.state, sa.func.count()).group_by(c.state)
-    waits = c.state.in_(COMING)
+    waits = c.state.in_(COUNTED)
     late = sa.select(sa.func.count()).where(waits, c.expires_at <= now)
     first = connection.scalar(sa.select(sa.func.min(c.created_at)).where(waits))
     return ClaimCounts(

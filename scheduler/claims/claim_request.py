@@ -102,6 +102,7 @@ def build_claim_request(
         attempt=context.identity.attempt,
         replaces=settings.replaces,
         standbys=standbys,
+        leaves=context.identity.leaves,
     )
 
 
@@ -127,11 +128,14 @@ def request_identity(request: Request, request_id: str | None, digest: str) -> I
     """Return what tells a request from all others.
 
     The attempt grows when a caller asks for other hosts than it has tried: builds count their
-    attempts in retry, moves name more and more hosts to ignore.
+    attempts in retry, moves name more and more hosts to ignore. The first of these is the host of
+    the instance.
     """
     spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
     tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
-    return Identity(request_id, digest, uuids, tried + len(spec.ignore_hosts or ()))
+    ignored = [name.lower() for name in spec.ignore_hosts or ()]
+    leaves = ignored[0] if ignored else None
+    return Identity(request_id, digest, uuids, tried + len(ignored), leaves)
 
 
 def claimable(decision: Decision) -> Decision:

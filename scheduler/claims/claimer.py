@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from inventory.claims import claims, existing, standbys
 from inventory.claims.types import (
+    COMING,
     CONFIRMED,
     ClaimLost,
     ClaimRequest,
@@ -185,8 +186,8 @@ class Claimer:
         return awaited(future, left(), self._database)
 
     def release(self, uuids: Collection[str]) -> None:
-        """Release the claims of instances; raises ClaimLost and DatabaseUnavailable."""
-        release = partial(claims.release, uuids=uuids)
+        """Release claims where instances were to come; raises ClaimLost and DatabaseUnavailable."""
+        release = partial(claims.release, uuids=uuids, states=COMING)
         self._publish(self._database.write(release))
 
     def release_lost(self, lost: Collection[tuple[str, str]]) -> Collection[sa.Row[Any]]:

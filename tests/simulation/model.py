@@ -13,7 +13,7 @@ from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
 
 # vCPUs, memory in MB and disk in MB. The product's arithmetic is what is checked here.
 Amounts = tuple[int, int, int]
-COMING = ("pending", "alternate")
+COMING = ("pending", "alternate", "leaving")
 
 
 class Violation(Exception):

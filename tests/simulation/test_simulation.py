@@ -43,14 +43,6 @@ def test_more_histories_break_no_rule() -> None:
     assert status == 0, text
 
 
-@pytest.mark.matrix
-def test_what_is_found_and_not_mended_is_still_so() -> None:
-    """Whoever mends it keeps it as a story."""
-    status, text = simulate("--seeds 1161:1162")
-    assert status == 1
-    assert "more promised than fits" in text
-
-
 @pytest.mark.release
 def test_a_thousand_histories_break_no_rule() -> None:
     status, text = simulate("--seeds 2000:3000")

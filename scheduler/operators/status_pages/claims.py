@@ -5,7 +5,7 @@
 from dataclasses import asdict
 from datetime import timedelta
 
-from inventory.claims.types import ALTERNATE, CONFIRMED, PENDING
+from inventory.claims.types import ALTERNATE, CONFIRMED, LEAVING, PENDING
 from inventory.errors import Malformed
 from inventory.queries.claim_search import ClaimFilter, counts, lost_claims, search
 from inventory.queries.decision_search import Wanted
@@ -15,7 +15,7 @@ from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View, query_link
 
 PAGE = 100
-_STATES = (PENDING, ALTERNATE, CONFIRMED)
+_STATES = (PENDING, ALTERNATE, LEAVING, CONFIRMED)
 _FILTERS = ("host", "instance", "all")
 _HOURS, _MAX_HOURS = 24, 24 * 366
 _LISTED = 50

@@ -192,7 +192,7 @@ class StandbyCloud:
             add(row.host, (row.vcpus, row.memory_mb, row.root_gb))
         rows = self.database.read(lambda c: c.execute(sa.select(tables.allocations)).all())
         for row in rows:
-            if row.state in existing.COMING:
+            if row.state in existing.COUNTED:
                 add(row.host, (row.vcpus, row.memory_mb, row.disk_mb // 1024))
         for host, sums in self.sums(names).items():
             add(host, largest(sums))

@@ -92,10 +92,11 @@ def auditing(database, seen):
         database.write(lambda connection, node=node: audit(connection, node, seen))
 
 
-def audit(connection, node, seen):
+def audit(connection, node, seen, superseded=()):
     compute_nodes.lock(connection, [node])
     rows, now = existing.on_nodes(connection, [node])
-    settlement = existing.reconcile(rows, dict.fromkeys(seen, (VCPUS, 4096)), now)
+    sizes = dict.fromkeys(seen, (VCPUS, 4096))
+    settlement = existing.reconcile(rows, sizes, now, superseded)
     existing.apply_reconciliation(connection, settlement)
     there = len(settlement.confirmed) + sum(row.state == CONFIRMED for row in rows)
     there -= sum(row.state == CONFIRMED and row.id in settlement.ended for row in rows)

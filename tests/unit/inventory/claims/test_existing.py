@@ -89,7 +89,7 @@ ROWS = st.lists(
         a_row,
         st.integers(1, 99),
         st.sampled_from(["u1", "U2", "u3"]),
-        st.sampled_from(["pending", "alternate", "confirmed"]),
+        st.sampled_from(["pending", "alternate", "leaving", "confirmed"]),
         in_place=st.booleans(),
         expires_at=st.sampled_from([LATE, EARLY, None]),
     ),

@@ -265,6 +265,19 @@ def test_a_new_request_that_fails_leaves_nothing_of_the_old_one(cloud):
     assert used(cloud) == [0, 2048, 4096]
 
 
+def test_an_instance_that_no_agent_has_seen_keeps_its_room_while_it_moves(cloud):
+    scheduler = a_scheduler(cloud)
+    assert ask(scheduler, U[0]) == ["h1"]
+    assert ask(scheduler, U[0], request_id="req-2", ignore_hosts=["H1"]) == ["h2"]
+    assert used(cloud) == [2048, 4096, 4096]
+    assert ask(scheduler, U[0], request_id="req-2", ignore_hosts=["H1", "h2"]) == ["h3"]
+    assert used(cloud) == [2048, 2048, 6144]
+    # No other host has room, and what was held for the move before is free.
+    with pytest.raises(NoValidHost):
+        ask(scheduler, U[0], request_id="req-3", ignore_hosts=["h1"], memory_mb=99999)
+    assert used(cloud) == [2048, 2048, 4096]
+
+
 def in_group(policy, scheduler, uuid, **changes):
     group = a_group(policy, members=[uuid])
     return ask(scheduler, uuid, request_id=uuid, instance_group=group, **changes)[0]

@@ -84,7 +84,9 @@ def test_nor_does_it_where_there_is_no_host_for_it(cloud, later):
     scheduler = a_scheduler(cloud)
     assert ask(scheduler, U[0]) == ["h1"]
     assert ask(scheduler, U[0], **LATER[later]) == ["h2"]
-    ask(scheduler, *U[1:9], request_id="the rest")
+    # The first of the ignored hosts is taken for the one that the instance leaves:
+    # its claim there stays until the agent reports.
+    ask(scheduler, *U[1 : 8 if later == "ignored" else 9], request_id="the rest")
     before = held(cloud)
     with pytest.raises(InvalidInput, match="later attempt"):
         ask(scheduler, U[0], memory_mb=4096)

@@ -191,7 +191,7 @@ def test_a_host_has_its_recent_changes(fleet, facts, page):
 
 def test_claims_wait_with_their_ages(facts, monkeypatch):
     _, found = facts("/claims/")
-    assert found["states"] == {"pending": 2, "alternate": 0, "confirmed": 0}
+    assert found["states"] == {"pending": 2, "alternate": 0, "leaving": 0, "confirmed": 0}
     assert {each["instance_uuid"] for each in found["claims"]} == {a_uuid("web 0"), a_uuid("web 1")}
     assert found["oldest"] >= found["claims"][-1]["age"] >= 0
     assert not any(each["overdue"] for each in found["claims"])
