@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -20,13 +21,11 @@ import sqlalchemy as sa
 from inventory.dialects import utc_moment
 from inventory.errors import some
 from inventory.objects.field_types import without_surrogates
-from inventory.rows import CHUNK, time_text
+from inventory.rows import CHUNK, select_in, time_text
 from inventory.tables import audit_log as table
 
 # The option of a connection or of an engine that has the actor.
 ACTOR = "berthmaster_actor"
-# Changes of a host among which turned_on() looks.
-_LOOKED_AT = 100
 # Kinds of objects. A host stands for its compute service.
 HOST, SERVICE, AGGREGATE, GROUP = "host", "service", "aggregate", "server group"
 RESERVATION, CLAIM = "reservation", "claim"
@@ -109,14 +108,25 @@ def search(connection: sa.Connection, wanted: EntryFilter, limit: int) -> list[d
     return [_document(row._asdict()) for row in connection.execute(query)]
 
 
-def turned_on(connection: sa.Connection, host: str, switch: str) -> dict[str, Any] | None:
-    """Return the entry of the change by which a switch of a host, which is on, was turned on.
+def turned_on(
+    connection: sa.Connection, switches: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, Any] | None]:
+    """Return the entries of the changes by which switches, (host, name), were turned on.
 
-    None if it is not in the log. A reason that was changed later is no such change.
+    All of them are on. None for those that are not in the log. A reason that was changed later is
+    no such change.
     """
-    for entry in search(connection, EntryFilter(host=host), _LOOKED_AT):
+    entries = defaultdict[str, list[dict[str, Any]]](list)
+    query = sa.select(table).where(table.c.kind == HOST).order_by(table.c.id.desc())
+    for row in select_in(connection, query, table.c.name, {host for host, _ in switches}):
+        entries[row.name].append(_document(row._asdict()))
+    return {(host, name): _turned_on(entries[host], name) for host, name in switches}
+
+
+def _turned_on(entries: Iterable[dict[str, Any]], switch: str) -> dict[str, Any] | None:
+    for entry in entries:
         before, after = entry["before"], entry["after"]
-        if entry["kind"] != HOST or switch not in before.keys() | after.keys():
+        if switch not in before.keys() | after.keys():
             continue
         if after.get(switch) in (None, False):
             return None

@@ -49,11 +49,12 @@ def listed(
     zone: str | None = None,
     aggregate: str | None = None,
     states: Collection[str] = fleet.STATES,
+    by_whom: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the nodes of all hosts, or of a zone, an aggregate and states, with their services.
 
-    Percentages are of what may be allocated. limit is that of services.is_up(). Raise NotFound and
-    Malformed as aggregates.find() does.
+    Percentages are of what may be allocated. limit is that of services.is_up(). by_whom adds
+    switched_by(). Raise NotFound and Malformed as aggregates.find() does.
     """
     table, records = compute_nodes, aggregates.everything(connection)
     columns = (table.c.host, table.c.hypervisor_hostname, *(table.c[name] for name in _FIGURES))
@@ -74,6 +75,10 @@ def listed(
             names = {"host": node.host, "node": node.hypervisor_hostname, "zone": in_zone}
             figures = {name: getattr(node, name) for name in _FIGURES}
             found.append(names | _service_columns(row, limit) | figures | _percentages(node))
+    if by_whom:
+        listed_hosts = {each["host"] for each in found} & known.keys()
+        switched = switched_by(connection, (known[host] for host in listed_hosts))
+        found = [each | (switched.get(each["host"]) or _since_and_by({})) for each in found]
     return found
 
 
@@ -88,20 +93,33 @@ def _service_columns(row: Any, limit: float) -> dict[str, Any]:
     }
 
 
-def switched_by(connection: sa.Connection, row: Any) -> dict[str, Any]:
-    """Return since when a host is disabled or forced down, and by whom, by the audit log.
+def switched_by(connection: sa.Connection, rows: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """Return by host since when it is disabled or forced down, and by whom, by the audit log.
 
-    row is of its compute service, or None. Maintenance counts as disabled. None stands for what is
-    not so, and for what is not in the log.
+    rows are of compute services. Maintenance counts as disabled. None stands for what is not so,
+    and for what is not in the log.
     """
-    in_maintenance = row is not None and row.maintenance is not None
+    switches: dict[str, dict[str, tuple[str, str]]] = {}
+    for row in rows:
+        off = "disabled" if row.maintenance is None else "maintenance"
+        names = {"disabled": off, "forced_down": "forced_down"}
+        switches[row.host] = {
+            name: (row.host, switch)
+            for name, switch in names.items()
+            if getattr(row, switch) not in (None, False)
+        }
+    on = {each for names in switches.values() for each in names.values()}
+    entries = audit_log.turned_on(connection, on)
+    return {
+        host: _since_and_by({name: entries[each] for name, each in names.items()})
+        for host, names in switches.items()
+    }
+
+
+def _since_and_by(entries: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, switch in (
-        ("disabled", "maintenance" if in_maintenance else "disabled"),
-        ("forced_down", "forced_down"),
-    ):
-        is_on = row is not None and getattr(row, switch) not in (None, False)
-        entry = audit_log.turned_on(connection, row.host, switch) if is_on else None
+    for name in ("disabled", "forced_down"):
+        entry = entries.get(name)
         found[f"{name}_since"] = entry and entry["changed_at"]
         found[f"{name}_by"] = entry and entry["operator"]
     return found
@@ -209,7 +227,8 @@ def show(
     from inventory.queries.promised import room_of
 
     room = room_of(connection, found[0]._asdict())
-    return shown | _service_columns(service, limit) | switched_by(connection, service) | room
+    switched = switched_by(connection, [service])[service.host] if service else _since_and_by({})
+    return shown | _service_columns(service, limit) | switched | room
 
 
 def described(

@@ -44,6 +44,8 @@ LIST = {
     "disk_percent": "Disk %",
     "running_vms": "Instances",
     "disabled_reason": "Disabled Reason",
+    "off_since": "Off Since",
+    "off_by": "Off By",
     "last_seen_up": "Last Seen",
 }
 # What fits in 80 characters.
@@ -80,7 +82,8 @@ class HostList(ListCommand):
 
     Percentages are of what may be allocated, overcommit included. A host is in one state: up,
     disabled, maintenance, down, forced_down, or unserved, which has no compute service; it is in
-    the last of these that is true of it.
+    the last of these that is true of it. With --long the list also has since when hosts are
+    forced down, else disabled or in maintenance, and by whom, from the audit log.
     """
 
     is_watchable = True
@@ -104,14 +107,21 @@ class HostList(ListCommand):
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         default, zone = self.default_zone, args.zone
-        wanted = (zone, args.aggregate, args.state)
+        titles = titles_for(args, FEW, LIST)
+        # The audit log is long: only who looks at these columns waits for it.
+        wanted = (zone, args.aggregate, args.state, "off_by" in titles)
 
         def found(connection: sa.Connection) -> list[dict[str, Any]]:
             if zone is not None:
                 host_queries.check_zone(connection, zone, default)
             return host_queries.listed(connection, self.liveness_limit, default, *wanted)
 
-        return list_rows(titles_for(args, FEW, LIST), self.read(found))
+        rows = self.read(found)
+        for each in rows:
+            for fact in ("since", "by"):
+                off = each.get(f"forced_down_{fact}") or each.get(f"disabled_{fact}")
+                each[f"off_{fact}"] = off
+        return list_rows(titles, rows)
 
 
 def _states(text: str) -> set[str]:

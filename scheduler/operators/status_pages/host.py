@@ -86,7 +86,7 @@ def _service(connection: sa.Connection, row: Any) -> dict[str, Any]:
         "reason": reason,
         "is_automatic": row.maintenance is None and services.is_automatic(row),
         "forced_down": bool(row.forced_down),
-        **host_queries.switched_by(connection, row),
+        **host_queries.switched_by(connection, [row])[row.host],
         "last_seen_up": time_text(row.last_seen_up),
         "heartbeat_age": round(services.heartbeat_age(row), 1),
     }

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory import aggregates, instances, tables
+from inventory import aggregates, audit_log, instances, tables
+from inventory.audit_log import Actor
 from inventory.errors import NotFound
 from inventory.operations import service_operations
 from inventory.queries import host_queries
@@ -151,6 +152,38 @@ def test_hosts_are_listed_with_their_figures(database):
     ]
     (only,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", "north"))
     assert only["host"] == "h2"
+
+
+def test_hosts_are_listed_with_who_switched_them_off_and_since_when(database):
+    serve(database, "up", "off", "fenced", "old")
+    save(database, *map(a_node, ["up", "off", "fenced", "old", "alone"]))
+
+    def acting(name, operation, *arguments):
+        actor = Actor(name, "console", "host change")
+        database.write(lambda c: operation(audit_log.acting(c, actor), *arguments))
+
+    acting("ann", service_operations.disable, ["off"], "disks")
+    acting("ben", service_operations.disable, ["off"], "other disks")
+    acting("cleo", service_operations.begin_maintenance, ["fenced"], "firmware")
+    acting("dan", service_operations.force_down, ["fenced", "up"])
+    acting("eve", service_operations.force_down, ["up"], False)
+    database.write(lambda c: service_operations.disable(c, ["old"], "before the log"))
+    rows = database.read(lambda c: host_queries.listed(c, LIMIT, "nova", by_whom=True))
+    by_host = {each["host"]: (each["disabled_by"], each["forced_down_by"]) for each in rows}
+    nobody = (None, None)
+    assert by_host == {
+        "up": nobody,
+        "off": ("ann", None),
+        "fenced": ("cleo", "dan"),
+        "old": nobody,
+        "alone": nobody,
+    }
+    since = {each["host"]: each["disabled_since"] for each in rows}
+    assert [host for host, moment in since.items() if moment] == ["off", "fenced"]
+    for each in rows:
+        shown = database.read(lambda c, h=each["host"]: host_queries.show(c, h, LIMIT))
+        assert shown["disabled_since"] == each["disabled_since"]
+        assert shown["forced_down_by"] == each["forced_down_by"]
 
 
 def test_hosts_are_listed_by_aggregate_and_state(database):
