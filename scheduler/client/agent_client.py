@@ -13,6 +13,7 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
+from inventory.errors import some
 from scheduler.messaging.broker_check import probe_broker
 from scheduler.messaging.messaging_options import checked_transport
 from scheduler.wire.context import RequestContext
@@ -38,10 +39,10 @@ def silent_broker(timeout: float) -> ServiceUnavailable:
     )
 
 
-def _silent(agent: str, what: str) -> NoAnswer:
+def _silent(fact: str) -> NoAnswer:
     return NoAnswer(
-        f"The agent {agent!r} {what}: is berthmaster-agent running there, on the same transport_url"
-        " and control_exchange?"
+        f"{fact}: is berthmaster-agent running there, on the same transport_url and"
+        " control_exchange?"
     )
 
 
@@ -62,7 +63,8 @@ class AgentClient:
         self._conf = conf
         self._transport = transport or checked_transport(conf)
         self._probed = False
-        self._agent = ""
+        # Those that were called and have not answered: several threads may call.
+        self._unanswered: list[str] = []
         self._client = oslo_messaging.get_rpc_client(
             self._transport,
             oslo_messaging.Target(topic=TOPIC, namespace=NAMESPACE, version=VERSION),
@@ -84,7 +86,7 @@ class AgentClient:
         """
         timeout = self._conf.rpc_response_timeout if timeout is None else timeout
         until = time.monotonic() + timeout
-        self._agent = agent
+        self._unanswered.append(agent)
         try:
             probe_broker(self._conf, self._transport)
             self._probed = True
@@ -97,25 +99,30 @@ class AgentClient:
         left = max(LEAST_WAIT, until - time.monotonic())
         prepared = self._client.prepare(server=server_name(agent), timeout=left, retry=0)
         try:
-            return prepared.call(context.to_dict(), method, **arguments)
+            answer = prepared.call(context.to_dict(), method, **arguments)
+            self._unanswered.remove(agent)
+            return answer
         except oslo_messaging.RemoteError as error:
+            self._unanswered.remove(agent)
             if error.exc_type == "NoSuchMethod":
                 raise ServiceUnavailable(
                     f"An agent of an older release answered, which has no {method}."
                 ) from None
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
-            raise _silent(agent, f"has not answered within {timeout:g} s") from error
+            raise _silent(f"The agent {agent!r} has not answered within {timeout:g} s") from error
         except oslo_messaging.MessageUndeliverable as error:
-            raise _silent(agent, "is not there") from error
+            raise _silent(f"The agent {agent!r} is not there") from error
         except oslo_messaging.MessagingException as error:
             raise ServiceUnavailable(f"The message broker failed: {error}") from error
 
     def no_answer(self, timeout: float) -> ServiceUnavailable:
-        """Return the error of a call without an answer, which names what did not answer."""
+        """Return the error of calls without an answer, which names what did not answer."""
         if not self._probed:
             return silent_broker(timeout)
-        return _silent(self._agent, f"has not answered within {timeout:g} s")
+        names = self._unanswered
+        who = f"The agent {names[0]!r} has" if len(names) == 1 else f"The agents {some(names)} have"
+        return _silent(f"{who} not answered within {timeout:g} s")
 
     def close(self) -> None:
         """Close the connections."""

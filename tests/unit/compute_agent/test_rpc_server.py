@@ -18,7 +18,7 @@ from compute_agent.rpc_server import AgentRpcServer, RepetitionFilter
 from conf import service
 from scheduler.client.agent_client import AgentClient
 from scheduler.wire.context import RequestContext
-from scheduler.wire.errors import ServiceUnavailable
+from scheduler.wire.errors import NoAnswer, ServiceUnavailable
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 Configured = Callable[[str], cfg.ConfigOpts]
@@ -211,6 +211,30 @@ def test_a_client_of_an_absent_agent_fails_in_time(configured: Configured) -> No
     with pytest.raises(ServiceUnavailable, match=r"'beta' has not answered within 0\.2 s: is"):
         client.call(RequestContext(), "beta", "ping", 0.2, arg="hello")
     client.close()
+
+
+def test_a_client_of_several_agents_names_those_that_have_not_answered(
+    configured: Configured,
+) -> None:
+    conf = configured("kombu+memory:///")
+    agent = AgentRpcServer(conf, [Echo()])
+    agent.start()
+    assert wait_until(agent.listening)
+    client = AgentClient(conf)
+    try:
+        for name, who in (
+            ("beta", "The agent 'beta' has"),
+            # It answers, and is not the one to look at although it was asked last.
+            ("alpha", "The agent 'beta' has"),
+            ("gamma", "The agents beta, gamma have"),
+        ):
+            timeout = PATIENCE if name == "alpha" else 0.2
+            with suppress(NoAnswer):
+                client.call(RequestContext(), name, "ping", timeout, arg="hello")
+            assert f" {who} not answered within 5 s: is" in str(client.no_answer(5))
+    finally:
+        client.close()
+        agent.stop()
 
 
 def test_an_agent_of_an_older_release_has_no_such_method(configured: Configured) -> None:
