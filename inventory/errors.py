@@ -11,7 +11,7 @@ OperationRefused
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 # Characters of a name or a short text, and names in a line.
 _LONGEST = 255
@@ -114,6 +114,13 @@ def similar(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]
 
     likeness is 1 for equal names and 0 for those without a common letter.
     """
-    folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), sorted(folded), _SHOWN, likeness)
-    return [folded[each] for each in found]
+    word, folded = name.casefold(), {each.casefold(): each for each in known}
+
+    def rank(other: str) -> tuple[float, int]:
+        matcher = SequenceMatcher(None, other, word)
+        first = matcher.get_matching_blocks()[0]
+        # Of equally similar names those that begin the same, as many names end with a number.
+        return -matcher.ratio(), -first.size if first.a == first.b == 0 else 0
+
+    found = get_close_matches(word, sorted(folded), max(1, len(folded)), likeness)
+    return [folded[each] for each in sorted(found, key=rank)[:_SHOWN]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import counted
+from inventory.errors import counted, similar
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("compute_agent", "conf", "inventory", "scheduler")
@@ -55,6 +55,13 @@ OTHERS = {
 )
 def test_numbers_agree_with_their_nouns(number, words, text):
     assert counted(number, *words) == text
+
+
+def test_of_equally_similar_names_those_that_begin_the_same_come_first():
+    hosts = [f"compute-{number:05}" for number in range(1, 2001)]
+    assert similar("compute-0000x", hosts) == ["compute-00009", "compute-00008", "compute-00007"]
+    assert similar("COMPUTE-0200", hosts)[0] == "compute-02000"
+    assert similar("compute-1", []) == []
 
 
 def test_no_text_has_a_plural_for_any_number():
