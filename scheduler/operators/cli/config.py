@@ -127,10 +127,12 @@ class ConfigShow(ListCommand):
 
 
 def _running(connection: sa.Connection, limit: float, wanted: str | None) -> list[Service]:
-    """Return the services that are up, or those of them that a text names; raise NotFound."""
+    """Return the services that are up, or those of them that a text names; else raise NotFound."""
     rows = [row for row in services.all_live(connection) if row.binary in (SCHEDULER, AGENT)]
     up = [Service(row.binary, row.host) for row in rows if services.is_up(row, limit)]
     if wanted is None:
+        if not up:
+            raise NotFound("no scheduler and no agent is up; see 'service list'")
         return up
     found = [each for each in up if wanted in (*each, "/".join(each))]
     binary, _, host = wanted.partition("/")

@@ -10,6 +10,7 @@ from conf.settings_in_effect import BY_DEFAULT
 from inventory import services
 from scheduler.client import agent_client, scheduler_client
 from scheduler.wire.errors import NoAnswer
+from tests.databases import execute
 
 FILE = "/etc/berthmaster/berthmaster.conf"
 
@@ -63,3 +64,9 @@ def test_services_with_the_same_value_share_a_row(command):
             "schedulers differ in [DEFAULT] attempts: 3 on s; nothing on t",
         ],
     )
+
+
+def test_where_no_service_is_up_the_command_says_so(database, command):
+    execute(database, "UPDATE services SET forced_down = 1")
+    refused = command.refused("config", "show")
+    assert refused == "no scheduler and no agent is up; see 'service list'"
