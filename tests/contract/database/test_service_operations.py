@@ -410,6 +410,19 @@ def test_a_scheduler_s_service_leaves_the_host_alone(two_hosts):
     assert service(two_hosts, "h1", "nova-scheduler") is None
 
 
+def test_a_service_that_somebody_else_deletes_meanwhile_ends_the_whole_command(
+    two_hosts, monkeypatch
+):
+    silence(two_hosts)
+    # The rows as they were before somebody else deleted one of them.
+    rows = two_hosts.read(lambda c: services.find_all(c, ["h1", "h2"], "nova-compute"))
+    two_hosts.write(lambda c: service_operations.delete(c, ["h1"], LIMIT))
+    monkeypatch.setattr(services, "find_all", lambda *_: rows)
+    with pytest.raises(NotFound, match="on h1, h2: one was deleted by somebody else just now"):
+        two_hosts.write(lambda c: service_operations.delete(c, ["h1", "h2"], LIMIT))
+    assert live_hosts(two_hosts) == ONE
+
+
 def test_every_refusal_is_one_line(two_hosts):
     for order in (
         lambda c: service_operations.delete(c, ["nowhere"], LIMIT),
