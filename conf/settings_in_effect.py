@@ -75,4 +75,9 @@ def _shown(value: Any) -> Any:
             return [*map(_shown, value)]
         case dict():
             return {str(key): _shown(each) for key, each in value.items()}
-    return _ACCOUNT.sub(rf"\1{MASK}@", str(value))
+    return without_accounts(str(value))
+
+
+def without_accounts(text: str) -> str:
+    """Return a text without the accounts in its URLs."""
+    return _ACCOUNT.sub(rf"\1{MASK}@", text)

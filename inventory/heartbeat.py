@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The heartbeat of a daemon: a thread that stamps its service rows, and detects duplicates."""
+"""The heartbeat of a daemon: a thread that stamps its service rows, and detects duplicates.
 
+It also reports the release, the start and the last error of the daemon.
+"""
+
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
@@ -10,9 +14,10 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log
 
+from conf.daemon.log_records import Problem, last_problem
 from conf.daemon.periodic_thread import PeriodicThread
 from conf.daemon.state_logger import StateLogger
-from inventory import services
+from inventory import daemon_facts, services
 from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
@@ -76,6 +81,9 @@ class Heartbeat:
         self._beating: list[int] = []
         # Of which services the last count of beats was.
         self._counted: Sequence[int] = ()
+        # The rows that have the start and the last error of this process, and that error.
+        self._reported: tuple[Sequence[int], Problem | None] = ((), None)
+        self._created = time.monotonic()
         self._registering = Lock()
         self._kind = kind
         self._interval = interval
@@ -85,7 +93,7 @@ class Heartbeat:
     def start(self) -> None:
         """Register the services, beat once and keep beating; raises when the first beat fails."""
         self._register()
-        self._database.write(lambda connection: services.beat(connection, self._beating))
+        self._send()
         self._thread.start()
 
     def serve(self, hosts: Iterable[str], dead: Collection[str] = ()) -> None:
@@ -140,13 +148,7 @@ class Heartbeat:
         if not self.allowed():
             self.duplicates.forget()
             return
-        ids = self._beating
-
-        def work(connection: sa.Connection) -> tuple[int, int]:
-            alive = services.beat(connection, ids)
-            return alive, services.beats(connection, ids) if self._on_duplicate else 0
-
-        alive, count = self._database.write(work)
+        ids, alive, count = self._send()
         if ids is not self._counted:
             self.duplicates.forget()
             self._counted = ids
@@ -159,3 +161,20 @@ class Heartbeat:
             self.duplicates.note(count, alive)
             if self.duplicates.found != before:
                 self._on_duplicate()
+
+    def _send(self) -> tuple[Sequence[int], int, int]:
+        """Beat; return for which rows, how many of them exist, and all their beats if wanted."""
+        ids, problem = self._beating, last_problem()
+        is_new = ids is not self._reported[0] or problem is not self._reported[1]
+
+        def work(connection: sa.Connection) -> tuple[int, int]:
+            facts = daemon_facts.release()
+            if is_new:
+                uptime = time.monotonic() - self._created
+                facts |= daemon_facts.history(connection, uptime, problem)
+            alive = services.beat(connection, ids, facts)
+            return alive, services.beats(connection, ids) if self._on_duplicate else 0
+
+        alive, count = self._database.write(work)
+        self._reported = ids, problem
+        return ids, alive, count

@@ -66,11 +66,14 @@ def register(
     return [ids[host] for host in hosts]
 
 
-def beat(connection: sa.Connection, ids: Sequence[int]) -> int:
-    """Record a heartbeat of these services; return how many of the rows still exist."""
+def beat(connection: sa.Connection, ids: Sequence[int], facts: Mapping[str, Any] = {}) -> int:
+    """Record a heartbeat of these services; return how many of the rows still exist.
+
+    facts are columns of inventory.daemon_facts.
+    """
     live = sa.update(table).where(table.c.id.in_(ids), table.c.deleted == 0)
     beat = {"report_count": table.c.report_count + 1, "last_seen_up": utc_now()}
-    return connection.execute(live.values(**beat, updated_at=utc_now())).rowcount
+    return connection.execute(live.values(**beat, **facts, updated_at=utc_now())).rowcount
 
 
 def revive(connection: sa.Connection, ids: Sequence[int], limit: float) -> None:

@@ -103,6 +103,9 @@ services = _table(
     _zero("eligibility_revision"),
     # Ours: the cell of the host in a Nova cloud, NULL for what [scheduler] cell_uuid says.
     sa.Column("cell_uuid", sa.String(36)),
+    # Ours: what the daemon reports about itself, and when it last did; see daemon_facts.
+    *_names("daemon_release", "last_error", nullable=True),
+    *(sa.Column(name, sa.DateTime) for name in ("started_at", "reported_at", "last_error_at")),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),
     sa.UniqueConstraint("host", "binary", "deleted", name="uniq_services_binary"),
@@ -119,8 +122,7 @@ instances = _table(
     *_counts("flavor_id", nullable=True),
     # A JSON object whose values are texts.
     sa.Column("image_properties", _TEXT),
-    # Ours: written by the service that builds instances; agents count it and never write it. They
-    # write the other rows, one for each guest that they see.
+    # Ours: rows that the builder of instances writes; agents count them, and write those of guests.
     sa.Column("managed", sa.Boolean, nullable=False, server_default=sa.false()),
     *_names("task_state", "os_type", nullable=True),
     # The disks are local ones: root_gb is 0 for an instance that boots from a volume.
@@ -144,8 +146,7 @@ migrations = _table(
     *map(_zero, ("old_vcpus", "old_memory_mb", "old_disk_mb")),
     *map(_zero, ("new_vcpus", "new_memory_mb", "new_disk_mb")),
     *_timestamps(),
-    sa.Index("ix_migrations_source", "source_compute", "source_node"),
-    sa.Index("ix_migrations_dest", "dest_compute", "dest_node"),
+    *(sa.Index(f"ix_migrations_{x}", f"{x}_compute", f"{x}_node") for x in ("source", "dest")),
     sa.Index("ix_migrations_instance_uuid", "instance_uuid"),
 )
 
@@ -282,13 +283,12 @@ revisions = _table(
     "revisions", sa.Column("name", sa.String(64), primary_key=True), *_counts("revision")
 )
 
-# Ours: what other configurations would have decided; see inventory.shadow_reports.
+# Ours: what other configurations would have decided, as JSON; see inventory.shadow_reports.
 shadow_reports = _table(
     "shadow_reports",
     sa.Column("id", sa.Integer, primary_key=True),
     *_names("scheduler", "config"),
     *(sa.Column(name, _MOMENT, nullable=False) for name in ("began_at", "written_at")),
-    # JSON.
     sa.Column("document", _TEXT, nullable=False),
 )
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from conf import opts
-from inventory import compute_nodes, migrations, services, tables
+from inventory import compute_nodes, daemon_facts, migrations, services, tables
 from inventory.engine import Database, open_database
 from inventory.heartbeat import VERSION
 
@@ -101,7 +101,8 @@ def serve(database: Database, *hosts: str) -> list[int]:
 
     def work(connection: sa.Connection) -> list[int]:
         ids = services.register(connection, hosts, services.COMPUTE, VERSION)
-        services.beat(connection, ids)
+        facts = daemon_facts.release() | daemon_facts.history(connection, 0.0, None)
+        services.beat(connection, ids, facts)
         return ids
 
     return database.write(work)

@@ -7,6 +7,9 @@ All loggers make them, those of libraries too, and all handlers and formatters o
 
 import logging
 import re
+import time
+from dataclasses import dataclass
+from typing import Any
 
 # A decision with all its hosts and filters has a tenth.
 MAX_CHARACTERS = 4000
@@ -14,6 +17,28 @@ MAX_CHARACTERS = 4000
 _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that went wrong, in one line, and when, in seconds since 1970."""
+
+    text: str
+    at: float
+
+
+# The newest one of this process, which has one log.
+_last: list[Problem] = []
+
+
+def note_problem(text: str) -> None:
+    """Remember what has gone wrong now in place of what did before."""
+    _last[:] = [Problem(escaped(text), time.time())]
+
+
+def last_problem() -> Problem | None:
+    """Return the newest error of the log, or failure of something that is tried again."""
+    return _last[0] if _last else None
 
 
 def escaped(text: str) -> str:
@@ -37,6 +62,24 @@ class OneLineRecord(logging.LogRecord):
     A traceback keeps its lines, each escaped and truncated. Formatters look for what they have set
     in the dictionary of a record.
     """
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        # makeLogRecord() fills it in later.
+        if self.levelno and self.levelno >= logging.ERROR:
+            note_problem(self._problem())
+
+    def _problem(self) -> str:
+        """Return the message, with the first line of its error if that is not in it."""
+        try:
+            text = super().getMessage()
+            error = self.exc_info and self.exc_info[1]
+            first = (str(error).strip().splitlines() or [""])[0] if error else ""
+        # A format that does not suit its values, or a value without a text, which handlers report:
+        # whoever logs is not to fail for that.
+        except Exception:
+            return self.msg if isinstance(self.msg, str) else type(self.msg).__name__
+        return text if first in text else f"{text}: {first}"
 
     def getMessage(self) -> str:
         """Return the message."""

@@ -5,6 +5,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from conf.daemon.log_records import note_problem
+
 
 class StateLogger:
     """Logs changes of state only. activity names what fails, such as "Heartbeat"."""
@@ -39,6 +41,7 @@ class StateLogger:
         if reason not in self._reasons:
             self._reasons.add(reason)
             self._logger.warning(text, *values, exc_info=exc_info)
+            note_problem(text % values)
 
     def recovered(self, details: str = "") -> None:
         """Log a recovery if a failure was logged before."""

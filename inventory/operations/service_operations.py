@@ -14,7 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import audit_log, compute_nodes, instance_migrations, instances, revisions, services
+from inventory import (
+    audit_log,
+    compute_nodes,
+    daemon_facts,
+    instance_migrations,
+    instances,
+    revisions,
+    services,
+)
 from inventory.audit_log import AGGREGATE, HOST, RESERVATION, SERVICE, Changed
 from inventory.claims import claim_rows, existing, places
 from inventory.claims.types import COUNTED, PENDING
@@ -52,6 +60,7 @@ def show(
         "last_seen_up": str(row.last_seen_up or ""),
         "heartbeat_age": round(age, 1) if isfinite(age) else None,
         "created_at": str(row.created_at or ""),
+        **daemon_facts.of_row(row),
     }
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from importlib import metadata
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,10 @@ def test_the_search_box_leads_to_what_it_names(browser: Browser, pages: ServedPa
 def test_services_have_the_broker_and_this_scheduler(pages: ServedPages) -> None:
     found = _facts(pages, "services/")
     assert found["health"]["broker"]["healthy"] is True
-    assert [each["state"] for each in found["schedulers"]] == ["up"]
+    (scheduler,) = found["schedulers"]
+    release = metadata.version("berthmaster")
+    assert (scheduler["state"], scheduler["release"]) == ("up", release)
+    assert scheduler["started_at"] is not None
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import aggregates, audit_log, compute_nodes, instances, services
+from inventory import aggregates, audit_log, compute_nodes, daemon_facts, instances, services
 from inventory.audit_log import EntryFilter, in_words
 from inventory.errors import NotFound
 from inventory.objects.field_types import Malformed
@@ -89,6 +89,7 @@ def _service(connection: sa.Connection, row: Any) -> dict[str, Any]:
         **host_queries.switched_by(connection, [row])[row.host],
         "last_seen_up": time_text(row.last_seen_up),
         "heartbeat_age": round(services.heartbeat_age(row), 1),
+        **daemon_facts.of_row(row),
     }
 
 

@@ -3,24 +3,27 @@
 """The services: schedulers, agents, the database, the broker, and who holds which lease."""
 
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
 import sqlalchemy as sa
 
 from conf.daemon.process import PACKAGE
-from inventory import leases, migrations, services
+from inventory import compute_nodes, daemon_facts, leases, migrations, services
 from inventory.database_errors import DatabaseUnavailable
+from inventory.dialects import utc_moment
 from inventory.migrations import SchemaError
 from inventory.queries.fleet import LOST, STATES, UP, state_of
 from inventory.rows import time_text
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View
 
-# Agents that are not up, of which there may be thousands.
+# Agents that are not up, and errors of agents, of which there may be thousands.
 _LISTED = 50
+# Agents of releases with a schema before 0014 do not report theirs.
+_UNKNOWN = "unknown"
 # Work that one process of several does at a time, by the name of its lease. Others are shown while
 # somebody has them.
 _WORK = {"nova mirror": "mirror of a Nova cloud", "standbys": "keeper of standbys"}
@@ -54,18 +57,46 @@ def _facts(connection: sa.Connection, limit: float) -> dict[str, Any]:
         (each for each in agents if each[0] != UP),
         key=lambda each: (each[0] not in LOST, each[1].host),
     )
-    alive = [services.heartbeat_age(row) for state, row in agents if state not in LOST]
+    alive = [row for state, row in agents if state not in LOST]
+    beats = [services.heartbeat_age(row) for row in alive]
+    reports = [(row.host, daemon_facts.of_row(row)) for _, row in agents]
     return {
         "database": _database(connection, seconds),
         "schedulers": [_service(state_of(row, limit), row) for row in schedulers],
         "agents": {
             "states": {state: states[state] for state in STATES if states[state]},
-            "versions": dict(Counter(row.version for _, row in agents)),
-            "oldest_heartbeat": round(max(alive), 1) if alive else None,
+            "releases": dict(Counter(each["release"] or _UNKNOWN for _, each in reports)),
+            "oldest_heartbeat": round(max(beats), 1) if beats else None,
+            "oldest_audit": _oldest_audit(connection, {row.host for row in alive}),
             "not_up": [_service(*each) for each in off[:_LISTED]],
+            "last_errors": _errors(reports),
         },
         "leases": {name: _lease(*held.get(name, ("", -1.0))) for name in (*_WORK, *held)},
     }
+
+
+def _oldest_audit(connection: sa.Connection, alive: Collection[str]) -> dict[str, Any] | None:
+    """Return which of these hosts, or hosts that an agent reads of Nova, was audited longest ago.
+
+    Its audit_age is in seconds. None if none was audited.
+    """
+    nodes = compute_nodes.all_live(connection, ("host", "updated_at"))
+    written = [(each.updated_at, each.host) for each in nodes if each.host in alive]
+    oldest = min((each for each in written if each[0]), default=None)
+    if oldest is None:
+        return None
+    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    return {"host": oldest[1], "audit_age": round((now - oldest[0]).total_seconds(), 1)}
+
+
+def _errors(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the last errors of agents, the newest first, equal ones together."""
+    hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for host, each in reports:
+        if each["last_error"]:
+            hosts[each["last_error_at"], each["last_error"]].append(host)
+    newest = sorted(hosts, reverse=True)[:_LISTED]
+    return [{"at": at, "error": error, "hosts": hosts[at, error]} for at, error in newest]
 
 
 def _database(connection: sa.Connection, seconds: float) -> dict[str, Any]:
@@ -86,7 +117,7 @@ def _service(state: str, row: Any) -> dict[str, Any]:
         "reason": services.switched_off(row)[1],
         "heartbeat_age": round(services.heartbeat_age(row), 1),
         "registered_at": time_text(row.created_at),
-        "version": row.version,
+        **daemon_facts.of_row(row),
     }
 
 

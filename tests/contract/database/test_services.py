@@ -4,13 +4,16 @@
 
 import logging
 import math
+import time
 from datetime import timedelta
+from importlib import metadata
 from threading import Barrier, Thread
 
 import pytest
 import sqlalchemy as sa
 
-from inventory import aggregates, revisions, services
+from conf.daemon.log_records import Problem
+from inventory import aggregates, daemon_facts, heartbeat, revisions, services
 from inventory.engine import Database
 from inventory.heartbeat import Heartbeat
 from inventory.tables import services as table
@@ -211,6 +214,55 @@ def test_the_heartbeat_of_a_daemon(database):
     counts = [row.report_count for row in rows(database)]
     heart.stop()
     assert [row.report_count for row in rows(database)] == counts
+
+
+def reported(database):
+    """Return what the daemon of the only compute service reports, and its row."""
+    (row,) = rows(database)
+    return daemon_facts.of_row(row), row
+
+
+def test_a_daemon_reports_its_release_its_start_and_its_last_error(database, monkeypatch):
+    monkeypatch.setattr(heartbeat, "last_problem", lambda: problems[-1])
+    problems = [None]
+    heart = Heartbeat(database, ["h1"], services.COMPUTE, interval=60)
+    heart._created -= 3600
+    heart.start()
+    try:
+        found, row = reported(database)
+        assert found["release"] == metadata.version("berthmaster")
+        assert abs((row.now - row.started_at).total_seconds() - 3600) <= 2
+        assert (found["last_error"], found["last_error_at"]) == (None, None)
+        text = "Cannot read mysql+pymysql://nova:geheim@db/nova: " + 300 * "x"
+        problems.append(Problem(text, time.time() - 90))
+        heart._beat()
+        found, row = reported(database)
+        assert found["last_error"].startswith("Cannot read mysql+pymysql://***@db/nova: xxx")
+        assert len(found["last_error"]) == 255
+        assert abs((row.now - row.last_error_at).total_seconds() - 90) <= 2
+        before = row
+        heart._beat()
+        assert reported(database)[1].last_error_at == before.last_error_at
+    finally:
+        heart.stop()
+    # The error of the process before stays until the next process has one.
+    problems.append(None)
+    again = Heartbeat(database, ["h1"], services.COMPUTE, interval=60)
+    again.start()
+    again.stop()
+    found, row = reported(database)
+    assert (found["last_error"], row.last_error_at) == (before.last_error, before.last_error_at)
+    assert row.started_at > before.started_at
+
+
+def test_a_daemon_of_an_earlier_release_is_not_taken_for_the_later_one_before_it(database):
+    (number,) = serve(database, "h1")
+    assert reported(database)[0]["release"] is not None
+    moment = reported(database)[1].last_seen_up - timedelta(seconds=10)
+    as_operator(database, reported_at=moment)
+    # Its statements know no other columns than these.
+    database.write(lambda c: services.beat(c, [number]))
+    assert {*reported(database)[0].values()} == {None}
 
 
 class Moody(Database):

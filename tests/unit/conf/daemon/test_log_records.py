@@ -3,11 +3,13 @@
 """What strangers write into values stays in the line of the message, by every formatter."""
 
 import logging
+import time
 
 import pytest
 from oslo_config import cfg
 from oslo_log import formatters, log
 
+from conf.daemon import log_records
 from conf.daemon.log_records import MAX_CHARACTERS, OneLineRecord
 from conf.daemon.state_logger import one_line
 
@@ -102,3 +104,39 @@ def test_an_error_that_is_being_handled_stands_in_the_line_once(conf, message, l
         record = OneLineRecord("name", logging.WARNING, "file", 1, written, (), None)
         text = formatters.ContextFormatter(config=conf).format(record)
     assert text.endswith(f" {line}")
+
+
+class _WithoutText:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("level", "message", "arguments", "error", "noted"),
+    [
+        (logging.ERROR, "Cannot %s", ("read\nit",), None, r"Cannot read\nit"),
+        (logging.CRITICAL, "Failed", (), OSError("no route\nSELECT 1"), "Failed: no route"),
+        (logging.ERROR, "Failed: no route", (), OSError("no route"), "Failed: no route"),
+        (logging.ERROR, "Failed", (), OSError(), "Failed"),
+        (logging.ERROR, "%d of %d", ("x",), None, "%d of %d"),
+        (logging.ERROR, "%(host)s is gone", ({"node": 1},), None, "%(host)s is gone"),
+        (logging.ERROR, "%s is gone", (_WithoutText(),), None, "%s is gone"),
+        (logging.ERROR, _WithoutText(), (), None, "_WithoutText"),
+        (logging.WARNING, "Eventlet is deprecated", (), None, None),
+    ],
+)
+def test_the_newest_error_is_remembered(level, message, arguments, error, noted):
+    log_records.note_problem("before")
+    began = time.time()
+    trace = error and (type(error), error, None)
+    OneLineRecord("name", level, "file", 1, message, arguments, trace)
+    found = log_records.last_problem()
+    assert found.text == (noted or "before")
+    assert noted is None or found.at >= began
+
+
+def test_a_record_that_is_made_of_a_dictionary_is_no_error(monkeypatch):
+    monkeypatch.setattr(logging, "_logRecordFactory", OneLineRecord)
+    log_records.note_problem("before")
+    assert logging.makeLogRecord({"levelno": logging.ERROR, "msg": "late"}).getMessage() == "late"
+    assert log_records.last_problem().text == "before"

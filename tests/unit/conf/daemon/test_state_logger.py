@@ -6,6 +6,7 @@ import logging
 
 from oslo_log import log
 
+from conf.daemon.log_records import last_problem
 from conf.daemon.state_logger import StateLogger, one_line
 
 
@@ -56,3 +57,4 @@ def test_an_attempt_logs_its_failure_without_a_traceback_and_its_recovery(caplog
         ("Pruning failed: is gone", None),
         ("Pruning recovered", None),
     ]
+    assert last_problem().text == "Pruning failed: is gone"

@@ -3,10 +3,13 @@
 """Where is it, and what is wrong: the search box, the page of an instance, the services."""
 
 from datetime import datetime
+from importlib import metadata
 
 import pytest
 
 from inventory import leases, migrations
+from inventory import services as inventory_services
+from inventory.heartbeat import Heartbeat
 from scheduler.operators.status_pages import services
 from scheduler.operators.status_pages.messages import PageRequest
 from scheduler.operators.status_pages.routes import Site
@@ -122,6 +125,52 @@ def test_agents_are_counted_and_those_that_are_lost_come_first(facts, page, monk
     assert 'href="../hosts/?state=forced_down"' in page("/services/")
     monkeypatch.setattr(services, "_LISTED", 1)
     assert len(facts("/services/")[1]["agents"]["not_up"]) == 1
+
+
+def test_services_have_their_release_start_and_last_error(fleet, facts, page):
+    release = metadata.version("berthmaster")
+    heart = Heartbeat(fleet.database, ["s1"], inventory_services.SCHEDULER, interval=60)
+    heart.start()
+    heart.stop()
+    (found,) = facts("/services/")[1]["schedulers"]
+    assert (found["state"], found["release"]) == ("up", release)
+    assert found["started_at"] is not None
+    assert facts("/services/")[1]["agents"]["releases"] == {release: len(NAMES)}
+    assert facts("/services/")[1]["agents"]["last_errors"] == []
+    failure = {"e": "Audit failed: <libvirt> is gone", "at": "2026-01-02 03:04:05.000000"}
+    change = "UPDATE services SET last_error = :e, last_error_at = :at WHERE host > :host"
+    execute(fleet.database, change, **failure, host=NAMES[8])
+    execute(fleet.database, change, **failure, host="r9")
+    execute(fleet.database, "UPDATE services SET reported_at = NULL WHERE host = :h", h=NAMES[0])
+    try:
+        agents = facts("/services/")[1]["agents"]
+        assert agents["releases"] == {"unknown": 1, release: len(NAMES) - 1}
+        (error,) = agents["last_errors"]
+        assert (error["at"], error["hosts"]) == ("2026-01-02 03:04:05", NAMES[9:])
+        (found,) = facts("/services/")[1]["schedulers"]
+        assert found["last_error"] == failure["e"]
+        text = page("/services/")
+        assert "<bdi>Audit failed: &lt;libvirt&gt; is gone</bdi>" in text
+        assert "and 2 other hosts" in text
+        assert "Last error of its agent, at 2026-01-02 03:04:05 UTC" in page(f"/hosts/{NAMES[9]}")
+        assert "Last error of its agent" not in page(f"/hosts/{NAMES[0]}")
+    finally:
+        execute(fleet.database, "UPDATE services SET last_error = NULL, last_error_at = NULL")
+        execute(fleet.database, "UPDATE services SET reported_at = last_seen_up")
+        execute(fleet.database, "DELETE FROM services WHERE host = 's1'")
+
+
+def test_the_oldest_audit_of_a_living_agent_is_named(fleet, facts, page):
+    execute(
+        fleet.database,
+        "UPDATE compute_nodes SET updated_at = :at WHERE host = :host",
+        at="2026-01-02 03:04:05.000000",
+        host=NAMES[1],
+    )
+    oldest = facts("/services/")[1]["agents"]["oldest_audit"]
+    assert oldest["host"] == NAMES[1]
+    assert oldest["audit_age"] > 3600
+    assert f'href="../hosts/{NAMES[1]}"' in page("/services/")
 
 
 def test_a_lease_names_who_does_the_work(fleet, facts, page):
