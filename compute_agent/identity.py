@@ -111,8 +111,8 @@ def rivals(conf: cfg.ConfigOpts, driver: Driver) -> IdentityError:
     """Return the error for an agent that finds another one beating for its hosts."""
     file = "" if driver.knows_uuids else f"remove {path(conf)} there if it is a copy, and "
     return IdentityError(
-        f"another agent or nova-compute beats as host {driver.hosts()[0]} too: stop one of them; "
-        f"if it is another machine's, {file}give that machine another [DEFAULT] host"
+        f"another agent or nova-compute sends heartbeats as host {driver.hosts()[0]} too: stop one"
+        f" of them; if it is another machine's, {file}give that machine another [DEFAULT] host"
     )
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options that say where a Nova cloud keeps what it knows of itself."""
+"""Options that say which databases and services of a Nova cloud are read."""
 
 from oslo_config import cfg
 

@@ -426,7 +426,9 @@ def test_two_agents_of_one_name_take_their_host_out_and_write_nothing_more(
     assert comes(lambda: driver.audits == 1)
     twin = a_manager(conf, database, Driver(conf))
     twin.start()
-    assert comes(lambda: "nova-compute beats as host alpha too" in (disabled(database) or ""))
+    assert comes(
+        lambda: "nova-compute sends heartbeats as host alpha too" in (disabled(database) or "")
+    )
     (row,) = database.read(compute_nodes.all_live)
     audits = driver.audits
     driver.changes.note(NodeName("alpha", row.hypervisor_hostname))
