@@ -210,6 +210,7 @@ def explain(
     asked = _paced(rows[len(ranking.rows) :][:MAX_ASKED], extent.pause)
     groups = group_refusals(hosts, found, asked)
     verdicts = [*_verdicts(at, found, ranking, _selected(at, rows, extent))]
+    near = _near_misses(at, found, extent)
     return Explanation(
         index=index,
         instance_uuid=at.spec.instance_uuid,
@@ -223,8 +224,20 @@ def explain(
         reasons=_reasons(found),
         tied=_tied(at, ranking),
         summary=tuple(summarize(hosts, found, groups)),
-        refused=tuple(groups[: extent.most]),
-        near_misses=_near_misses(at, found, extent),
+        refused=_kept(groups, near, extent.most),
+        near_misses=near,
+    )
+
+
+def _kept(
+    groups: Sequence[RefusalGroup], near: Iterable[NearMiss], most: int | None
+) -> tuple[RefusalGroup, ...]:
+    """Return the first groups, at most most of them if it is given, and those with near misses."""
+    hosts = {each.host for each in near}
+    return tuple(
+        group
+        for number, group in enumerate(groups)
+        if most is None or number < most or not hosts.isdisjoint(group.first_hosts)
     )
 
 

@@ -76,6 +76,15 @@ def test_all_reasons_of_all_hosts_are_reported():
     assert hosts.get(0, "free_ram_mb") == 100
 
 
+@pytest.mark.parametrize(("most", "shown"), [(2, ["h0", "h1", "h8"]), (None, 9)])
+def test_the_reasons_of_a_near_miss_are_among_the_first_ones(most, shown):
+    hosts = a_table(*(a_host(f"h{number}", free_ram_mb=10 * number) for number in range(9)))
+    found = why(hosts, spec=a_request(memory_mb=512), extent=Extent(most=most, near=1))
+    assert [each.host for each in found.near_misses] == ["h8"]
+    groups = [each.first_hosts[0] for each in found.refused]
+    assert (groups if most else len(groups)) == shown
+
+
 def test_a_refusal_comes_with_near_misses():
     hosts = three_hosts()
     hosts.set(2, "service_disabled", True)
