@@ -60,6 +60,23 @@ return [...document.querySelectorAll('body *:not(option)')]
 """
 
 
+# The words in tables that are on two lines.
+_TORN = """
+const torn = [];
+for (const cell of document.querySelectorAll('th, td')) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let text; (text = texts.nextNode());)
+        for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (range.getClientRects().length > 1) torn.push(word[0]);
+        }
+}
+return torn;
+"""
+
+
 @contextmanager
 def _served(
     directory: Path, rabbitmq: RabbitMQ, names: list[str], **asked: Any
@@ -119,6 +136,7 @@ def test_every_view_fits_any_screen_and_can_be_read(browser: Browser, pages: Ser
             browser.look(width, dark)
             assert browser.complaints() == [], path
             assert browser.run(_CONTRAST) == [], path
+            assert browser.run(_TORN) == [], (path, width)
             corner = _corner(browser)
             assert (max(corner) < 64) if dark else (min(corner) > 192)
 
