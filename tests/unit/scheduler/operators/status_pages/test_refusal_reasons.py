@@ -80,7 +80,7 @@ def test_what_would_have_been_enough_comes_first(page):
 def test_the_page_has_every_reason(tmp_path):
     with closing(ShownFleet(tmp_path)) as fleet:
         fleet.add_hosts(NAMES)
-        fleet.decide({"name": "scene", "flavor": "x1.whole"})
+        fleet.decide({"name": "scene", "flavor": "x1.full"})
         site = Site(Source(configured(fleet.config)))
         found = json.loads(site.answer(PageRequest("/decisions/1", "format=json")).body)
         text = site.answer(PageRequest("/decisions/1")).body.decode()
