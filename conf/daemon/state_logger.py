@@ -41,7 +41,7 @@ class StateLogger:
         if reason not in self._reasons:
             self._reasons.add(reason)
             self._logger.warning(text, *values, exc_info=exc_info)
-            note_problem(text % values)
+            note_problem(text % values if values else text)
 
     def recovered(self, details: str = "") -> None:
         """Log a recovery if a failure was logged before."""

@@ -67,7 +67,7 @@ def _facts(connection: sa.Connection, limit: float) -> dict[str, Any]:
             "states": {state: states[state] for state in STATES if states[state]},
             "releases": dict(Counter(each["release"] or _UNKNOWN for _, each in reports)),
             "oldest_heartbeat": round(max(beats), 1) if beats else None,
-            "oldest_audit": _oldest_audit(connection, {row.host for row in alive}),
+            "oldest_row": _oldest_row(connection, {row.host for row in alive}),
             "not_up": [_service(*each) for each in off[:_LISTED]],
             "last_errors": _errors(reports),
         },
@@ -75,10 +75,10 @@ def _facts(connection: sa.Connection, limit: float) -> dict[str, Any]:
     }
 
 
-def _oldest_audit(connection: sa.Connection, alive: Collection[str]) -> dict[str, Any] | None:
-    """Return which of these hosts, or hosts that an agent reads of Nova, was audited longest ago.
+def _oldest_row(connection: sa.Connection, alive: Collection[str]) -> dict[str, Any] | None:
+    """Return of which of these hosts a node's row was written longest ago, and its age in seconds.
 
-    Its audit_age is in seconds. None if none was audited.
+    Agents write a row when it changes, and at least at an interval. None without rows.
     """
     nodes = compute_nodes.all_live(connection, ("host", "updated_at"))
     written = [(each.updated_at, each.host) for each in nodes if each.host in alive]
@@ -86,7 +86,7 @@ def _oldest_audit(connection: sa.Connection, alive: Collection[str]) -> dict[str
     if oldest is None:
         return None
     now = connection.execute(sa.select(utc_moment())).scalar_one()
-    return {"host": oldest[1], "audit_age": round((now - oldest[0]).total_seconds(), 1)}
+    return {"host": oldest[1], "age": round((now - oldest[0]).total_seconds(), 1)}
 
 
 def _errors(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:

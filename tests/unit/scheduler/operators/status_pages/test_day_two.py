@@ -160,16 +160,16 @@ def test_services_have_their_release_start_and_last_error(fleet, facts, page):
         execute(fleet.database, "DELETE FROM services WHERE host = 's1'")
 
 
-def test_the_oldest_audit_of_a_living_agent_is_named(fleet, facts, page):
+def test_the_oldest_row_of_a_living_agent_is_named(fleet, facts, page):
     execute(
         fleet.database,
         "UPDATE compute_nodes SET updated_at = :at WHERE host = :host",
         at="2026-01-02 03:04:05.000000",
         host=NAMES[1],
     )
-    oldest = facts("/services/")[1]["agents"]["oldest_audit"]
+    oldest = facts("/services/")[1]["agents"]["oldest_row"]
     assert oldest["host"] == NAMES[1]
-    assert oldest["audit_age"] > 3600
+    assert oldest["age"] > 3600
     assert f'href="../hosts/{NAMES[1]}"' in page("/services/")
 
 
