@@ -75,7 +75,7 @@ def facts(plan: MovePlan) -> dict[str, Any]:
         name: len(each) if isinstance(each, list) else each for name, each in plan.result.items()
     }
     found["unplanned"] = len(plan.unplanned)
-    found["steps"] = len({(each.stage, each.step) for each in plan.moves})
+    found["steps"] = len({each.turn for each in plan.moves})
     return found
 
 

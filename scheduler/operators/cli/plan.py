@@ -140,7 +140,7 @@ class PlanCommand(ReportCommand):
             document = plan_report.document(plan, fleet)
             document["interrupted"] = search_time.interrupted
             if args.claim:
-                first = [each for each in plan.moves if (each.stage, each.step) == (1, 1)]
+                first = [each for each in plan.moves if each.turn == (1, 1)]
                 with progress(self.app, "claiming room for the first step"):
                     document["claims"] = hold_room(self.conf, live, fleet, first, args.lease)
         if args.formatter == "script":

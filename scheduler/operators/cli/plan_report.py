@@ -146,7 +146,7 @@ def _cost(moves: Sequence[PlannedMove]) -> dict[str, Any]:
         "moves": len(moves),
         "instances": len({each.uuid for each in moves}),
         "memory_mb": sum(each.memory_mb for each in moves),
-        "steps": len({(each.stage, each.step) for each in moves}),
+        "steps": len({each.turn for each in moves}),
         "by_kind": {
             kind: sum(each.kind == kind for each in moves) for kind in (LIVE, COLD, EVACUATION)
         },
@@ -308,7 +308,7 @@ def script(found: dict[str, Any]) -> str:
     """Return a shell script that makes the moves of a plan, one after the other."""
     title = f"Moves for the goal {found['goal']}, planned by berthmaster"
     lines = [_SCRIPT.format(title=title, version=API_VERSION["OS_COMPUTE_API_VERSION"])]
-    steps = groupby(moves_of(found), key=lambda each: (each.stage, each.step))
+    steps = groupby(moves_of(found), key=lambda each: each.turn)
     for (stage, step), moves in steps:
         lines.append(f"\n# Stage {stage}, step {step}\n")
         for each in moves:

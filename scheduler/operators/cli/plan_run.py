@@ -112,7 +112,7 @@ class _Run:
 
     def steps(self) -> Iterator[list[int]]:
         """Yield the numbers of the moves of each step, until the run is to stop."""
-        by_step = groupby(range(len(self._moves)), key=lambda n: _step(self._moves[n]))
+        by_step = groupby(range(len(self._moves)), key=lambda n: self._moves[n].turn)
         for _, numbers in by_step:
             if self._stops:
                 return
@@ -236,10 +236,6 @@ def _calls(database: Database, move: PlannedMove) -> Sequence[str]:
 def _is_unconfirmed(places: Sequence[dict[str, Any]]) -> bool:
     """Return whether an instance was migrated cold, which still holds its room at the source."""
     return any(each["state"] == "resized" for each in places)
-
-
-def _step(move: PlannedMove) -> tuple[int, int]:
-    return move.stage, move.step
 
 
 def _run(program: Sequence[str], until: float) -> None:

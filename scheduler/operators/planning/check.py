@@ -32,11 +32,11 @@ def check(fleet: Fleet, moves: Sequence[PlannedMove]) -> list[CheckedMove]:
     fleet.allow_evacuation(row for row in fleet.hosts.rows() if fleet.place(row) in evacuated)
     done = _done(fleet, moves)
     found: list[CheckedMove] = []
-    step = None
+    turn = None
     for number, move in enumerate(moves):
-        if step not in (None, (move.stage, move.step)):
+        if turn not in (None, move.turn):
             fleet.end_step()
-        step = move.stage, move.step
+        turn = move.turn
         found.append(CheckedMove(move, DONE) if number in done else _checked(fleet, move))
     return found
 

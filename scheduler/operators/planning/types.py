@@ -126,6 +126,11 @@ class PlannedMove:
     stage: int = 1
     step: int = 1
 
+    @property
+    def turn(self) -> tuple[int, int]:
+        """When it is made: a key by which the moves of one step are equal, and steps follow."""
+        return self.stage, self.step
+
 
 @dataclass(frozen=True, slots=True)
 class Unplanned:

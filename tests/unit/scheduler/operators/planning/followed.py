@@ -24,7 +24,7 @@ def follow(fleet: Fleet, moves: Sequence[PlannedMove], seed: int = 0) -> None:
     instance may break a rule after a move that it kept before the plan.
     """
     before = _broken(fleet)
-    for _, listed in groupby(moves, key=lambda each: (each.stage, each.step)):
+    for _, listed in groupby(moves, key=lambda each: each.turn):
         step = [*listed]
         Random(seed).shuffle(step)
         for each in step:

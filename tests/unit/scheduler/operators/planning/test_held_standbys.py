@@ -191,7 +191,7 @@ def test_every_standby_holds_at_each_moment_of_a_plan(found, goal):
     moves: Sequence[PlannedMove] = GOALS[goal](fleet).moves
     event(f"{goal}: {min(len(moves), 3)} moves")
     now = {each.name: each for each in guests}
-    for _, listed in groupby(moves, key=lambda each: (each.stage, each.step)):
+    for _, listed in groupby(moves, key=lambda each: each.turn):
         step = {each.uuid: each.target.host for each in listed}
         assert broken(hosts, racks, now.values(), step) == []
         now |= {name: now[name]._replace(host=host) for name, host in step.items()}
