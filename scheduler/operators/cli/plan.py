@@ -155,12 +155,12 @@ class PlanDrain(PlanCommand):
     __doc__ = f"""Plan how to empty hosts: which instance goes where, and in which order.
 
     The largest instances go first: they fit on the fewest hosts. Each goes where the schedulers
-    would place it, but to no host that is to be emptied with its own. Where no host has room,
-    instances of other hosts make some. Of hosts that are down only these are evacuated. With
-    --at-most the hosts are emptied some at a time, and those that have been emptied before take
-    instances again, as after maintenance. Room that the hosts hold for standbys and reservations is
-    named, and stays where it is. The exit status is 0 if all of them can be emptied, else
-    1. {UNKNOWN}
+    would place it, but to no host that is to be emptied with its own, and without need to none
+    with free PCI devices. Where no host has room, instances of other hosts make some. Of hosts that
+    are down only these are evacuated. With --at-most the hosts are emptied some at a time, and
+    those that have been emptied before take instances again, as after maintenance. Room that the
+    hosts hold for standbys and reservations is named, and stays where it is. The exit status is 0
+    if all of them can be emptied, else 1. {UNKNOWN}
     Nothing is moved. {BLIND_SPOTS}
     """
 

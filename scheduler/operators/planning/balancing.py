@@ -158,26 +158,37 @@ def _best_move(fleet: Fleet, load: Load, counted: Mask) -> tuple[Resident, int] 
     """Return the move that brings loads closest together, from the fullest host that has one."""
     shares = np.where(counted, load.shares, -np.inf)
     mean = float(load.used[counted].sum() / load.capacity[counted].sum())
+    low = counted & (shares < mean)
+    # Hosts with free devices come after others that are to get fuller.
+    first = fleet.preferred(low)
+    choices = (counted,) if np.array_equal(first, low) else (first, counted)
     for row in np.argsort(-shares, kind="stable").tolist():
         if not counted[row] or shares[row] <= mean:
             return None
-        best: tuple[float, Resident, int] | None = None
-        for each in fleet.on(row):
-            amount = load.amounts[each.uuid]
-            if each.fixed is not None or amount <= 0:
-                continue
-            gains = _gains(load, row, amount)
-            # Asking the filters costs more than to see that no host would do.
-            worth = counted & (gains > (best[0] if best else _LEAST_GAIN))
-            if not worth.any():
-                continue
-            worth &= fleet.passing(fleet.request(each))[1]
-            if worth.any():
-                target = int(np.argmax(np.where(worth, gains, -np.inf)))
-                best = float(gains[target]), each, target
-        if best is not None:
-            return best[1:]
+        for targets in choices:
+            found = _best_from(fleet, load, row, targets)
+            if found is not None:
+                return found
     return None
+
+
+def _best_from(fleet: Fleet, load: Load, row: int, targets: Mask) -> tuple[Resident, int] | None:
+    """Return the move from a row to one of some that brings loads closest together."""
+    best: tuple[float, Resident, int] | None = None
+    for each in fleet.on(row):
+        amount = load.amounts[each.uuid]
+        if each.fixed is not None or amount <= 0:
+            continue
+        gains = _gains(load, row, amount)
+        # Asking the filters costs more than to see that no host would do.
+        worth = targets & (gains > (best[0] if best else _LEAST_GAIN))
+        if not worth.any():
+            continue
+        worth &= fleet.passing(fleet.request(each))[1]
+        if worth.any():
+            target = int(np.argmax(np.where(worth, gains, -np.inf)))
+            best = float(gains[target]), each, target
+    return best[1:] if best else None
 
 
 def _gains(load: Load, row: int, amount: float) -> Weights:

@@ -121,10 +121,9 @@ class Fleet:
         return copy, mask
 
     def best(self, spec: RequestSpec) -> int | None:
-        """Return the row of the host that schedulers would choose, None without any.
+        """Return the row that schedulers would choose of those preferred, None without any.
 
-        One of avoided is chosen only where there is no other. An instance that is evacuated goes to
-        its standby.
+        An instance that is evacuated goes to its standby.
         """
         own = self._standby_of(spec, is_lost=True)
         if own and not self.closed[own.row] and self.takes(spec, own.row):
@@ -137,17 +136,19 @@ class Fleet:
         return int(rows[ranking.best_first(1)[0]])
 
     def preferred(self, mask: Mask) -> Mask:
-        """Return those of some rows that are not to be avoided, or all where there are none."""
-        found = mask & ~self.avoided
-        return found if found.any() else mask
+        """Return those of some rows that are not avoided, and have no free devices, if there are.
 
-    def takes(self, spec: RequestSpec, row: int) -> bool:
-        """Return whether the host of a row passes all filters, closed or not."""
-        return self.takes_without(spec, row, ())
+        These are left to requests for devices, of which no other row passes the filters.
+        """
+        devices = self.hosts.memo("pci_stats", "some free", lambda of: bool(of and of.free()), bool)
+        for worse in (self.avoided, devices):
+            better = mask & ~worse
+            mask = better if better.any() else mask
+        return mask
 
-    def takes_without(self, spec: RequestSpec, row: int, leaving: Iterable[Resident]) -> bool:
-        """Return whether a row passes all filters once these residents of it have left."""
-        return self.refusal_at(spec, row, leaving) is None
+    def takes(self, spec: RequestSpec, row: int, without: Iterable[Resident] = ()) -> bool:
+        """Return whether a row, closed or not, passes all filters once these of it have left."""
+        return self.refusal_at(spec, row, without) is None
 
     def refusal_at(
         self, spec: RequestSpec, row: int, without: Iterable[Resident] = ()

@@ -145,7 +145,7 @@ class RoomSearch:
                 for leaving in combinations(movable, number):
                     if _frees(leaving, lacks):
                         looked_at += 1
-                        if fleet.takes_without(spec, row, leaving):
+                        if fleet.takes(spec, row, leaving):
                             yield row, leaving
                     if looked_at >= MAX_SETS:
                         break
@@ -196,11 +196,11 @@ class RoomSearch:
         """Return residents without which a row takes a request, none of which could stay."""
         fleet = self._fleet
         leaving = [each for each in fleet.on(row) if _may_help(each, spec)]
-        if not fleet.takes_without(spec, row, leaving):
+        if not fleet.takes(spec, row, leaving):
             return []
         for each in sorted(leaving, key=lambda each: each.size_order):
             others = [one for one in leaving if one is not each]
-            if fleet.takes_without(spec, row, others):
+            if fleet.takes(spec, row, others):
                 leaving = others
         return leaving
 

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.operators.planning.draining."""
 
+from scheduler.operators.planning.balancing import balance, resource_load
 from scheduler.operators.planning.draining import drain
-from scheduler.operators.planning.types import MovePlan
-from tests.fleets import Guest, a_fleet, places
+from scheduler.operators.planning.types import Budget, MovePlan
+from tests.devices import a_pool, devices
+from tests.fleets import GB, Guest, a_fleet, places
 from tests.unit.scheduler.operators.planning.followed import follow
 
 
@@ -121,3 +123,28 @@ def test_nothing_to_move_is_no_trouble():
     plan = drain(a_fleet({"old": 64, "A": 64}), ["old"], None, always)
     assert plan.is_complete
     assert not plan.moves
+
+
+def test_hosts_with_free_devices_are_left_to_those_that_need_one():
+    """Though the schedulers would choose the emptiest host."""
+    large = {"total_usable_ram_mb": 64 * GB, "free_ram_mb": 64 * GB, "vcpus_total": 64}
+    hosts = {"old": 8, "devices": large | {"pci_stats": devices(a_pool(1))}, "plain": 2}
+    guests = [Guest("a", "old", 2), Guest("b", "old", 1)]
+    plan = drain(a_fleet(hosts, guests), ["old"], None, always)
+    # Where no other has room they are used.
+    assert targets(plan) == [("a", "plain"), ("b", "devices")]
+    # One whose devices are all taken is like any other.
+    hosts["devices"] = large | {"pci_stats": devices(a_pool(0))}
+    plan = drain(a_fleet(hosts, guests), ["old"], None, always)
+    assert targets(plan) == [("a", "devices"), ("b", "devices")]
+
+
+def test_a_balance_fills_hosts_without_devices_first():
+    large = {"total_usable_ram_mb": 8 * GB, "free_ram_mb": 8 * GB, "vcpus_total": 64}
+    hosts = {"full": 8, "devices": large | {"pci_stats": devices(a_pool(1))}, "plain": 8}
+    guests = [Guest(name, "full") for name in "abcdef"]
+    fleet = a_fleet(hosts, guests)
+    plan = balance(fleet, resource_load(fleet, "memory"), 0.1, Budget(), always)
+    assert [host for _, host in targets(plan)][:2] == ["plain", "plain"]
+    # It reaches its goal all the same, by no more moves.
+    assert (plan.is_complete, len(plan.moves)) == (True, 4)
