@@ -40,14 +40,15 @@ NO_LIVE_MIGRATION = (
     "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
     " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
 )
-# By what the client of OpenStack makes each kind of move; it waits until the move is over.
+# By what the client of OpenStack makes each kind of move; it waits until the move is over, but not
+# for evacuations: up to 10.5 it never sees the end of one.
 CALLS: Mapping[str, Sequence[str]] = {
     LIVE: ("openstack server migrate --live-migration --host {host} --wait {server}",),
     COLD: (
         "openstack server migrate --host {host} --wait {server}",
         "openstack server resize confirm {server}",
     ),
-    EVACUATION: ("openstack server evacuate --host {host} --wait {server}",),
+    EVACUATION: ("openstack server evacuate --host {host} {server}",),
 }
 # What a call may name of a move.
 NAMES = re.compile(r"\{(server|host|node|source)\}")
@@ -67,6 +68,13 @@ check() {{
         exit 1
     fi
 }}
+{evacuated}"""
+_EVACUATED = """
+evacuated() {
+    while [ "$(openstack server show -f value -c OS-EXT-STS:task_state "$1")" != None ]; do
+        sleep 5
+    done
+}
 """
 
 
@@ -307,11 +315,15 @@ def words(call: str, move: PlannedMove) -> list[str]:
 def script(found: dict[str, Any]) -> str:
     """Return a shell script that makes the moves of a plan, one after the other."""
     title = f"Moves for the goal {found['goal']}, planned by berthmaster"
-    lines = [_SCRIPT.format(title=title, version=API_VERSION["OS_COMPUTE_API_VERSION"])]
+    evacuated = _EVACUATED if found["cost"]["by_kind"][EVACUATION] else ""
+    version = API_VERSION["OS_COMPUTE_API_VERSION"]
+    lines = [_SCRIPT.format(title=title, version=version, evacuated=evacuated)]
     steps = groupby(moves_of(found), key=lambda each: each.turn)
     for (stage, step), moves in steps:
         lines.append(f"\n# Stage {stage}, step {step}\n")
         for each in moves:
             lines += [f"{shlex.join(words(call, each))}\n" for call in CALLS[each.kind]]
+            if each.kind == EVACUATION:
+                lines.append(f"{shlex.join(['evacuated', each.uuid])}\n")
             lines.append(f"{shlex.join(['check', each.uuid, each.target.host])}\n")
     return "".join(lines)

@@ -400,6 +400,19 @@ case "$*" in "server show"*i1) echo h1;; "server show"*) echo h2;; esac
     ]
 
 
+def test_a_script_waits_for_evacuations_by_itself(command, half_empty):
+    """The client of OpenStack up to 10.5 waits for them for ever."""
+    execute(half_empty, "UPDATE services SET forced_down = 1 WHERE host = 'h0'")
+    script = command.run("plan", "drain", "h0", "-f", "script").stdout
+    assert script.splitlines()[-3:] == [
+        "openstack server evacuate --host h1 i0",
+        "evacuated i0",
+        "check i0 h1",
+    ]
+    syntax = subprocess.run(["sh", "-n"], input=script, text=True, check=False)
+    assert syntax.returncode == 0
+
+
 def test_room_is_claimed_for_the_first_step(command, half_empty):
     found = plan(command, "consolidate", "--claim", "--lease=600")
     assert [(each["instance"], each["host"], each["held"]) for each in found["claims"]] == [
