@@ -191,7 +191,21 @@ def _repeated(
         return None
     if answers.keys() < {*identity.uuids}:
         raise PartlyAnswered(answers)
-    pending = [row for row in same if row.state != CONFIRMED]
+    _renew(connection, same, lease)
+    return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
+
+
+def renew(connection: sa.Connection, kept: Collection[tuple[str, str]], lease: float) -> None:
+    """Renew the leases of unconfirmed claims, by host and uuid, for lease seconds from now on.
+
+    Raises ClaimLost in a race.
+    """
+    found, _ = existing.of_instances(connection, {uuid for _, uuid in kept})
+    _renew(connection, [row for row in found if (row.host, row.instance_uuid) in kept], lease)
+
+
+def _renew(connection: sa.Connection, rows: Iterable[sa.Row[Any]], lease: float) -> None:
+    pending = [row for row in rows if row.state != CONFIRMED]
     if pending:
         # A lease is ended by a transaction that has locked the node.
         compute_nodes.lock(connection, {row.compute_node_id for row in pending})
@@ -199,7 +213,6 @@ def _repeated(
         until = connection.execute(sa.select(utc_moment())).scalar_one() + timedelta(seconds=lease)
         renewal = sa.update(table).values(expires_at=until)
         execute_in(connection, renewal, table.c.id, [row.id for row in pending])
-    return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
 
 
 def release(

@@ -23,14 +23,19 @@ class Journal:
     def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._states: dict[int, str] = {}
+        self._whys: dict[int, str] = {}
 
     def state(self, number: int) -> str | None:
         """Return the last state of a move, None before it has any."""
         return self._states.get(number)
 
+    def why(self, number: int) -> str:
+        """Return why a move has failed, as far as is known."""
+        return self._whys.get(number, "")
+
     def note(self, number: int, state: str, why: str = "") -> None:
         """Write the state of a move, for good."""
-        self._states[number] = state
+        self._states[number], self._whys[number] = state, why
         self.append({"move": number, "state": state, "why": why, "at": _now()})
 
     def append(self, line: dict[str, object]) -> None:
@@ -51,6 +56,7 @@ class Journal:
         if first["plan"] != plan:
             raise ValueError("it is of another plan")
         self._states = {each["move"]: each["state"] for each in others}
+        self._whys = {each["move"]: each["why"] for each in others}
 
 
 @contextmanager

@@ -3,32 +3,42 @@
 """The command that carries out a plan: the only one that has instances moved."""
 
 import argparse
-import os
-import re
+import math
 import shlex
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from threading import Event
 from typing import Any
 
-from inventory.claims.types import PENDING
+from inventory.claims import claims
+from inventory.claims.types import PENDING, ClaimLost
+from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
-from inventory.errors import NotFound, counted
-from inventory.queries import instance_queries
-from scheduler.operators.cli.arguments import check_combination, positive, seconds
-from scheduler.operators.cli.base import BaseCommand
+from inventory.errors import OperationRefused, counted
+from scheduler.operators.cli.arguments import add_flag, check_combination, positive, seconds
+from scheduler.operators.cli.base import BaseCommand, ReportCommand
 from scheduler.operators.cli.live_fleet import read_fleet
 from scheduler.operators.cli.live_table import live_hosts
 from scheduler.operators.cli.plan_check import add_plan, read_moves
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.plan_journal import DONE, FAILED, STARTED, Journal, journal_of
-from scheduler.operators.cli.plan_report import API_VERSION, CALLS, NAMES, words
-from scheduler.operators.cli.terminal import progress
+from scheduler.operators.cli.plan_move import (
+    MoveFailed,
+    calls_of,
+    instance,
+    is_there,
+    missing_program,
+    program_call,
+    run_program,
+    where,
+)
+from scheduler.operators.cli.plan_report import words
+from scheduler.operators.cli.terminal import clear_line, progress
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning import check as checks
 from scheduler.operators.planning.check import CheckedMove
@@ -37,40 +47,29 @@ from scheduler.operators.planning.types import EVACUATION, Place, PlannedMove
 from scheduler.select_destinations.destination_builder import load_allocator
 
 MOVE_TIMEOUT = 3600.0
-# Seconds between two looks at an instance on the move.
-LOOK_INTERVAL = 1.0
 
 
-class MoveFailed(Exception):
-    """A move that was not made; the text says why."""
-
-
-class PlanRun(BaseCommand):
+class PlanRun(ReportCommand):
     """Carry out a plan: have its instances moved, one after the other, in the order of the plan.
 
     The plan is a file that another command of 'plan' has written with -f json. Each move is checked
-    again when its turn comes, and is done when the instance is seen on its host. Moves are made by
-    the client of OpenStack, with the account of its environment (OS_CLOUD and so on), or by
-    --command. Room is claimed for the moves of each step, but where claims are allocations in
-    Placement, which Nova moves itself. FILE.journal says what was done; the same command goes on
-    after a failure, a kill or Ctrl-C, which lets the move under way end. The exit status is 0 if
-    all moves are done, else 1.
+    again before its step begins, and is done when the instance is seen on its host. Moves are made
+    by the client of OpenStack, with the account of its environment (OS_CLOUD and so on), or by
+    --command. Room is claimed for the moves of each step until they are done, but where claims are
+    allocations in Placement, which Nova moves itself. FILE.journal says what was done; the same
+    command goes on after a failure, a kill or Ctrl-C, which lets the move under way end. Of a plan
+    of several stages each run carries out one. The exit status is 0 if all its moves are done,
+    else 1.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_plan(parser)
-        parser.add_argument(
-            "--command",
-            type=_call,
-            metavar="CALL",
-            help="Program with its arguments that makes a move, waits until it is over, and ends"
-            " with status 0; {server}, {host}, {node} and {source} stand for the instance, where it"
-            " goes, and the host it leaves. No shell is used.",
-        )
+        add_run(parser)
         parser.add_argument(
             "--at-most",
             type=positive,
             default=1,
+            dest="failures",
             metavar="N",
             help="Number of failed moves after which the run stops (default: 1).",
         )
@@ -81,18 +80,97 @@ class PlanRun(BaseCommand):
             metavar="S",
             help=f"Seconds that a move may take (default: {MOVE_TIMEOUT:.0f}).",
         )
-        check_combination(parser, _missing_program)
+        check_combination(parser, missing_program)
 
     def take_action(self, args: Any) -> int:
         moves = read_moves(args.file)
-        with journal_of(args.file) as journal, _until_interrupted() as interrupted:
-            run = _Run(self, args, moves, journal, interrupted)
-            for step in run.steps():
-                run.make(step)
-        done = sum(journal.state(number) == DONE for number in range(len(moves)))
-        rest = "" if done == len(moves) else "; the same command goes on"
-        self.app.stdout.write(f"{done} of {counted(len(moves), 'move')} done{rest}\n")
-        return 0 if done == len(moves) else 1
+        check_evacuations(args, moves)
+        found = carry_out(self, args, args.file, moves)
+        if args.formatter == "json":
+            self.report(args, (), found)
+        return 0 if found["complete"] else 1
+
+
+def add_run(parser: Any) -> None:
+    """Add the options of carry_out(); failures and timeout have defaults, which are options too."""
+    parser.add_argument(
+        "--command",
+        type=program_call,
+        metavar="CALL",
+        help="Program with its arguments that makes a move, waits until it is over, and ends"
+        " with status 0; {server}, {host}, {node} and {source} stand for the instance, where it"
+        " goes, and the host it leaves. No shell is used.",
+    )
+    add_flag(
+        parser,
+        "--watch",
+        "Print also when each move begins and what becomes of its instance meanwhile, with times.",
+    )
+    add_flag(
+        parser,
+        "--evacuate",
+        "Make evacuations too. Switch off the hosts that are down before: an instance that still"
+        " runs there would use the same disks as the one that is rebuilt elsewhere.",
+    )
+    parser.set_defaults(failures=1, timeout=MOVE_TIMEOUT)
+
+
+def check_evacuations(args: Any, moves: Sequence[PlannedMove]) -> None:
+    """Raise OperationRefused for evacuations that were not asked for."""
+    number = sum(each.kind == EVACUATION for each in moves)
+    if number and not args.evacuate:
+        raise OperationRefused(
+            f"the plan has {counted(number, 'evacuation')}, so nothing is moved: switch off the"
+            " hosts that are down, and give --evacuate"
+        )
+
+
+def carry_out(
+    command: BaseCommand, args: Any, path: Path, moves: Sequence[PlannedMove]
+) -> dict[str, Any]:
+    """Carry out a stage of a plan in a file and say how it goes; return what became of the plan.
+
+    complete says whether all moves of the stage are done, goes_on is the command for the others,
+    None without any. Raises OperationRefused.
+    """
+    command.app.name_cloud()
+    with journal_of(path) as journal, _until_interrupted() as interrupted:
+        run = _Run(command, args, moves, journal, interrupted)
+        for step in run.steps():
+            run.make(step)
+    left = [each.stage for number, each in enumerate(moves) if journal.state(number) != DONE]
+    is_complete, goes_on = run.stage not in left, _go_on(command, args, path) if left else None
+    what = f"stage {run.stage} is done, this begins the next one" if is_complete else "this goes on"
+    rest = f"; {what}: {goes_on}" if goes_on else ""
+    run.write(f"{len(moves) - len(left)} of {counted(len(moves), 'move')} done{rest}")
+    return {
+        "file": str(path),
+        "stage": run.stage,
+        "complete": is_complete,
+        "goes_on": goes_on,
+        "moves": [
+            {
+                "instance": each.uuid,
+                "from": each.source.host,
+                "to": each.target.host,
+                "how": each.kind,
+                "state": journal.state(number),
+                "why": journal.why(number),
+            }
+            for number, each in enumerate(moves)
+        ],
+    }
+
+
+def _go_on(command: BaseCommand, args: Any, path: Path) -> str:
+    """Return the command line that carries out the rest of a plan."""
+    options = command.app.options
+    line = [command.app.NAME, *options.configuration]
+    line += [f"--cloud={options.cloud}"] if options.cloud else []
+    line += ["plan", "run", str(path)]
+    flags = {"--keep-zone": args.keep_zone, "--evacuate": args.evacuate, "--watch": args.watch}
+    line += [name for name, is_given in flags.items() if is_given]
+    return shlex.join([*line, *(f"--command={each}" for each in args.command or ())])
 
 
 class _Run:
@@ -100,7 +178,7 @@ class _Run:
 
     def __init__(
         self,
-        command: PlanRun,
+        command: BaseCommand,
         args: Any,
         moves: Sequence[PlannedMove],
         journal: Journal,
@@ -108,19 +186,27 @@ class _Run:
     ) -> None:
         self._command, self._asked = command, args
         self._moves, self._journal, self._interrupted = moves, journal, interrupted
+        left = [each.stage for n, each in enumerate(moves) if journal.state(n) != DONE]
+        # The one whose turn it is, None where nothing is left to do.
+        self.stage = min(left, default=None)
         self._failures = 0
+        # What the moves of the step have claimed, by host and uuid, and when that was renewed.
+        self._kept: set[tuple[str, str]] = set()
+        self._renewed = -math.inf
+        # What was said last of the instance on the move.
+        self._seen = ""
 
     def steps(self) -> Iterator[list[int]]:
-        """Yield the numbers of the moves of each step, until the run is to stop."""
-        by_step = groupby(range(len(self._moves)), key=lambda n: self._moves[n].turn)
-        for _, numbers in by_step:
+        """Yield the numbers of the moves of each step of the stage, until the run is to stop."""
+        numbers = (n for n, each in enumerate(self._moves) if each.stage == self.stage)
+        for _, step in groupby(numbers, key=lambda n: self._moves[n].turn):
             if self._stops:
                 return
-            yield [*numbers]
+            yield [*step]
 
     @property
     def _stops(self) -> bool:
-        return self._interrupted.is_set() or self._failures >= self._asked.at_most
+        return self._interrupted.is_set() or self._failures >= self._asked.failures
 
     def make(self, step: Sequence[int]) -> None:
         """Make the moves of a step that are not done yet."""
@@ -130,6 +216,8 @@ class _Run:
             found = checks.check(fleet, self._moves[step[0] :])[: len(step)]
             checked = dict(zip(step, found, strict=True))
             not_held = self._claim(live, fleet, checked)
+            self._kept = {(each.move.target.host, each.move.uuid) for each in found}
+            self._renewed = -math.inf
             for number in step:
                 if self._journal.state(number) == DONE or self._stops:
                     continue
@@ -167,8 +255,8 @@ class _Run:
         ):
             return
         # An instance with a claim looks as if it moved; one for this move may be of plan --claim.
-        claims = _instance(database, move)["claims"]
-        pending = {Place(each["host"], each["node"]) for each in claims if each["state"] == PENDING}
+        held = (each for each in instance(database, move)["claims"] if each["state"] == PENDING)
+        pending = {Place(each["host"], each["node"]) for each in held}
         if pending != {move.target}:
             raise MoveFailed(checked.why)
 
@@ -177,90 +265,57 @@ class _Run:
         move, began = self._moves[number], time.monotonic()
         until = began + self._asked.timeout
         what = f"{number + 1} of {len(self._moves)}: {move.uuid} to {move.target.host}"
-        with progress(self._command.app, what):
+
+        def rest() -> str:
+            end = "stops after this move" if self._stops else "Ctrl-C stops after this move"
+            return f"{time.monotonic() - began:.0f} s; {end}"
+
+        def look() -> None:
+            self._look(database, number)
+
+        with progress(self._command.app, what, rest=rest):
+            if self._asked.watch:
+                self._say(number, "begins")
+                self._seen = ""
             # An earlier run may have begun it.
-            if not self._is_there(database, move, until):
+            if not is_there(database, move, until, look):
                 self._journal.note(number, STARTED)
-                for call in self._asked.command or _calls(database, move):
-                    _run(words(call, move), until)
-                if not self._is_there(database, move, until, waits=True):
+                for call in self._asked.command or calls_of(database, move):
+                    run_program(words(call, move), until, look)
+                if not is_there(database, move, until, look, waits=True):
                     raise MoveFailed("the instance is not seen on the host in time")
         self._journal.note(number, DONE)
         self._say(number, f"done in {time.monotonic() - began:.0f} s")
 
-    def _is_there(
-        self, database: Database, move: PlannedMove, until: float, waits: bool = False
-    ) -> bool:
-        """Return whether an instance is where it goes, once it is not on the move any more.
-
-        With waits this is also waited for.
-        """
-        while True:
-            found = _instance(database, move)["places"]
-            places = {Place(each["host"], each["node"]) for each in found}
-            # A host that is down does not report that an instance has left it.
-            if move.kind == EVACUATION:
-                places.discard(move.source)
-            is_busy = any(each["task"] for each in found) or len(places) > 1
-            is_there = places == {move.target} and not _is_unconfirmed(found)
-            if not is_busy and (is_there or not waits):
-                return is_there
-            if time.monotonic() > until:
-                return False
-            time.sleep(LOOK_INTERVAL)
+    def _look(self, database: Database, number: int) -> None:
+        """Keep the claims of the step while a move takes its time, and say what is new of it."""
+        lease = self._command.conf.claims.lease
+        # What fails now is tried again at the next look.
+        with suppress(ClaimLost, DatabaseUnavailable, MoveFailed):
+            if time.monotonic() > self._renewed + lease / 3:
+                database.write(lambda connection: claims.renew(connection, self._kept, lease))
+                self._renewed = time.monotonic()
+            if self._asked.watch:
+                places = instance(database, self._moves[number])["places"]
+                seen = " and ".join(map(where, places))
+                if seen != self._seen:
+                    self._seen = seen
+                    self.write(f"{number + 1} of {len(self._moves)}: {seen}")
 
     def _say(self, number: int, what: str) -> None:
         move = self._moves[number]
-        stdout = self._command.app.stdout
-        stdout.write(
+        self.write(
             f"{number + 1} of {len(self._moves)}: {move.uuid} from {move.source.host} to"
-            f" {move.target.host} by {move.kind}: {what}\n"
+            f" {move.target.host} by {move.kind}: {what}"
         )
-        stdout.flush()
 
-
-def _instance(database: Database, move: PlannedMove) -> dict[str, Any]:
-    """Return what is known of the instance of a move; raises MoveFailed."""
-    try:
-        return database.read(lambda connection: instance_queries.show(connection, move.uuid))
-    except NotFound:
-        raise MoveFailed("the instance is not on any host") from None
-
-
-def _calls(database: Database, move: PlannedMove) -> Sequence[str]:
-    """Return the calls that are missing of a move: one that was begun may be confirmed only."""
-    is_begun = _is_unconfirmed(_instance(database, move)["places"])
-    return CALLS[move.kind][1 if is_begun else 0 :]
-
-
-def _is_unconfirmed(places: Sequence[dict[str, Any]]) -> bool:
-    """Return whether an instance was migrated cold, which still holds its room at the source."""
-    return any(each["state"] == "resized" for each in places)
-
-
-def _run(program: Sequence[str], until: float) -> None:
-    """Run a program to its end; raises MoveFailed."""
-    try:
-        done = subprocess.run(
-            program,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=API_VERSION | os.environ,
-            timeout=max(0.0, until - time.monotonic()),
-            check=False,
-            # Ctrl-C at the terminal lets the move end.
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired:
-        raise MoveFailed(f"{program[0]} has not ended in time") from None
-    except (OSError, ValueError) as error:
-        raise MoveFailed(f"{program[0]}: {error}") from None
-    if done.returncode:
-        last = ([each for each in done.stdout.splitlines() if each.strip()] or ["no output"])[-1]
-        raise MoveFailed(f"{program[0]} has ended with status {done.returncode}: {last.strip()}")
+    def write(self, line: str) -> None:
+        app = self._command.app
+        clear_line(app)
+        stream = app.stderr if self._asked.formatter == "json" else app.stdout
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self._asked.watch else ""
+        stream.write(f"{now}{line}\n")
+        stream.flush()
 
 
 @contextmanager
@@ -279,31 +334,3 @@ def _until_interrupted() -> Iterator[Event]:
     finally:
         for number, before in handlers.items():
             signal.signal(number, before)
-
-
-def _call(text: str) -> tuple[str]:
-    """Return a call of --command; raises ArgumentTypeError."""
-    try:
-        found = shlex.split(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from None
-    if unknown := re.findall(r"\{[^}]*\}", NAMES.sub("", text)):
-        raise argparse.ArgumentTypeError(
-            f"{unknown[0]} stands for nothing; {{server}}, {{host}}, {{node}}, {{source}} do"
-        )
-    if not found or "{server}" not in text:
-        raise argparse.ArgumentTypeError(f"{text!r} does not name the instance: {{server}}")
-    return (text,)
-
-
-def _missing_program(args: argparse.Namespace) -> str | None:
-    """Return what is wrong if there is no such program."""
-    program = shlex.split(args.command[0])[0] if args.command else "openstack"
-    if shutil.which(program):
-        return None
-    if args.command:
-        return f"argument --command: there is no program {program!r}"
-    return (
-        "there is no program 'openstack': install python-openstackclient, which is the extra"
-        " [openstack], or name another program with --command"
-    )

@@ -59,6 +59,12 @@ def progress(
             handler.removeFilter(line.give_way)
 
 
+def clear_line(app: App) -> None:
+    """Clear the line of progress for text that is printed now; it is written below again."""
+    if is_terminal(app.stderr):
+        print(_CLEAR, end="", file=app.stderr, flush=True)
+
+
 class _Line:
     """A line of a terminal that is written again and again, by a thread of its own."""
 

@@ -152,3 +152,25 @@ def test_alternates_are_renewed_with_the_claim_that_they_are_for(cloud):
     rows = cloud.read(lambda c: c.execute(sa.select(table)).all())
     assert all(row.expires_at > row.created_at for row in rows)
     assert rows[0].expires_at == rows[1].expires_at
+
+
+def test_what_is_renewed_is_claimed_on_the_host_and_not_there_yet(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2)))(cloud)
+    claiming(an_order("req-2", a_claim(U2, 1)))(cloud)
+    claiming(an_order("req-3", a_claim(U3, 1)))(cloud)
+    confirm(cloud, U3, 1)
+    cloud.write(
+        lambda c: c.execute(
+            sa.update(table)
+            .where(table.c.state != "confirmed")
+            .values(expires_at=table.c.created_at)
+        )
+    )
+    cloud.write(lambda c: claims.renew(c, {("h1", U1), ("h2", U2), ("h1", U3)}, 60))
+    rows = cloud.read(lambda c: c.execute(sa.select(table)).all())
+    renewed = {
+        (row.instance_uuid, row.compute_node_id)
+        for row in rows
+        if row.expires_at is not None and row.expires_at > row.created_at
+    }
+    assert renewed == {(U1, 1)}

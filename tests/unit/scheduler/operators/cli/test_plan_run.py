@@ -3,15 +3,19 @@
 """Tests of 'plan run' with a program that moves instances between rows, as agents report them."""
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+import sqlalchemy as sa
 
 from inventory import instances
-from scheduler.operators.cli import plan_run
-from tests.databases import a_node, an_instance, save, serve
+from inventory.tables import allocations
+from scheduler.operators.cli import plan_move, terminal
+from tests.databases import a_node, an_instance, execute, save, serve
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 # Moves an instance from its host to another; it logs its arguments, and can be told to fail.
@@ -25,7 +29,10 @@ if os.path.exists(f"{directory}/fail-{uuid}"):
 while os.path.exists(f"{directory}/wait"):
     time.sleep(0.01)
 with sqlite3.connect(f"{directory}/inventory.sqlite", timeout=60) as connection:
-    connection.execute("UPDATE instances SET host = ?, node = ? WHERE uuid = ?", (host, host, uuid))
+    change = "host = ?1, node = ?1"
+    if os.path.exists(f"{directory}/ruin-{uuid}"):
+        change = "vm_state = 'error', display_name = ?1"
+    connection.execute(f"UPDATE instances SET {change} WHERE uuid = ?2", (host, uuid))
 """
 
 # Confirms the resize of its last argument.
@@ -74,6 +81,19 @@ def on(command, host):
     return {each["ID"] for each in listed if each["State"] != "pending"}
 
 
+def plan_of_one(plan, uuid):
+    """Leave only the move of one instance in a plan."""
+    document = json.loads(plan.read_text())
+    document["moves"] = [each for each in document["moves"] if each["instance"] == uuid]
+    plan.write_text(json.dumps(document))
+
+
+def program(command):
+    """Return the command as a program of its own."""
+    text = "from scheduler.operators.cli.cmd import main; main()"
+    return [sys.executable, "-c", text, f"--config-file={command.config}"]
+
+
 def test_all_moves_are_made_in_their_order(command, plan, mover, tmp_path):
     done = command.run("plan", "run", str(plan), mover)
     assert done.status == 0, done
@@ -98,16 +118,65 @@ def test_room_is_claimed_for_the_step_under_way(command, plan, mover, tmp_path):
     assert command.run("plan", "run", str(plan), mover).status == 0
 
 
+def test_what_is_claimed_for_the_step_is_held_as_long_as_a_move_takes(
+    command, plan, mover, cloud, tmp_path
+):
+    with command.config.open("a") as config:
+        config.write("[claims]\nlease = 3\n")
+    (tmp_path / "wait").touch()
+
+    def ends():
+        c = allocations.c
+        query = sa.select(c.instance_uuid, c.expires_at)
+        return dict(map(tuple, cloud.read(lambda connection: connection.execute(query).all())))
+
+    with subprocess.Popen([*program(command), "plan", "run", str(plan), mover]) as run:
+        try:
+            assert wait_until(lambda: calls(tmp_path))
+            before = ends()
+            assert before.keys() == {"i1", "i2", "i3"}
+            assert wait_until(lambda: all(ends()[uuid] > end for uuid, end in before.items()))
+        finally:
+            (tmp_path / "wait").unlink()
+        assert run.wait(PATIENCE) == 0
+
+
+def test_who_watches_sees_what_becomes_of_each_move(command, plan, mover, monkeypatch):
+    monkeypatch.setattr(plan_move, "LOOK_INTERVAL", 0.01)
+    plan_of_one(plan, "i3")
+    done = command.run("plan", "run", str(plan), mover, "--watch")
+    time = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ "
+    begins, *between, over, _ = done.stdout.splitlines()
+    assert re.fullmatch(f"{time}1 of 1: i3 from old to new by live migration: begins", begins)
+    assert re.fullmatch(f"{time}1 of 1: i3 from old to new by live migration: done in .*", over)
+    assert [re.sub(time, "", each) for each in between][:1] == ["1 of 1: on old (active)"]
+
+
+def test_a_program_gets_what_became_of_each_move(command, plan, mover, tmp_path):
+    (tmp_path / "fail-i2").touch()
+    done = command.run("plan", "run", str(plan), mover, "-f", "json")
+    found = json.loads(done.stdout)
+    assert [each["state"] for each in found["moves"]] == ["done", "failed", None]
+    assert "does not like to move" in found["moves"][1]["why"]
+    assert (found["complete"], found["file"]) == (False, str(plan))
+    assert shlex.split(found["goes_on"])[2:] == ["plan", "run", str(plan), mover]
+    # How it goes is for people.
+    assert done.stderr.startswith("1 of 3: i3 from old to new")
+
+
 def test_it_stops_at_the_first_failure_and_goes_on_with_it(command, plan, mover, tmp_path):
     (tmp_path / "fail-i2").touch()
     done = command.run("plan", "run", str(plan), mover)
     assert done.status == 1
     assert "failed: " in done.stdout
     assert "has ended with status 1: i2 does not like to move\n" in done.stdout
-    assert done.stdout.endswith("1 of 3 moves done; the same command goes on\n")
+    said, line = done.stdout.splitlines()[-1].split("; this goes on: ")
+    assert said == "1 of 3 moves done"
     assert calls(tmp_path) == ["i3", "i2"]
     (tmp_path / "fail-i2").unlink()
-    assert command.run("plan", "run", str(plan), mover).status == 0
+    program, config, *again = shlex.split(line)
+    assert (program, config) == ("berthmaster", f"--config-file={command.config}")
+    assert command.run(*again).status == 0
     assert calls(tmp_path) == ["i3", "i2", "i2", "i1"]
 
 
@@ -115,7 +184,7 @@ def test_at_most_so_many_moves_fail(command, plan, mover, tmp_path):
     for uuid in ("i3", "i1"):
         (tmp_path / f"fail-{uuid}").touch()
     done = command.run("plan", "run", str(plan), mover, "--at-most=2")
-    assert done.stdout.endswith("1 of 3 moves done; the same command goes on\n")
+    assert "1 of 3 moves done; this goes on: " in done.stdout
     assert calls(tmp_path) == ["i3", "i2", "i1"]
 
 
@@ -127,24 +196,39 @@ def test_a_move_that_is_not_possible_any_more_is_not_begun(command, plan, mover,
 
 
 def test_an_instance_that_does_not_arrive_is_a_failure(command, plan, mover, monkeypatch):
-    monkeypatch.setattr(plan_run, "LOOK_INTERVAL", 0.01)
+    monkeypatch.setattr(plan_move, "LOOK_INTERVAL", 0.01)
     missing = mover.replace("{host}", "old")
     done = command.run("plan", "run", str(plan), missing, "--timeout=3")
     assert " in time\n" in done.stdout
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_was_ended_during_a_move_goes_on(command, plan, mover, tmp_path, how):
+def test_an_instance_in_error_is_not_waited_for(command, plan, mover, tmp_path):
+    (tmp_path / "ruin-i3").touch()
+    done = command.run("plan", "run", str(plan), mover)
+    assert (
+        "1 of 3: i3 from old to new by live migration: failed: the instance is in state error"
+        in (done.stdout)
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "at_once"),
+    [
+        (signal.SIGKILL, True),
+        (signal.SIGTERM, False),
+        # The second one is as good as a kill.
+        (signal.SIGTERM, True),
+    ],
+)
+def test_a_run_that_was_ended_during_a_move_goes_on(command, plan, mover, tmp_path, how, at_once):
     """The program lives on and ends its move, which is not begun again."""
     (tmp_path / "wait").touch()
-    program = "from scheduler.operators.cli.cmd import main; main()"
-    line = [sys.executable, "-c", program, f"--config-file={command.config}"]
-    with subprocess.Popen([*line, "plan", "run", str(plan), mover]) as run:
+    with subprocess.Popen([*program(command), "plan", "run", str(plan), mover]) as run:
         try:
             assert wait_until(lambda: calls(tmp_path))
             run.send_signal(how)
-            if how == signal.SIGKILL:
-                run.wait(PATIENCE)
+            if at_once:
+                assert wait_until(lambda: run.send_signal(how) or run.poll() is not None)
         finally:
             (tmp_path / "wait").unlink()
     assert wait_until(lambda: on(command, "new") == {"i3"})
@@ -160,14 +244,64 @@ def test_a_cold_migration_that_is_not_confirmed_yet_is_only_confirmed(
     client.write_text(CLIENT.format(python=sys.executable, directory=tmp_path))
     client.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    text = plan.read_text().replace("live migration", "cold migration")
-    (one,) = (each for each in json.loads(text)["moves"] if each["instance"] == "i3")
-    plan.write_text(json.dumps(json.loads(text) | {"moves": [one]}))
+    plan.write_text(plan.read_text().replace("live migration", "cold migration"))
+    plan_of_one(plan, "i3")
     rows = [an_instance("i3", memory_mb=3000, vm_state="resized")]
     cloud.write(lambda c: instances.replace(c, "new", "new", rows))
     cloud.write(lambda c: instances.replace(c, "old", "old", []))
     assert command.run("plan", "run", str(plan)).stdout.endswith("1 of 1 move done\n")
     assert calls(tmp_path) == ["server resize confirm i3"]
+
+
+def test_evacuations_are_made_only_if_they_are_asked_for(command, cloud, mover, tmp_path):
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    assert command.refused("plan", "run", str(plan), mover) == (
+        "the plan has 3 evacuations, so nothing is moved: switch off the hosts that are down, and"
+        " give --evacuate"
+    )
+    assert calls(tmp_path) == []
+    done = command.run("plan", "run", str(plan), mover, "--evacuate")
+    assert done.stdout.splitlines()[0].startswith("1 of 3: i3 from old to new by evacuation: done")
+    assert (done.status, calls(tmp_path)) == (0, ["i3", "i2", "i1"])
+
+
+def test_a_host_that_is_back_is_not_evacuated(command, cloud, mover, tmp_path):
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "drain", "old", "-f", "json").stdout)
+    execute(cloud, "UPDATE services SET forced_down = 0")
+    done = command.run("plan", "run", str(plan), mover, "--evacuate")
+    why = "failed: the instance can be moved by live migration now, not by evacuation"
+    assert why in done.stdout
+    assert (done.status, calls(tmp_path)) == (1, [])
+
+
+def test_each_run_carries_out_one_stage(command, cloud, mover, tmp_path):
+    """Between two of them the hosts have their maintenance."""
+    save(cloud, a_node("third"))
+    serve(cloud, "third")
+    cloud.write(lambda c: instances.replace(c, "new", "new", [an_instance("i4", memory_mb=10)]))
+    plan = tmp_path / "stages.json"
+    arguments = ("plan", "drain", "old", "new", "--at-most=1", "-f", "json")
+    plan.write_text(command.run(*arguments).stdout)
+    done = command.run("plan", "run", str(plan), mover)
+    assert (done.status, calls(tmp_path)) == (0, ["i4"])
+    said = done.stdout.splitlines()[-1]
+    assert said.startswith("1 of 4 moves done; stage 1 is done, this begins the next one: ")
+    done = command.run(*shlex.split(said)[-4:])
+    assert (done.status, calls(tmp_path)) == (0, ["i4", "i3", "i2", "i1"])
+    assert done.stdout.endswith("4 of 4 moves done\n")
+
+
+def test_a_terminal_shows_the_move_under_way(command, plan, mover, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.0)
+    _, shown = command.at_terminal("plan", "run", str(plan), mover, "--watch")
+    assert re.search(r"1 of 3: i3 to new, 0 s; Ctrl-C stops after this move", shown)
+    # What is printed meanwhile has lines of its own.
+    assert re.search(r"\r\033\[K20\S+Z 1 of 3: i3 from old .*: begins\n", shown)
 
 
 def test_two_runs_of_one_plan_are_refused(command, plan, mover, tmp_path):

@@ -79,6 +79,7 @@ ELSEWHERE = {
     "nova check",
     "nova shadow",
     "plan check",
+    "plan run",
     "select",
     "shadow report",
     "simulate",
