@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from inventory import tables
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.served_nova import Backends
 from tests.fixtures.switched_nova import OVER, SwitchedNova, open_switched_nova
@@ -31,20 +30,6 @@ def cloud(backends: Backends) -> Iterator[SwitchedNova]:
         yield found
 
 
-def force_down(cloud: SwitchedNova, host: str) -> None:
-    """Kill a compute and force its service down, as an operator does before evacuations."""
-    cloud.nova.computes[host].kill()
-    services = cloud.nova.call("GET", "/os-services?binary=nova-compute")["services"]
-    (number,) = (each["id"] for each in services if each["host"] == host)
-    cloud.nova.call("PUT", f"/os-services/{number}", {"forced_down": True})
-
-    def known() -> bool:
-        rows = cloud.cloud.rows(tables.services)
-        return any(row.host == host and row.forced_down for row in rows)
-
-    assert wait_until(known)
-
-
 def test_all_protected_servers_of_a_dead_compute_run_again_while_others_boot(
     cloud: SwitchedNova,
 ) -> None:
@@ -55,7 +40,7 @@ def test_all_protected_servers_of_a_dead_compute_run_again_while_others_boot(
     on_hosts = Counter(cloud.hosts(*protected))
     dead = str(max(on_hosts, key=on_hosts.__getitem__))
     lost = [uuid for uuid in protected if cloud.hosts(uuid) == [dead]]
-    force_down(cloud, dead)
+    cloud.cloud.force_down(dead)
     flavor = cloud.nova.flavor(MEMORY_MB)
     with ThreadPoolExecutor(8) as pool:
         booted = [pool.submit(cloud.nova.boot, flavor) for _ in range(4)]

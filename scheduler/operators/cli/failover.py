@@ -15,7 +15,7 @@ from scheduler.operators.cli.arguments import add_flag, check_combination, compl
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
-from scheduler.operators.cli.plan import SearchTime
+from scheduler.operators.cli.plan_goal import SearchTime
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.planning.failover import (
     FailureDomain,

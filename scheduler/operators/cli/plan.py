@@ -1,35 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that plan moves of instances; nothing is moved by them."""
+"""The commands that plan moves of instances; nothing is moved by them without --run."""
 
-import signal
-import time
-from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import Any
 
-from inventory import aggregates
+import sqlalchemy as sa
+
+from inventory import aggregates, services
 from inventory.claims import standby_rows
 from inventory.errors import NotFound, nearest
 from inventory.objects.standby import REQUIRED
+from inventory.operations import service_operations
 from scheduler.hosts.metrics import metric_values
-from scheduler.operators.cli import plan_report
-from scheduler.operators.cli.arguments import (
-    add_flag,
-    add_host,
-    check_combination,
-    positive,
-    seconds,
-)
-from scheduler.operators.cli.base import ReportCommand
-from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, host_names, read_fleet
-from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
-from scheduler.operators.cli.plan_claims import hold_room
+from scheduler.operators.cli.arguments import add_host, check_combination, positive
+from scheduler.operators.cli.live_fleet import UNKNOWN, host_names
+from scheduler.operators.cli.live_table import BLIND_SPOTS
+from scheduler.operators.cli.plan_goal import PlanCommand, Planned
 from scheduler.operators.cli.request_arguments import add_flavors, format_flavor, request_specs
-from scheduler.operators.cli.terminal import Progress, progress
-from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.balancing import (
     RESOURCES,
     Load,
@@ -48,109 +36,6 @@ from scheduler.wire.errors import InvalidInput
 _GB = 1024
 
 
-@dataclass(slots=True)
-class SearchTime:
-    """Says whether to look on: until a deadline or Ctrl-C. Tells how many moves are planned."""
-
-    deadline: float
-    fleet: Fleet
-    show: Progress = lambda _: None
-    interrupted: bool = False
-
-    def __call__(self) -> bool:
-        self.show(len(self.fleet.moves))
-        return not self.interrupted and time.monotonic() < self.deadline
-
-    def rest(self) -> str:
-        """Return how long the search may go on, and what ends it before."""
-        return f"{max(0.0, self.deadline - time.monotonic()):.0f} s left; Ctrl-C shows them"
-
-    @contextmanager
-    def until_interrupted(self) -> Iterator["SearchTime"]:
-        """Let the first Ctrl-C in the block end the search, not the command."""
-
-        def interrupt(*_: object) -> None:
-            self.interrupted = True
-            signal.signal(signal.SIGINT, before)
-
-        before = signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield self
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What a goal is planned on: live hosts, their fleet, and the time."""
-
-    live: LiveHosts
-    fleet: Fleet
-    search_time: SearchTime
-
-
-class PlanCommand(ReportCommand):
-    """A goal of a plan."""
-
-    formats = (*ReportCommand.formats, "script")
-    # Whether hosts are to be named, and whether the search may use all of its time.
-    time_limit: ClassVar[float] = 60.0
-
-    def add_arguments(self, parser: Any) -> None:
-        self.add_goal(parser)
-        add_keep_zone(parser)
-        parser.add_argument(
-            "--time-limit",
-            type=seconds,
-            default=self.time_limit,
-            metavar="S",
-            help="Seconds after which the search ends with what it has found (default:"
-            f" {self.time_limit:.0f}). Ctrl-C ends it at once.",
-        )
-        add_flag(
-            parser,
-            "--claim",
-            "Claim the room for the moves of the first step, so that nothing else gets it. Moves to"
-            " other hosts, and requests for the same instances, replace these claims.",
-        )
-        parser.add_argument(
-            "--lease",
-            type=seconds,
-            metavar="S",
-            help="Seconds that --claim holds the room (default: [claims] lease).",
-        )
-        check_combination(parser, _wrong_claim)
-
-    def add_goal(self, parser: Any) -> None:
-        """Add the arguments of the goal."""
-
-    @abstractmethod
-    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
-        """Return the plan."""
-
-    def take_action(self, args: Any) -> int:
-        with live_hosts(self.app) as live:
-            fleet = read_fleet(self, live, args)
-            search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
-            with (
-                progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
-                search_time.until_interrupted(),
-            ):
-                plan = self.make_plan(Planned(live, fleet, search_time), args)
-            document = plan_report.document(plan, fleet)
-            document["interrupted"] = search_time.interrupted
-            if args.claim:
-                first = [each for each in plan.moves if each.turn == (1, 1)]
-                with progress(self.app, "claiming room for the first step"):
-                    document["claims"] = hold_room(self.conf, live, fleet, first, args.lease)
-        if args.formatter == "script":
-            self.app.stdout.write(plan_report.script(document))
-        else:
-            self.report(args, plan_report.sections(document), document)
-        held = all(each["held"] for each in document.get("claims", ()))
-        return 0 if plan.is_complete and held else 1
-
-
 class PlanDrain(PlanCommand):
     __doc__ = f"""Plan how to empty hosts: which instance goes where, and in which order.
 
@@ -161,7 +46,8 @@ class PlanDrain(PlanCommand):
     those that have been emptied before take instances again, as after maintenance. Room that the
     hosts hold for standbys and reservations is named, and stays where it is. The exit status is 0
     if all of them can be emptied, else 1. {UNKNOWN}
-    Nothing is moved. {BLIND_SPOTS}
+    Nothing is moved without --run, which also disables the hosts, so that nothing new comes to
+    them, and leaves there what cannot go. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -172,10 +58,15 @@ class PlanDrain(PlanCommand):
             metavar="N",
             help="Maximum number of hosts that are emptied at the same time (default: all).",
         )
+        check_combination(parser, _run_of_stages)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
         names = host_names(planned.fleet.hosts, args.host)
         return drain(planned.fleet, names, args.at_most, planned.search_time)
+
+    def begin_run(self, plan: dict[str, Any]) -> None:
+        # There is no stage where the time limit was too short for one.
+        self.write(_disable, [host for stage in plan["result"]["stages"] for host in stage])
 
 
 class PlanRepair(PlanCommand):
@@ -188,7 +79,7 @@ class PlanRepair(PlanCommand):
     standby are listed: one of the schedulers makes standbys as soon as there is room. The exit
     status is 0 if all is repaired by the moves and no standby lacks that is required, else 1.
     {UNKNOWN}
-    Nothing is moved. {BLIND_SPOTS}
+    Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
@@ -204,7 +95,7 @@ class PlanConsolidate(PlanCommand):
 
     Hosts with few instances are emptied first, onto those that are full already. Hosts that are
     disabled or down stay as they are. {UNKNOWN}
-    Nothing is moved. {BLIND_SPOTS}
+    Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -228,7 +119,7 @@ class PlanBalance(PlanCommand):
     per cent of what each may give. A metric of the monitors, such as cpu.percent, is shared out to
     the instances of a host by their vCPUs. Hosts that are disabled or down are left out. The exit
     status is 0 if the margin is reached, else 1. {UNKNOWN}
-    Nothing is moved. {BLIND_SPOTS}
+    Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -262,7 +153,7 @@ class PlanMakeRoom(PlanCommand):
     Instances of hosts that are down stay there, and so does what hosts hold for standbys and
     reservations: where that is in the way, it is named. The exit status is 0 if all that were asked
     for fit then, else 1. {UNKNOWN}
-    Nothing is moved. {BLIND_SPOTS}
+    Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -319,7 +210,14 @@ def _one_flavor(args: Any) -> str | None:
     return None if len(args.flavor) == 1 else "argument --flavor: has to be given once"
 
 
-def _wrong_claim(args: Any) -> str | None:
-    if args.lease is not None and not args.claim:
-        return "argument --lease: is for --claim"
+def _disable(connection: sa.Connection, hosts: Collection[str]) -> None:
+    """Disable those of hosts that are not; the others keep their reasons."""
+    rows, _ = services.find_all(connection, hosts, services.COMPUTE[0])
+    enabled = [row.host for row in rows if not row.disabled]
+    service_operations.disable(connection, enabled, "is drained by 'plan drain --run'")
+
+
+def _run_of_stages(args: Any) -> str | None:
+    if args.run and args.at_most:
+        return "argument --run: not with --at-most; each 'plan run' of a file carries out a stage"
     return None

@@ -47,7 +47,8 @@ def is_there(
         is_over = places == {move.target} and not _is_unconfirmed(found)
         if not is_busy and (is_over or not waits):
             return is_over
-        if any(each["state"] == "error" for each in found):
+        # An instance that is evacuated in this state stays in it, with a task, until it is rebuilt.
+        if any(each["state"] == "error" and not each["task"] for each in found):
             raise MoveFailed("the instance is in state error")
         if time.monotonic() > until:
             return False

@@ -71,8 +71,10 @@ check() {{
 {evacuated}"""
 _EVACUATED = """
 evacuated() {
-    while [ "$(openstack server show -f value -c OS-EXT-STS:task_state "$1")" != None ]; do
+    task=unknown
+    while [ "$task" != None ]; do
         sleep 5
+        task=$(openstack server show -f value -c OS-EXT-STS:task_state "$1")
     done
 }
 """

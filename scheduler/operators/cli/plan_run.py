@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command that carries out a plan: the only one that has instances moved."""
+"""Carry out a plan: the command for files, and what it shares with --run of those that plan."""
 
 import argparse
 import math
@@ -92,7 +92,7 @@ class PlanRun(ReportCommand):
 
 
 def add_run(parser: Any) -> None:
-    """Add the options of carry_out(); failures and timeout have defaults, which are options too."""
+    """Add the options of carry_out(), and the defaults of failures and timeout."""
     parser.add_argument(
         "--command",
         type=program_call,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""'plan run' empties a compute of a whole Nova cloud by the client of OpenStack, killed between."""
+"""'plan drain --run' empties computes of a whole Nova cloud by the client of OpenStack."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import tables
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 from tests.fixtures.served_nova import ServedNova
 from tests.fixtures.switched_nova import SwitchedNova
@@ -27,47 +28,80 @@ def servers_on(cloud: ServedNova, host: str) -> set[str]:
     return {uuid for uuid, each in found if each.host == host and each.status == "ACTIVE"}
 
 
-def test_a_compute_is_emptied_though_the_run_is_killed_between_two_moves(
+class Operator:
+    """Runs 'berthmaster plan' in a directory, with the account of an administrator of the cloud."""
+
+    def __init__(self, cloud: ServedNova, directory: Path) -> None:
+        self._config = cloud.deployment.write_config("operator", {})
+        self._directory = directory
+        self._environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "OS_AUTH_TYPE": "admin_token",
+            "OS_TOKEN": "admin",
+            "OS_ENDPOINT": f"{cloud.nova.url}/",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-c", COMMAND, f"--config-file={self._config}", "plan", *arguments]
+        return subprocess.Popen(
+            line,
+            env=self._environment,
+            cwd=self._directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Return the exit status and the output of a command."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, output
+
+
+def test_a_compute_is_drained_though_the_run_is_killed_and_another_one_is_evacuated(
     cloud: ServedNova, tmp_path: Path
 ) -> None:
-    nova = cloud.nova
-    source = nova.hosts[0]
+    nova, operator = cloud.nova, Operator(cloud, tmp_path)
+    source, second, third = nova.hosts
     uuids = [nova.boot(nova.flavor(512), availability_zone=f"nova:{source}") for _ in range(4)]
     assert wait_until(lambda: servers_on(cloud, source) == {*uuids}), nova.servers()
     # One that is migrated cold, and confirmed.
     nova.call("POST", f"/servers/{uuids[0]}/action", {"os-stop": None})
     assert wait_until(lambda: nova.servers()[uuids[0]].status == "SHUTOFF")
 
-    config = cloud.deployment.write_config("operator", {})
-    berthmaster = [sys.executable, "-c", COMMAND, f"--config-file={config}", "plan"]
-    plan = tmp_path / "plan.json"
-
     def drained() -> bool:
-        line = [*berthmaster, "drain", source, "-f", "json"]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE)
-        plan.write_text(done.stdout)
-        return done.returncode == 0 and all(uuid in done.stdout for uuid in uuids)
+        status, output = operator.run("drain", source)
+        return status == 0 and all(uuid in output for uuid in uuids)
 
-    assert wait_until(drained), plan.read_text()
-    run = [*berthmaster, "run", str(plan)]
-    programs = Path(sys.executable).parent
-    environment = {
-        "PATH": f"{programs}:/usr/bin:/bin",
-        "OS_AUTH_TYPE": "admin_token",
-        "OS_TOKEN": "admin",
-        "OS_ENDPOINT": f"{nova.url}/",
-    }
-    with subprocess.Popen(run, env=environment, stdout=subprocess.PIPE, text=True) as first:
+    assert wait_until(drained), operator.run("drain", source)
+    with operator.start("drain", source, "--run", "--watch") as first:
         assert first.stdout is not None
-        line = first.stdout.readline()
+        seen = []
+        for line in first.stdout:
+            seen.append(line)
+            if ": done in " in line:
+                break
         # The second one may have begun.
         first.kill()
-    assert ": done in " in line, line
-    done = subprocess.run(
-        run, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
-    assert done.returncode == 0, done
-    assert done.stdout.endswith("4 of 4 moves done\n")
+    assert ": done in " in seen[-1], seen
+    (plan,) = tmp_path.glob("drain-*Z.json")
+    status, output = operator.run("run", plan.name)
+    assert status == 0, output
+    assert output.endswith("4 of 4 moves done\n")
     assert not {uuid for uuid, each in nova.servers().items() if each.host == source}
-    statuses = {uuid: each.status for uuid, each in nova.servers().items()}
-    assert statuses == dict.fromkeys(uuids, "ACTIVE") | {uuids[0]: "SHUTOFF"}
+    statuses = dict.fromkeys(uuids, "ACTIVE") | {uuids[0]: "SHUTOFF"}
+    assert {uuid: each.status for uuid, each in nova.servers().items()} == statuses
+    assert {row.host for row in cloud.rows(tables.services) if row.disabled} == {source}
+
+    dead, other = sorted((second, third), key=lambda host: -len(servers_on(cloud, host)))
+    lost = servers_on(cloud, dead)
+    cloud.force_down(dead)
+    status, output = operator.run("drain", dead, "--run")
+    assert (status, "give --evacuate" in output) == (1, True), output
+    status, output = operator.run("drain", dead, "--run", "--evacuate")
+    assert status == 0, output
+    assert lost <= servers_on(cloud, other)
+    # The next test has three computes again.
+    cloud.force_up(dead)
+    assert cloud.deployment.cli("host", "enable", source, dead).returncode == 0

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Nova cloud changes from its own scheduler to ours and back, while servers boot and after."""
 
-import urllib.error
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -171,24 +170,12 @@ def test_evacuation(ours: SwitchedNova, forced: bool) -> None:
     nova, (server,) = ours.nova, ours.boot(1)
     (source,) = ours.hosts(server)
     target = next(each for each in HOSTS if each != source)
-    found = nova.call("GET", "/os-services?binary=nova-compute")["services"]
-    (number,) = (each["id"] for each in found if each["host"] == source)
-    nova.computes[str(source)].kill()
-    nova.call("PUT", f"/os-services/{number}", {"forced_down": True})
+    ours.cloud.force_down(str(source))
     body = {"host": target, "force": True} if forced else {}
     ours.act(server, "evacuate", body, "2.60")
     assert wait_until(lambda: ours.hosts(server) != [source])
     ours.wait(server)
-    # When it is back it deletes what has left it, with the allocation; then Nova lets it up.
-    nova.start_compute(str(source))
-
-    def is_forced_up() -> bool:
-        with suppress(urllib.error.HTTPError):
-            nova.call("PUT", f"/os-services/{number}", {"forced_down": False})
-            return True
-        return False
-
-    assert wait_until(is_forced_up)
+    ours.cloud.force_up(str(source))
     assert wait_until(lambda: nova.is_up and not ours.differences()), ours.differences()
 
 

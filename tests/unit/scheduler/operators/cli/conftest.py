@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A database on SQLite, and the operator's command that works on it in this process."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,3 +34,11 @@ def command(url: str, tmp_path: Path) -> Command:
     config = tmp_path / "berthmaster.conf"
     config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n")
     return Command(config)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that Ctrl-C ends, as programs are; workers of pytest ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from inventory import instances
 from inventory.tables import allocations
 from scheduler.operators.cli import plan_move, terminal
+from scheduler.operators.cli.plan import PlanDrain
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
@@ -205,10 +206,8 @@ def test_an_instance_that_does_not_arrive_is_a_failure(command, plan, mover, mon
 def test_an_instance_in_error_is_not_waited_for(command, plan, mover, tmp_path):
     (tmp_path / "ruin-i3").touch()
     done = command.run("plan", "run", str(plan), mover)
-    assert (
-        "1 of 3: i3 from old to new by live migration: failed: the instance is in state error"
-        in (done.stdout)
-    )
+    why = "1 of 3: i3 from old to new by live migration: failed: the instance is in state error"
+    assert why in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -267,6 +266,24 @@ def test_evacuations_are_made_only_if_they_are_asked_for(command, cloud, mover, 
     assert (done.status, calls(tmp_path)) == (0, ["i3", "i2", "i1"])
 
 
+def test_an_instance_in_error_is_evacuated(command, cloud, mover, tmp_path):
+    """While Nova rebuilds it, it stays in that state, and is busy."""
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    execute(cloud, "UPDATE instances SET vm_state = 'error' WHERE uuid = 'i3'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    plan_of_one(plan, "i3")
+    execute(cloud, "UPDATE instances SET task_state = 'rebuilding' WHERE uuid = 'i3'")
+    arguments = ("plan", "run", str(plan), mover, "--evacuate", "--watch")
+    with subprocess.Popen([*program(command), *arguments], stdout=subprocess.PIPE) as run:
+        assert b"begins" in run.stdout.readline()
+        assert b"on old (rebuilding)" in run.stdout.readline()
+        change = "host = 'new', node = 'new', vm_state = 'active', task_state = NULL"
+        execute(cloud, f"UPDATE instances SET {change} WHERE uuid = 'i3'")
+        assert b"done in" in run.stdout.read()
+    assert (run.returncode, calls(tmp_path)) == (0, [])
+
+
 def test_a_host_that_is_back_is_not_evacuated(command, cloud, mover, tmp_path):
     execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
     plan = tmp_path / "evacuations.json"
@@ -293,6 +310,103 @@ def test_each_run_carries_out_one_stage(command, cloud, mover, tmp_path):
     done = command.run(*shlex.split(said)[-4:])
     assert (done.status, calls(tmp_path)) == (0, ["i4", "i3", "i2", "i1"])
     assert done.stdout.endswith("4 of 4 moves done\n")
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """The current directory, where --run writes plans."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_host_is_drained_at_once(command, cloud, mover, directory):
+    done = command.run("plan", "drain", "old", "--run", mover)
+    assert done.status == 0, done
+    (plan,) = directory.glob("drain-*Z.json")
+    assert done.stderr == f"The plan is in {plan.name}\n"
+    lines = done.stdout.splitlines()
+    # The plan comes first.
+    assert lines[0] == "empties old"
+    assert [each[:11] for each in lines[-4:]] == [
+        "1 of 3: i3 ",
+        "2 of 3: i2 ",
+        "3 of 3: i1 ",
+        "3 of 3 move",
+    ]
+    assert on(command, "new") == {"i1", "i2", "i3"}
+    # Nothing new comes to it, as after 'host disable'.
+    host = command.json("service", "show", "old")
+    assert (host["status"], host["disabled_reason"]) == (
+        "disabled",
+        "is drained by 'plan drain --run'",
+    )
+    # Once more there is nothing to do, and the reason of somebody else stays.
+    execute(cloud, "UPDATE services SET disabled_reason = 'new fans' WHERE host = 'old'")
+    assert command.run("plan", "drain", "old", "--run", mover).status == 0
+    assert command.json("service", "show", "old")["disabled_reason"] == "new fans"
+    assert len(calls(directory)) == 3
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_drain_that_fails_goes_on_by_the_command_that_it_names(command, mover, directory):
+    (directory / "fail-i2").touch()
+    done = command.run("plan", "drain", "old", "--run", "--watch", mover)
+    assert done.status == 1
+    line = shlex.split(done.stdout.splitlines()[-1].split("; this goes on: ")[1])
+    (plan,) = directory.glob("drain-*Z.json")
+    assert line[2:] == ["plan", "run", plan.name, "--watch", mover]
+    (directory / "fail-i2").unlink()
+    assert command.run(*line[2:]).status == 0
+    assert calls(directory) == ["i3", "i2", "i2", "i1"]
+
+
+@pytest.mark.usefixtures("directory")
+def test_other_plans_are_carried_out_at_once_too(command, cloud, mover):
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    done = command.run("plan", "repair", "--run", mover)
+    assert (done.status, on(command, "new")) == (1, set())
+    assert done.stderr.endswith("give --evacuate\n")
+    found = command.json("plan", "repair", "--run", "--evacuate", mover)
+    assert [each["state"] for each in found["run"]["moves"]] == ["done"] * 3
+    assert found["moves"][0]["how"] == "evacuation"
+    # Drains alone empty hosts.
+    assert command.json("service", "show", "new")["status"] == "enabled"
+
+
+@pytest.mark.usefixtures("cloud", "directory")
+def test_a_drain_without_time_for_a_plan_changes_nothing(command, mover):
+    done = command.run("plan", "drain", "old", "--run", "--time-limit=0.000001", mover)
+    assert (done.status, done.stdout.splitlines()[-1]) == (1, "0 of 0 moves done")
+    assert command.json("service", "show", "old")["status"] == "enabled"
+
+
+@pytest.mark.usefixtures("cloud", "directory", "interruptible")
+def test_nothing_is_moved_by_a_plan_whose_search_was_interrupted(command, mover, monkeypatch):
+    def interrupted(self, *arguments):
+        signal.raise_signal(signal.SIGINT)
+        return make_plan(self, *arguments)
+
+    make_plan = PlanDrain.make_plan
+    monkeypatch.setattr(PlanDrain, "make_plan", interrupted)
+    done = command.run("plan", "drain", "old", "--run", mover)
+    assert (done.status, done.stderr) == (1, "the search was interrupted, so nothing is moved\n")
+    assert command.json("service", "show", "old")["status"] == "enabled"
+    assert on(command, "new") == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--watch", "argument --watch: is for --run"),
+        ("--evacuate", "argument --evacuate: is for --run"),
+        ("--run --claim", "argument --run: claims room by itself and writes no script"),
+        ("--run -f script", "argument --run: claims room by itself and writes no script"),
+        ("--run --at-most=1", "argument --run: not with --at-most; each 'plan run' of a file"),
+        ("--run --command=nosuch", "does not name the instance: {server}"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(command, options, why):
+    assert why in command.refused("plan", "drain", "old", *options.split(), status=2)
 
 
 def test_a_terminal_shows_the_move_under_way(command, plan, mover, monkeypatch):

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands that plan moves have in common: a search, its report, and carrying it out."""
+
+import json
+import signal
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from inventory.errors import OperationRefused
+from scheduler.operators.cli import plan_report
+from scheduler.operators.cli.arguments import add_flag, check_combination, seconds
+from scheduler.operators.cli.base import ReportCommand
+from scheduler.operators.cli.live_fleet import add_keep_zone, read_fleet
+from scheduler.operators.cli.live_table import live_hosts
+from scheduler.operators.cli.plan_claims import hold_room
+from scheduler.operators.cli.plan_move import missing_program
+from scheduler.operators.cli.plan_run import add_run, carry_out, check_evacuations
+from scheduler.operators.cli.terminal import Progress, progress
+from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.types import MovePlan
+
+
+@dataclass(slots=True)
+class SearchTime:
+    """Says whether to look on: until a deadline or Ctrl-C. Tells how many moves are planned."""
+
+    deadline: float
+    fleet: Fleet
+    show: Progress = lambda _: None
+    interrupted: bool = False
+
+    def __call__(self) -> bool:
+        self.show(len(self.fleet.moves))
+        return not self.interrupted and time.monotonic() < self.deadline
+
+    def rest(self) -> str:
+        """Return how long the search may go on, and what ends it before."""
+        return f"{max(0.0, self.deadline - time.monotonic()):.0f} s left; Ctrl-C shows them"
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator["SearchTime"]:
+        """Let the first Ctrl-C in the block end the search, not the command."""
+
+        def interrupt(*_: object) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, before)
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a goal is planned on: live hosts, their fleet, and the time."""
+
+    live: LiveHosts
+    fleet: Fleet
+    search_time: SearchTime
+
+
+class PlanCommand(ReportCommand):
+    """A goal of a plan."""
+
+    formats = (*ReportCommand.formats, "script")
+    # Of the search, in seconds.
+    time_limit: ClassVar[float] = 60.0
+
+    def add_arguments(self, parser: Any) -> None:
+        self.add_goal(parser)
+        add_keep_zone(parser)
+        parser.add_argument(
+            "--time-limit",
+            type=seconds,
+            default=self.time_limit,
+            metavar="S",
+            help="Seconds after which the search ends with what it has found (default:"
+            f" {self.time_limit:.0f}). Ctrl-C ends it at once.",
+        )
+        add_flag(
+            parser,
+            "--claim",
+            "Claim the room for the moves of the first step, so that nothing else gets it. Moves to"
+            " other hosts, and requests for the same instances, replace these claims.",
+        )
+        parser.add_argument(
+            "--lease",
+            type=seconds,
+            metavar="S",
+            help="Seconds that --claim holds the room (default: [claims] lease).",
+        )
+        add_flag(
+            parser,
+            "--run",
+            "Carry the plan out at once, as 'plan run' does. The plan is written to a file in the"
+            " current directory, by which 'plan run' goes on after a failure, a kill or Ctrl-C.",
+        )
+        add_run(parser)
+        check_combination(parser, _wrong_option)
+
+    def add_goal(self, parser: Any) -> None:
+        """Add the arguments of the goal."""
+
+    @abstractmethod
+    def make_plan(self, planned: Planned, args: Any) -> MovePlan:
+        """Return the plan."""
+
+    def begin_run(self, plan: dict[str, Any]) -> None:
+        """Change what has to be changed before the moves of a plan."""
+
+    def take_action(self, args: Any) -> int:
+        document = self._planned(args)
+        if args.formatter == "script":
+            self.app.stdout.write(plan_report.script(document))
+        elif args.formatter != "json":
+            self.report(args, plan_report.sections(document), document)
+        if args.run:
+            document["run"] = self._carry_out(args, document)
+        if args.formatter == "json":
+            self.report(args, (), document)
+        held = all(each["held"] for each in document.get("claims", ()))
+        is_done = not args.run or document["run"]["complete"]
+        return 0 if document["complete"] and held and is_done else 1
+
+    def _planned(self, args: Any) -> dict[str, Any]:
+        """Return the plan as a document."""
+        with live_hosts(self.app) as live:
+            fleet = read_fleet(self, live, args)
+            search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
+            with (
+                progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
+                search_time.until_interrupted(),
+            ):
+                plan = self.make_plan(Planned(live, fleet, search_time), args)
+            document = plan_report.document(plan, fleet)
+            document["interrupted"] = search_time.interrupted
+            if args.claim:
+                first = [each for each in plan.moves if each.turn == (1, 1)]
+                with progress(self.app, "claiming room for the first step"):
+                    document["claims"] = hold_room(self.conf, live, fleet, first, args.lease)
+        return document
+
+    def _carry_out(self, args: Any, plan: dict[str, Any]) -> dict[str, Any]:
+        """Carry out a plan; return what became of it. Raises OperationRefused."""
+        if plan["interrupted"]:
+            raise OperationRefused("the search was interrupted, so nothing is moved")
+        moves = plan_report.moves_of(plan)
+        check_evacuations(args, moves)
+        path = Path(f"{plan['goal']}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json")
+        try:
+            path.write_text(json.dumps(plan, indent=2), encoding="utf-8")
+        except OSError as error:
+            raise OperationRefused(f"cannot write {path}: {error.strerror}") from None
+        self.app.stderr.write(f"The plan is in {path}\n")
+        self.begin_run(plan)
+        return carry_out(self, args, path, moves)
+
+
+def _wrong_option(args: Any) -> str | None:
+    if args.lease is not None and not args.claim:
+        return "argument --lease: is for --claim"
+    if not args.run:
+        given = (name for name in ("command", "watch", "evacuate") if vars(args)[name])
+        return next((f"argument --{name}: is for --run" for name in given), None)
+    if args.claim or args.formatter == "script":
+        return "argument --run: claims room by itself and writes no script"
+    return missing_program(args)
