@@ -29,7 +29,8 @@ from scheduler.objects.request_spec import RequestSpec
 WATCHED = 1024
 # The largest rounding error of a total, as a part of the largest possible sum of shares.
 _ROUNDING = 1e-12
-# For how many instances a host is asked ahead, and how many that may be next are asked with it.
+# For how many instances a host is asked ahead, and how many that may be next are asked with it at
+# most.
 _AHEAD, _OTHERS = 32, 128
 
 
@@ -48,7 +49,8 @@ class FurtherInstances:
     """The ranking of hosts for the next instance of a request; made once the first was placed.
 
     rows and totals are those of the watched hosts, in the order of the table; positions are among
-    them. filters are those of each further instance, consumed is what each consumes.
+    them. filters are those of each further instance, consumed is what each consumes, and count is
+    how many instances follow.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class FurtherInstances:
         ranking: Ranking,
         choice: Choice,
         consumed: Consumption,
+        count: int,
     ) -> None:
         self._hosts = hosts
         # For an instance that is on no host yet.
@@ -68,6 +71,7 @@ class FurtherInstances:
         self._weighers = [each.weigher for each in ranking.weighed]
         # A random choice looks at all totals.
         self._most = WATCHED if choice.takes_best else None
+        self._others = min(_OTHERS, 2 * count)
         self._left = np.ones(len(ranking.rows), np.bool_)
         self._ahead: dict[int, list[_After]] = {}
         self._calls = Counter[int]()
@@ -221,7 +225,9 @@ class FurtherInstances:
         """
         count = min(2 ** self._calls[row], _AHEAD)
         self._calls[row] += 1
-        likely = self._top.rows[np.flatnonzero(picker.highest(self._top.totals, _OTHERS))].tolist()
+        likely = self._top.rows[
+            np.flatnonzero(picker.highest(self._top.totals, self._others))
+        ].tolist()
         others = [each for each in likely if each != row and not self._ahead.get(each)]
         rows, times = [row] * count + others, [*range(count), *[1] * len(others)]
         part = self._hosts.part(np.array(rows), self.consumed.changes, np.array(times))

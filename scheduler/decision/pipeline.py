@@ -194,7 +194,7 @@ class _Ranker:
         if not can_be_followed(self._hosts, self.spec, now, self._ranking):
             return None
         return FurtherInstances(
-            self._hosts, self.spec, now, self._ranking, self.choice, placed.taken
+            self._hosts, self.spec, now, self._ranking, self.choice, placed.taken, most + 1 - index
         )
 
 

@@ -182,14 +182,16 @@ class Ranking:
 
     def extremes(self, positions: Rows) -> list[tuple[float, float]]:
         """Return the least and the greatest raw weight of each weigher among these hosts."""
-        raw = self.raw[:, positions]
+        # For a column of indexes this takes a tenth of the time of raw[:, positions].
+        raw = self.raw.take(positions, axis=1)
         least, most = raw.min(axis=1, initial=np.inf), raw.max(axis=1, initial=-np.inf)
         return [*zip(least.tolist(), most.tolist(), strict=True)]
 
     def part(self, positions: Rows, outside: Any = ()) -> "Ranking":
         """Return a ranking of the hosts at these positions."""
         weighed = [each.at(positions) for each in self.weighed]
-        return Ranking(self.rows[positions], weighed, self.raw[:, positions], outside)
+        raw = self.raw.take(positions, axis=1)
+        return Ranking(self.rows[positions], weighed, raw, outside)
 
     def shares(self) -> dict[str, Weights]:
         """Return the share of each weigher in the total of each host."""
