@@ -8,7 +8,7 @@ Both are added many at a time and never changed. A decision needs the snapshots 
 
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -197,7 +197,8 @@ def _pieces(snapshots: Iterable[SnapshotBatch], now: datetime) -> Iterator[dict[
 
 def _row(decided: DecisionRow, zero: datetime) -> dict[str, Any]:
     """Return the columns of a decision; zero is the time at which time.monotonic() was 0."""
-    row = asdict(decided)
+    # asdict() takes four times as long, since it looks into all values.
+    row: dict[str, Any] = {each.name: getattr(decided, each.name) for each in fields(decided)}
     for name in ("request_id", "project_id"):
         row[name] = row[name] and row[name][:_LONGEST]
     hosts = ", ".join(dict.fromkeys(decided.hosts))

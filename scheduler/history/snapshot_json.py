@@ -27,6 +27,7 @@ from scheduler.objects.instance import Instance
 # Of a table, and of instances: a document may say anything.
 MAX_ROWS = 1_000_000
 _CHUNK = 256
+_PLAIN = frozenset({type(None), bool, int, str})
 _FACTS = tuple(each.name for each in fields(Instance))
 _REQUIRED = frozenset(each.name for each in fields(Instance) if each.default is MISSING)
 _NAMES = ("host", "nodename")
@@ -52,9 +53,13 @@ def pieces(snapshot: Snapshot) -> Iterator[str]:
         head["flavor_mix"] = encode([*snapshot.flavor_mix])
     yield json_text(head)[:-1] + ',"columns":{'
     for place, (name, part) in enumerate(snapshot.columns.items()):
-        yield f'{"," if place else ""}\n"{name}":{{"rows":'
-        yield "null" if part.rows is None else json_text([*map(int, part.rows)])
-        yield ',"column":'
+        yield f'{"," if place else ""}\n"{name}":'
+        rows = None if part.rows is None else [*map(int, part.rows)]
+        if name in NUMBERS and rows is not None:
+            # Nearly all parts are of this kind: a few numbers, in one go.
+            yield _number_texts({"rows": rows, "column": {"each": [*part.values]}})
+            continue
+        yield f'{{"rows":{json_text(rows)},"column":'
         yield from number_column(part.values) if name in NUMBERS else _objects(part.values)
         yield "}"
     yield '},\n"instances":{"rows":['
@@ -100,9 +105,16 @@ def _instances(by_row: Mapping[int, Mapping[str, Instance]]) -> Iterator[str]:
     yield ',\n"facts":{'
     comma = ""
     for name in _FACTS:
-        # Most facts are unknown of all instances: a few of these are checked at once.
-        if len(instances) <= _CHUNK and all(getattr(each, name) is None for each in instances):
-            continue
+        if len(instances) <= _CHUNK:
+            # Most facts of a few instances are unknown, or plain values.
+            values = [getattr(each, name) for each in instances]
+            kinds = {*map(type, values)}
+            if kinds <= {type(None)}:
+                continue
+            if kinds <= _PLAIN:
+                yield f'{comma}\n"{name}":{{"each":{json_text(values)}}}'
+                comma = ","
+                continue
         column = ObjectColumn()
         yield from column.add(map(attrgetter(name), instances))
         if not column.is_empty:
@@ -298,7 +310,7 @@ def _all_identical(values: npt.NDArray[Any]) -> bool:
     return bool((bits == bits[:1]).all())
 
 
-def _number_texts(values: list[Any]) -> str:
+def _number_texts(values: Any) -> str:
     # JSON has neither; a number too large for a float is read as infinite.
     return json_text(values).replace("NaN", "null").replace("Infinity", "1e999")
 
