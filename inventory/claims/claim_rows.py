@@ -114,7 +114,7 @@ def build(request: ClaimRequest, claims: Iterable[Claim], now: datetime) -> list
             "request_id": request.request_id,
             "digest": request.digest,
             "attempt": request.attempt,
-            "answer": each.answer,
+            "answer": None if each.alternate else each.answer,
             "group_uuid": request.group.uuid if request.group else None,
             "in_place": each.in_place,
             "vcpus": each.vcpus,

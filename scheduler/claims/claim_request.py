@@ -4,7 +4,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -78,14 +78,18 @@ def build_claim_request(
     spec, hosts, placements = context.request.spec, context.hosts, context.decision.placements
     claims, alternates, documents = [], [], {}
     about = _instance_columns(spec)
+    # Instances share their alternates.
+    places: dict[int, dict[str, Any]] = {}
     for placement in placements:
-        claim = replace(_claim(hosts, placement, host_cache), about=about)
+        claim = _claim(hosts, placement, host_cache, about)
         claims.append(claim)
         if found := _documents(hosts, placement.chosen.row, claim):
             documents[claim.node_id] = found
         if settings.alternates:
             for each in placement.alternates:
-                there = where(hosts, each, host_cache)
+                there = places.get(id(each))
+                if there is None:
+                    there = places[id(each)] = where(hosts, each, host_cache)
                 held = replace(claim, **there, in_place=False, alternate=True, place=None)
                 alternates.append(held)
     standbys: list[Standby] = []
@@ -115,7 +119,10 @@ def with_answers(request: ClaimRequest, answer: Answer, alternates: bool) -> Cla
     else:
         held = [each for each in request.claims if each.alternate]
         texts = [selections_to_json([first]) for first, *_ in answer]
-        more = [selections_to_json([each]) for _, *rest in answer for each in rest]
+        # Instances share their alternates.
+        spare = {id(each): each for _, *rest in answer for each in rest}
+        texts_of = {key: selections_to_json([each]) for key, each in spare.items()}
+        more = [texts_of[id(each)] for _, *rest in answer for each in rest]
         claims = [*map(_answered, chosen, texts), *map(_answered, held, more)]
     return replace(request, claims=claims)
 
@@ -149,7 +156,9 @@ def claimable(decision: Decision) -> Decision:
     return replace(decision, placements=tuple(placements))
 
 
-def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Claim:
+def _claim(
+    hosts: HostTable, placement: Placement, host_cache: HostCache, about: Mapping[str, Any]
+) -> Claim:
     chosen, taken = placement.chosen, placement.taken or Consumption(0, 0, 0)
     # An old caller without a request id may name no uuid. Such a claim cannot be repeated, nor
     # confirmed by an audit, but it holds the resources until its lease ends.
@@ -163,6 +172,7 @@ def _claim(hosts: HostTable, placement: Placement, host_cache: HostCache) -> Cla
         in_place=host_cache.reports(uuid, chosen.host, chosen.nodename),
         numa=guest_topology_to_json(taken.cells) if taken.cells else None,
         pci=pci_pools_to_json(taken.devices) if taken.devices else None,
+        about=about,
         place=placement.place,
     )
 

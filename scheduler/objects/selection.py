@@ -17,7 +17,8 @@ class NUMATopologyLimits(FieldPresence):
     network_metadata: NetworkMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Limits and selections are not frozen: see scheduler.decision.types.
+@dataclass(slots=True)
 class SchedulerLimits(FieldPresence):
     """None means that no filter set a limit."""
 
@@ -27,7 +28,7 @@ class SchedulerLimits(FieldPresence):
     numa_topology: NUMATopologyLimits | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Selection(FieldPresence):
     """A host with what the caller needs to claim it.
 

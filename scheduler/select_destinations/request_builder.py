@@ -122,9 +122,12 @@ def build_answer(
             availability_zone=min(zones, default=default_zone),
         )
 
+    # Instances share their alternates.
+    spare = {id(each): each for one in decision.placements for each in one.alternates}
+    others = {key: selection(each) for key, each in spare.items()}
     return [
-        [selection(each) for each in (placement.chosen, *placement.alternates)]
-        for placement in decision.placements
+        [selection(one.chosen), *(others[id(each)] for each in one.alternates)]
+        for one in decision.placements
     ]
 
 
