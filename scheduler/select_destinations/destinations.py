@@ -92,11 +92,10 @@ class Destinations(Decider):
             if claimer is None or request.spec.is_rebuild:
                 refuse_unprotected(request.spec)
                 return self._select_without_claims(request, trace)
-            request = name_instances(request, caller.request_id, arguments.digest)
+            digest = arguments.digest
+            request = name_instances(request, caller.request_id, digest)
             trace.instance_uuids = request.instance_uuids
-            claimed = ClaimedRequest(
-                self, claimer, request, arguments.digest, trace, deadline, reads
-            )
+            claimed = ClaimedRequest(self, claimer, request, digest, trace, deadline, reads)
             # Of instances that have no names there is nobody to allocate for.
             if allocator is not None and None not in arguments.instance_uuids:
                 claimed.ask_placement(allocator)
