@@ -51,15 +51,18 @@ def pieces(snapshot: Snapshot) -> Iterator[str]:
     head = {name: encode(getattr(snapshot, name)) for name in _HEAD}
     if snapshot.flavor_mix is not None:
         head["flavor_mix"] = encode([*snapshot.flavor_mix])
-    yield json_text(head)[:-1] + ',"columns":{'
-    for place, (name, part) in enumerate(snapshot.columns.items()):
-        yield f'{"," if place else ""}\n"{name}":'
-        rows = None if part.rows is None else [*map(int, part.rows)]
-        if name in NUMBERS and rows is not None:
-            # Nearly all parts are of this kind: a few numbers, in one go.
-            yield _number_texts({"rows": rows, "column": {"each": [*part.values]}})
-            continue
-        yield f'{{"rows":{json_text(rows)},"column":'
+    # Nearly all columns of later snapshots are of this kind, and written in one go.
+    few = {
+        name: {"rows": [*map(int, part.rows)], "column": {"each": [*part.values]}}
+        for name, part in snapshot.columns.items()
+        if name in NUMBERS and part.rows is not None and len(part.rows) <= _CHUNK
+    }
+    yield f'{json_text(head)[:-1]},"columns":{{{_number_texts(few)[1:-1]}'
+    others = [each for each in snapshot.columns.items() if each[0] not in few]
+    for place, (name, part) in enumerate(others, len(few)):
+        yield f'{"," if place else ""}\n"{name}":{{"rows":'
+        yield "null" if part.rows is None else json_text([*map(int, part.rows)])
+        yield ',"column":'
         yield from number_column(part.values) if name in NUMBERS else _objects(part.values)
         yield "}"
     yield '},\n"instances":{"rows":['
@@ -103,25 +106,29 @@ def _instances(by_row: Mapping[int, Mapping[str, Instance]]) -> Iterator[str]:
         yield ',\n"uuids":'
         yield from _objects(uuids)
     yield ',\n"facts":{'
-    comma = ""
+    yield from _facts(instances)
+    yield "}"
+
+
+def _facts(instances: Sequence[Instance]) -> Iterator[str]:
+    # Most facts of a few instances are unknown, or plain values, which are written in one go.
+    plain: dict[str, Any] = {}
+    others: list[str] = []
     for name in _FACTS:
-        if len(instances) <= _CHUNK:
-            # Most facts of a few instances are unknown, or plain values.
-            values = [getattr(each, name) for each in instances]
-            kinds = {*map(type, values)}
-            if kinds <= {type(None)}:
-                continue
-            if kinds <= _PLAIN:
-                yield f'{comma}\n"{name}":{{"each":{json_text(values)}}}'
-                comma = ","
-                continue
+        values = [getattr(each, name) for each in instances[: _CHUNK + 1]]
+        if len(values) > _CHUNK or not {*map(type, values)} <= _PLAIN:
+            others.append(name)
+        elif any(each is not None for each in values):
+            plain[name] = {"each": values}
+    yield json_text(plain)[1:-1]
+    comma = "," if plain else ""
+    for name in others:
         column = ObjectColumn()
         yield from column.add(map(attrgetter(name), instances))
         if not column.is_empty:
             yield f'{comma}\n"{name}":'
             yield from column.text()
             comma = ","
-    yield "}"
 
 
 def _objects(values: Iterable[Any]) -> Iterator[str]:
