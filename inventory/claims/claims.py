@@ -120,11 +120,11 @@ def claim_each(
     """
     groups = group_locks.lock_each(connection, [each.group for each in requests])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
-    earlier, zero = existing.of_instances(connection, uuids)
-    claimed = {row.instance_uuid for row in earlier}
     wanted = [each for one in requests for each in one.claims]
     protected = [each for one in requests for each in one.standbys]
-    standbys, nodes = _lock(connection, {each.node_id for each in wanted}, protected)
+    standbys, nodes = _lock(connection, {each.node_id for each in wanted}, protected, uuids=uuids)
+    earlier, zero = existing.of_instances(connection, uuids, nodes.counted)
+    claimed = {row.instance_uuid for row in earlier}
     places = _places(connection, (), wanted)
     now = zero + timedelta(seconds=time.monotonic())
     results: list[ClaimResult | ClaimLost | None] = []
@@ -302,10 +302,14 @@ def _lock(
     ids: set[int],
     protected: Sequence[Standby],
     old: Sequence[sa.Row[Any]] = (),
+    uuids: Sequence[str] = (),
 ) -> tuple[StandbyChanges | None, LockedNodes]:
-    """Lock nodes, and those on which standbys are to be held; None stands for no standby."""
+    """Lock nodes, and those on which standbys are to be held; None stands for no standby.
+
+    Claims of the instances with these uuids are counted, too.
+    """
     if not protected:
-        return None, LockedNodes(connection, ids)
+        return None, LockedNodes(connection, ids, uuids)
     standbys = StandbyChanges(connection, protected, old)
     nodes = LockedNodes(connection, ids | standbys.nodes)
     standbys.read()

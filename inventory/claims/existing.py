@@ -28,10 +28,15 @@ _OF_INSTANCES = sa.select(*_COLUMNS).where(
     table.c.instance_uuid.in_(_VALUES), table.c.reservation_uuid.is_(None)
 )
 _BY_IDS = sa.select(*_COLUMNS).where(table.c.id.in_(_VALUES))
-_HOW_MANY = sa.select(
-    sa.select(sa.func.count()).where(table.c.instance_uuid.in_(_VALUES)).scalar_subquery(),
-    utc_moment(),
+# How many claims the instances have whose uuids are bound as uuids, and the time.
+COUNT_AND_TIME = (
+    sa.select(sa.func.count())
+    .where(table.c.instance_uuid.in_(sa.bindparam("uuids", expanding=True)))
+    .scalar_subquery()
+    .label("claims_of_instances"),
+    utc_moment().label("counted_at"),
 )
+_HOW_MANY = sa.select(*COUNT_AND_TIME)
 _NOW = sa.select(utc_moment())
 # At a member of a cluster the first query may wait until it has caught up with the others. If it
 # takes longer than this, the time is read again. Seconds.
@@ -39,21 +44,31 @@ _WAITED = 0.1
 
 
 def of_instances(
-    connection: sa.Connection, uuids: Iterable[str]
+    connection: sa.Connection, uuids: Collection[str], counted: tuple[int, datetime] | None = None
 ) -> tuple[list[sa.Row[Any]], datetime]:
     """Return the claims of instances, and the database's time when time.monotonic() was 0.
 
-    Most requests are new, so that counting the claims is enough. The time is never too early: an
-    audit takes older claims for confirmed by the instances that it has seen.
+    Most requests are new, so that counting the claims is enough; counted is both where they are
+    known. The time is never too early: an audit takes older claims for confirmed by the instances
+    that it has seen.
     """
-    uuids, number, zero = list(uuids), 0, datetime.min
-    for some in chunks(uuids):
+    number, zero = counted or (0, datetime.min)
+    for some in chunks([*uuids]) if counted is None else ():
         began = time.monotonic()
-        found, now = connection.execute(_HOW_MANY, {"values": some}).one()
-        if time.monotonic() - began > _WAITED:
-            began, now = time.monotonic(), connection.execute(_NOW).scalar_one()
-        number, zero = number + found, now - timedelta(seconds=began)
-    return _all(connection, _OF_INSTANCES, uuids) if number else [], zero
+        found, now = connection.execute(_HOW_MANY, {"uuids": some}).one()
+        number, zero = number + found, zero_at(connection, now, began)
+    return _all(connection, _OF_INSTANCES, [*uuids]) if number else [], zero
+
+
+def zero_at(connection: sa.Connection, now: datetime, began: float) -> datetime:
+    """Return the database's time when time.monotonic() was 0.
+
+    now is what it was in a statement that has begun at a time of the monotonic clock, and may have
+    waited since.
+    """
+    if time.monotonic() - began > _WAITED:
+        began, now = time.monotonic(), connection.execute(_NOW).scalar_one()
+    return now - timedelta(seconds=began)
 
 
 def reread(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:

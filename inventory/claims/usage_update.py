@@ -3,13 +3,16 @@
 """The usage of locked nodes: claims and releases change it as long as it fits."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from inventory import compute_nodes
+from inventory.claims import existing
 from inventory.claims.numa_pci_usage import NUMA, PCI, given_back
 from inventory.claims.types import (
     HOST,
@@ -25,7 +28,7 @@ from inventory.dialects import utc_moment
 from inventory.fits import whole_gb, within
 from inventory.objects.amounts import NOTHING, Amounts
 from inventory.revisions import ELIGIBILITY
-from inventory.rows import chunks
+from inventory.rows import CHUNK, chunks
 from inventory.tables import compute_nodes as table
 
 MB_PER_GB = 1024
@@ -99,17 +102,29 @@ class LockedNodes:
 
     Every transaction that locks several nodes does so in the order of their ids. The rows are
     written, since a cluster of databases certifies writes only.
+
+    counted is how many claims the instances with these uuids have, and the database's time when
+    time.monotonic() was 0; None where they are too many to be counted by the same statement.
     """
 
-    def __init__(self, connection: sa.Connection, ids: Iterable[int]) -> None:
+    def __init__(
+        self, connection: sa.Connection, ids: Iterable[int], uuids: Sequence[str] = ()
+    ) -> None:
         self._connection = connection
+        self.counted: tuple[int, datetime] | None = None
         # Their generations before, by id.
         self._changed: dict[int, int] = {}
         self._documents: dict[int, dict[str, str | None]] = {}
         self._nodes: dict[int, dict[str, Any]] = {}
+        counts = 0 < len(uuids) <= CHUNK
+        statement, values = (_LOCK_AND_COUNT, {"uuids": uuids}) if counts else (_LOCK, {})
         for some in chunks(sorted({*ids})):
-            for row in connection.execute(_LOCK, {"values": some}):
-                self._nodes[row.id] = completed(row._asdict())
+            began = time.monotonic()
+            rows = connection.execute(statement, {"values": some, **values}).all()
+            self._nodes |= {row.id: completed(row._asdict()) for row in rows}
+            if counts and rows:
+                zero = existing.zero_at(connection, rows[0].counted_at, began)
+                self.counted = rows[0].claims_of_instances, zero
 
     def change(
         self,
@@ -260,6 +275,7 @@ _LOCK = (
     .order_by(table.c.id)
     .with_for_update()
 )
+_LOCK_AND_COUNT = _LOCK.add_columns(*existing.COUNT_AND_TIME)
 
 
 def _write_statement(is_sqlite: bool) -> sa.TextClause:
