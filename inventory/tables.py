@@ -214,9 +214,9 @@ allocations = _table(
     *_counts("flavor_id", nullable=True),
     *_texts("image_properties"),
     *(sa.Column(name, _MOMENT) for name in ("created_at", "expires_at")),
-    # Of a reserved place: its reservation, and the instance that has taken it. Of a claim: the
-    # place that it has taken.
-    sa.Column("reservation_uuid", sa.String(36), index=True),
+    # Of a reserved place: its reservation, that which has it next, and the instance that has taken
+    # it. Of a claim: the place that it has taken.
+    *(sa.Column(f"{it}reservation_uuid", sa.String(36), index=True) for it in ("", "next_")),
     *(sa.Column(name, sa.String(36)) for name in ("taken_by", "place_uuid")),
     sa.UniqueConstraint("instance_uuid", "slot", name="uniq_allocations_slot"),
 )
@@ -231,7 +231,7 @@ reservations = _table(
     *_counts("number", "vcpus", "memory_mb"),
     sa.Column("disk_mb", sa.BigInteger, nullable=False),
     sa.Column("spread", sa.String(32)),
-    *(sa.Column(name, _MOMENT) for name in ("created_at", "ends_at")),
+    *(sa.Column(name, _MOMENT) for name in ("created_at", "starts_at", "ends_at")),
 )
 
 # Ours: room for a protected instance on a node of another failure domain; see

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from inventory.claims import claims
 from inventory.claims.types import Claim, ClaimRequest, ClaimResult, NodeDocuments
 from inventory.engine import Database
-from inventory.tables import allocations
+from inventory.tables import allocations, reservations
 
 
 def claim(
@@ -70,8 +70,10 @@ def claimed(database: Database) -> dict[str, str]:
 
 
 def let_pass(database: Database, seconds: float) -> None:
-    """Make all claims older."""
-    _date_back(database, timedelta(seconds=seconds), ["created_at", "expires_at"])
+    """Make all claims older, and let the times of reservations come nearer."""
+    by = timedelta(seconds=seconds)
+    _date_back(database, by, ["created_at", "expires_at"])
+    _date_back(database, by, ["starts_at", "ends_at"], table=reservations)
 
 
 def age_claims(database: Database) -> None:
@@ -80,15 +82,20 @@ def age_claims(database: Database) -> None:
 
 
 def _date_back(
-    database: Database, by: timedelta, columns: Collection[str], only: int | None = None
+    database: Database,
+    by: timedelta,
+    columns: Collection[str],
+    only: int | None = None,
+    table: sa.Table = allocations,
 ) -> None:
     def work(connection: sa.Connection) -> None:
-        for row in connection.execute(sa.select(allocations)).all():
+        for row in connection.execute(sa.select(table)).all():
             if only in (None, row.id):
                 moments = {name: getattr(row, name) for name in columns}
                 earlier = {name: moment - by for name, moment in moments.items() if moment}
-                where = allocations.c.id == row.id
-                connection.execute(sa.update(allocations).where(where).values(**earlier))
+                if earlier:
+                    change = sa.update(table).where(table.c.id == row.id)
+                    connection.execute(change.values(**earlier))
 
     database.write(work)
 

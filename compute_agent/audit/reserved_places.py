@@ -32,14 +32,15 @@ def settle(
 
     instances has what those take that count on the node, by uuid in lower case; coming what pending
     claims take, by the places that they have taken. A place whose instance is gone is held again;
-    places of ended reservations end, and their instances stay.
+    places of ended reservations go to the next ones, or end, and their instances stay.
     """
     there = list(there)
     ended = [each for each in there if not each.lasts]
     before = [each for each in there if each.lasts]
     takes = {uuid: amounts_of(size) for uuid, size in instances.items()}
     after = settled(before, takes, coming)
-    changed = [now for now, then in zip(after, before, strict=True) if now != then]
+    pairs = zip(after, before, strict=True)
+    changed = [now for now, then in pairs if now != then or now.passes]
     places.write(connection, changed)
     places.delete(connection, ended)
     return SettledPlaces([Size(*each.holds) for each in after], bool(changed or ended))

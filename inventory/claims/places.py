@@ -5,11 +5,15 @@
 A place holds what it has more than the instance that has taken it. So what is used of its node is
 the same before and after it is taken or given back, unless the instance is larger than the place.
 All changes of places are made in transactions that have locked and written their nodes.
+
+A place may be promised to a later reservation, too. From the end of its own on it belongs to that
+one by the clock of the database, whoever writes it first: an audit or a claim.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -27,24 +31,49 @@ if TYPE_CHECKING:
 
 _A, _R = allocations.c, reservations.c
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
-# Until a reservation ends, its places may be taken.
-_LASTS = sa.or_(_A.expires_at.is_(None), _A.expires_at > utc_moment())
+# Between its start and its end the places of a reservation may be taken.
+_BEGUN = sa.or_(_R.starts_at.is_(None), _R.starts_at <= utc_moment())
+_LASTS = sa.or_(_R.ends_at.is_(None), _R.ends_at > utc_moment())
+_PLACE = (_A.instance_uuid, _A.compute_node_id, *(_R[name] for name in NAMES))
+_CURRENT = sa.select(_R.uuid, _R.project_id, *(_R[name] for name in NAMES)).where(
+    _R.project_id.in_(_VALUES), _BEGUN, _LASTS
+)
+# By values: a join by one or the other column would read the rows of all claims.
 _FREE = (
     sa.select(
-        _R.project_id, *(_A.instance_uuid, _A.compute_node_id, _A.vcpus, _A.memory_mb, _A.disk_mb)
+        *(_A.instance_uuid, _A.compute_node_id, _A.reservation_uuid, _A.next_reservation_uuid)
     )
-    .join(reservations, _R.uuid == _A.reservation_uuid)
-    .where(_R.project_id.in_(_VALUES), _A.state == RESERVED, _LASTS)
+    .where(sa.or_(_A.reservation_uuid.in_(_VALUES), _A.next_reservation_uuid.in_(_VALUES)))
+    .where(_A.state == RESERVED)
     .order_by(_A.id)
 )
+_ENDING = (
+    sa.select(*_PLACE)
+    .join(reservations, _R.uuid == _A.reservation_uuid)
+    .where(_A.state == RESERVED, _A.next_reservation_uuid.is_(None), _LASTS)
+)
+_PASSES = sa.and_(_A.next_reservation_uuid.is_not(None), _A.expires_at <= utc_moment())
 _BY_UUIDS = (
     sa.select(
         *(_A.id, _A.instance_uuid, _A.state, _A.compute_node_id, _A.taken_by),
-        *(_A.vcpus, _A.memory_mb, _A.disk_mb, _LASTS.label("lasts")),
+        *(_A.vcpus, _A.memory_mb, _A.disk_mb, _R.project_id),
+        *(_BEGUN.label("begun"), _LASTS.label("lasts"), _PASSES.label("passes")),
         *(_R[name].label(f"full_{name}") for name in NAMES),
     )
-    .join(reservations, _R.uuid == _A.reservation_uuid)
+    .join(
+        reservations,
+        _R.uuid == sa.case((_PASSES, _A.next_reservation_uuid), else_=_A.reservation_uuid),
+    )
     .where(_A.instance_uuid.in_(_VALUES))
+)
+# Servers assign from left to right.
+_PASS_ON = sa.update(allocations).ordered_values(
+    (_A.reservation_uuid, _A.next_reservation_uuid),
+    (
+        _A.expires_at,
+        sa.select(_R.ends_at).where(_R.uuid == _A.next_reservation_uuid).scalar_subquery(),
+    ),
+    (_A.next_reservation_uuid, None),
 )
 _WRITTEN = ("state", "taken_by", *NAMES)
 _HOLD = (
@@ -56,7 +85,10 @@ _HOLD = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place as a row: size is that of its reservation, holds what is used of the node for it."""
+    """A place as a row: size is that of its reservation, holds what is used of the node for it.
+
+    passes: the reservation is the next one, since that in the row has ended.
+    """
 
     row_id: int
     uuid: str
@@ -65,7 +97,10 @@ class Place:
     taken_by: str | None
     size: Amounts
     holds: Amounts
+    project: str | None = None
+    begun: bool = True
     lasts: bool = True
+    passes: bool = False
 
     def free(self) -> "Place":
         """Return the place held again in full."""
@@ -78,14 +113,21 @@ class Place:
 
 
 def write(connection: sa.Connection, places: Iterable[Place]) -> None:
-    """Write places whose state, or what they hold, has changed."""
+    """Write places whose state, or what they hold, has changed, or that pass on."""
     rows: list[dict[str, Any]] = []
-    for each in sorted(places, key=lambda each: each.row_id):
+    ordered = sorted(places, key=lambda each: each.row_id)
+    for each in ordered:
         values: tuple[Any, ...] = (each.state, each.taken_by, *each.holds)
         pairs = zip(_WRITTEN, values, strict=True)
         rows.append({"row_id": each.row_id} | {f"new_{name}": value for name, value in pairs})
     if rows:
         connection.execute(_HOLD, rows)
+    pass_on(connection, [each.row_id for each in ordered if each.passes])
+
+
+def pass_on(connection: sa.Connection, ids: Sequence[int]) -> None:
+    """Give places, by the ids of their rows, to the reservations that have them next."""
+    execute_in(connection, _PASS_ON, _A.id, ids)
 
 
 def delete(connection: sa.Connection, places: Iterable[Place]) -> None:
@@ -96,6 +138,12 @@ def delete(connection: sa.Connection, places: Iterable[Place]) -> None:
 def of_rows(connection: sa.Connection, rows: Iterable[Any]) -> list[Place]:
     """Return the places among rows of allocations."""
     return _read(connection, [row.instance_uuid for row in rows if row.reservation_uuid])
+
+
+def ending_by(connection: sa.Connection, moment: datetime) -> list[ReservedPlace]:
+    """Return the free places whose reservations end by a time, and that nobody has next."""
+    found = connection.execute(_ENDING.where(_R.ends_at <= moment))
+    return [ReservedPlace(*row) for row in found]
 
 
 def reservations_on(connection: sa.Connection, host: str) -> list[str]:
@@ -130,7 +178,9 @@ class PlaceChanges:
             if (
                 place is None
                 or (place.state, place.node_id) != (RESERVED, each.node_id)
-                or not place.lasts
+                or not (place.begun and place.lasts)
+                # It may have passed on since.
+                or place.project != each.about.get("project_id")
                 or not covers(place.size, takes)
             ):
                 raise ClaimLost({each.node_id}, "a reserved place is taken or has ended", HOST)
@@ -160,7 +210,8 @@ def _read(connection: sa.Connection, uuids: Sequence[str]) -> list[Place]:
         for row in connection.execute(_BY_UUIDS, {"values": some}):
             size = row.full_vcpus, row.full_memory_mb, row.full_disk_mb
             names = row.id, row.instance_uuid, row.compute_node_id, row.state, row.taken_by
-            found.append(Place(*names, size, amounts_of(row), bool(row.lasts)))
+            flags = row.project_id, bool(row.begun), bool(row.lasts), bool(row.passes)
+            found.append(Place(*names, size, amounts_of(row), *flags))
     return found
 
 
@@ -175,9 +226,16 @@ class FreePlaces:
     def read(cls, connection: sa.Connection, projects: Collection[str]) -> "FreePlaces":
         """Return the places of these projects."""
         found: dict[str, list[ReservedPlace]] = defaultdict(list)
-        for some in chunks(sorted(projects)):
-            for project, *fields in connection.execute(_FREE, {"values": some}):
-                found[project].append(ReservedPlace(*fields))
+        current = {
+            uuid: fields
+            for some in chunks(sorted(projects))
+            for uuid, *fields in connection.execute(_CURRENT, {"values": some})
+        }
+        for some in chunks(sorted(current)):
+            for place, node_id, *uuids in connection.execute(_FREE, {"values": some}):
+                # The later of its reservations does not begin before the other one has ended.
+                project, *size = next(current[uuid] for uuid in uuids if uuid in current)
+                found[project].append(ReservedPlace(place, node_id, *size))
         return cls(found)
 
     def of(self, project: str | None) -> tuple[ReservedPlace, ...]:

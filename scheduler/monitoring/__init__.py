@@ -23,7 +23,7 @@ from scheduler.messaging.server import RpcServer
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
-from scheduler.monitoring.standby_metrics import HeldMetrics, StandbyMetrics
+from scheduler.monitoring.standby_metrics import HeldMetrics, ReservationMetrics, StandbyMetrics
 from scheduler.operators.status_pages.page_process import PageProcess
 from scheduler.request_trace import RequestObserver, RequestTrace
 
@@ -73,6 +73,7 @@ class Monitoring:
         self._registry.register(ClaimMetrics(database))
         self._registry.register(checks.standbys)
         self._registry.register(HeldMetrics(database))
+        self._registry.register(ReservationMetrics(database))
         self._registry.register(DroppedMetrics(dropped))
         Gauge(
             "berthmaster_requests_in_flight",

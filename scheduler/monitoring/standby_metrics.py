@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily
 
+from inventory import reservations
 from inventory.claims import standby_rows
 from inventory.engine import Database
 from inventory.errors import counted
@@ -53,6 +54,24 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
             return None
         have = counted(number, "instance has", "instances have")
         return f"{have} no standby that is required: see 'berthmaster failover status --without'"
+
+
+class ReservationMetrics(SpacedReads[int]):
+    """A Prometheus collector of places in which others are; without an answer it has no value."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, reservations.taken_by_others, HELD_INTERVAL)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metric, read again if it is old."""
+        found = self.latest()
+        gauge = GaugeMetricFamily(
+            "berthmaster_reserved_places_taken_by_others",
+            "Places of reservations that instances of other projects are in.",
+        )
+        if found is not None:
+            gauge.add_metric([], found)
+        yield gauge
 
 
 class HeldMetrics(SpacedReads[Promises]):

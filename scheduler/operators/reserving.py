@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+from inventory.claims.places import ending_by
 from inventory.claims.types import ClaimLost, Identity
 from inventory.errors import InUse, Malformed
 from inventory.objects.aggregate import FAILURE_DOMAIN
+from inventory.objects.reserved_place import ReservedPlace
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
 from scheduler.analysis.explain import Rehearsal
@@ -61,7 +63,7 @@ def reserve(live: LiveHosts, new: NewReservation, spec: RequestSpec, number: int
     for attempt in range(_ATTEMPTS):
         if attempt:
             live.destinations.host_cache.refresh()
-        chosen = _choose(live, spec, number, new.spread, attempt)
+        chosen = _choose(live, new, spec, number, attempt)
         decision = Decision(tuple(chosen.placements))
         uuids = [each.instance_uuid or "" for each in chosen.placements]
         context = ClaimContext(Identity(None, "", uuids), chosen.request, decision, chosen.hosts)
@@ -95,9 +97,15 @@ def _check_schedulers(live: LiveHosts) -> None:
 
 
 def _choose(
-    live: LiveHosts, spec: RequestSpec, number: int, spread: str | None, seed: int
+    live: LiveHosts, new: NewReservation, spec: RequestSpec, number: int, seed: int
 ) -> _Chosen:
-    """Return places on hosts, raise NoRoom if one has none."""
+    """Return places on hosts, raise NoRoom if one has none.
+
+    For a later start they are places of others that end by then, as long as there are any.
+    """
+    spread, start, ending = new.spread, new.starts_at, list[ReservedPlace]()
+    if start is not None:
+        ending = live.database.read(lambda each: ending_by(each, start))
     uuids = [str(uuid4()) for _ in range(number)]
     driver, hosts = live.destinations.driver, live.detached_table(spec)
     copy, placements = hosts.working_copy(), list[Placement]()
@@ -108,13 +116,15 @@ def _choose(
     for batch in batches:
         before = copy.detached() if spread else hosts
         asked = replace(spec, instance_uuid=batch[0], ignore_hosts=sorted(ignored) or None)
-        request = Request(asked, batch, seed=seed)
+        request = Request(asked, batch, seed=seed, places=ending)
         decision = driver.decide(copy, request)
         if decision.shortage is not None or len(decision.placements) < len(batch):
             index = decision.shortage.index if decision.shortage else 0
             rehearsal = Rehearsal(decision, before, request, driver)
             raise NoRoom(len(placements) + index, number, rehearsal)
         placements += decision.placements
+        followed = {each.place for each in decision.placements}
+        ending = [each for each in ending if each.uuid not in followed]
         if spread:
             ignored |= _apart(hosts, decision.placements[0].chosen.row, spread)
     _check_whole_hosts(hosts, placements)

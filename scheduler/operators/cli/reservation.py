@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from inventory import aggregates, reservations
-from inventory.errors import OperationRefused, counted
+from inventory.errors import OperationRefused, counted, some
 from inventory.objects.amounts import amounts_of
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
@@ -38,18 +38,27 @@ COLUMNS = {
     "number": "Places",
     "free": "Free",
     "taken": "Taken",
+    "taken_by_others": "Taken By Others",
     "flavor": "Flavor",
     "vcpus": "vCPUs",
     "memory_mb": "Memory MB",
     "disk_mb": "Disk MB",
     "availability_zone": "Zone",
     "spread": "Spread",
+    "from": "From",
     "until": "Until",
     "created_at": "Created At",
 }
 # What fits in 100 characters.
 FEW = ("name", "project", "state", "number", "free", "taken", "until")
-PLACES = {"id": "Place", "host": "Host", "node": "Node", "state": "State", "taken_by": "Taken By"}
+PLACES = {
+    "id": "Place",
+    "host": "Host",
+    "node": "Node",
+    "state": "State",
+    "taken_by": "Taken By",
+    "after": "After",
+}
 
 
 class ReservationList(ListCommand):
@@ -81,7 +90,9 @@ class ReservationCreate(ReportCommand):
     The hosts are chosen as schedulers choose them for instances, by their configuration. An
     instance of the project that fits into a place takes it, whatever its flavor is; when it ends,
     the place is held again. Room is held against all other requests of schedulers, not against
-    Nova's own scheduler. Without room for all places nothing is held, and the exit status is 1.
+    Nova's own scheduler. With --from the project gets its places then: free places of reservations
+    that end by then go over to it, and free room is held for it from now on. Without room for all
+    places nothing is held, and the exit status is 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -96,7 +107,8 @@ class ReservationCreate(ReportCommand):
             help="Hold each place on another host, or in another failure domain (default: as the"
             " schedulers choose).",
         )
-        _add_until(parser, "End of the reservation (default: it is deleted)")
+        _add_time(parser, "--from", "Start of the reservation (default: now)", dest="starts_at")
+        _add_time(parser, "--until", "End of the reservation (default: it is deleted)")
         check_combination(parser, _problem)
 
     def take_action(self, args: Any) -> int:
@@ -110,6 +122,7 @@ class ReservationCreate(ReportCommand):
                 availability_zone=args.availability_zone,
                 spread=args.spread,
                 ends_at=args.until,
+                starts_at=args.starts_at,
             )
             try:
                 with progress(self.app, "choosing the hosts"):
@@ -148,7 +161,7 @@ class ReservationExtend(ReportCommand):
 
     def add_arguments(self, parser: Any) -> None:
         _add_reservation(parser)
-        _add_until(parser, "New end of the reservation", required=True)
+        _add_time(parser, "--until", "New end of the reservation", required=True)
 
     def take_action(self, args: Any) -> None:
         self.write(reservation_operations.extend, args.reservation, args.until)
@@ -175,7 +188,10 @@ def _sections(found: dict[str, Any]) -> list[str | Table]:
     places = found["places"]
     zone = f" in zone {found['availability_zone']}" if found["availability_zone"] else ""
     spread = f", each on another {found['spread']}" if found["spread"] else ""
-    until = f"until {found['until']} UTC" if found["until"] else "until it is deleted"
+    start = f"from {found['from']} UTC " if found["from"] else ""
+    until = (
+        f"{start}until {found['until']} UTC" if found["until"] else f"{start}until it is deleted"
+    )
     flavor = f" ({found['flavor']})" if found["flavor"] else ""
     lines = [
         f"Reservation {found['name']} of project {found['project']}, {until}",
@@ -187,6 +203,12 @@ def _sections(found: dict[str, Any]) -> list[str | Table]:
     elif len(places) < found["number"]:
         lost = counted(found["number"] - len(places), "place")
         lines.append(f"{lost} ended with the node that held them")
+    if others := [each["taken_by"] for each in places if each["by_other_project"]]:
+        have = counted(len(others), "place has", "places have")
+        lines.append(
+            f"{have} an instance of another project, which was there before and has to end or"
+            f" move away: {some(others)}"
+        )
     rows = [[each[key] or "" for key in PLACES] for each in places]
     return [*lines, Table("", tuple(PLACES.values()), rows)]
 
@@ -199,10 +221,10 @@ def _problem(args: argparse.Namespace) -> str | None:
     return None if args.project else "the following arguments are required: --project"
 
 
-def _add_until(parser: Any, what: str, **settings: Any) -> None:
+def _add_time(parser: Any, option: str, what: str, **settings: Any) -> None:
     help_text = f"{what}: a time in UTC, such as 2026-12-24 or 2026-12-24T18:00, or a time from now"
     parser.add_argument(
-        "--until",
+        option,
         type=time_ahead,
         metavar="TIME",
         help=f"{help_text}, such as 12h, 30d or 4w.",

@@ -8,6 +8,7 @@ of the model, which is kept in plain Python.
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 
@@ -50,6 +51,7 @@ CPUS = 6
 PROJECTS = ("p1", "p2", "p3")
 SIZES = (1, 2, 3)
 LONG_AGO = "2020-01-01 00:00:00.000000"
+LATER = datetime(2090, 1, 1)
 PLAN = Plan([RamFilter(), CoreFilter(), DiskFilter()], [RAMWeigher()])
 names, hosts, sizes = st.sampled_from("abc"), st.sampled_from(HOSTS), st.sampled_from(SIZES)
 projects, whiches = st.sampled_from(PROJECTS), st.integers(0, 9)
@@ -67,6 +69,9 @@ class Place:
     host: str
     size: int
     by: str | None = None
+    begun: bool = True
+    # The name of the reservation that has it next, and how it is then.
+    next: tuple[str, "Place"] | None = None
 
 
 @dataclass
@@ -109,8 +114,20 @@ class Model:
         return [
             uuid
             for uuid, place in self.all_places()
-            if place.by is None and place.project == project and place.size >= size
+            if place.by is None and place.begun and place.project == project
+            if place.size >= size
         ]
+
+    def end(self, name: str, begins: bool) -> None:
+        """Let a reservation end, and the next ones have its places."""
+        for uuid, place in self.places.pop(name).items():
+            if place.next is not None:
+                following, then = place.next
+                then.by, then.begun = place.by, begins
+                self.places[following][uuid] = then
+        for _, place in self.all_places():
+            if place.next is not None and place.next[0] == name:
+                place.next = None
 
 
 class PlacesMachine(RuleBasedStateMachine):
@@ -161,7 +178,7 @@ class PlacesMachine(RuleBasedStateMachine):
             for uuid, each in made.items()
         ]
         new, request = (
-            NewReservation(name, project, amounts(size)),
+            NewReservation(name, project, amounts(size), ends_at=LATER),
             ClaimRequest(None, "", wanted, 0),
         )
         try:
@@ -177,7 +194,37 @@ class PlacesMachine(RuleBasedStateMachine):
     def delete(self, which: int) -> None:
         name = sorted(self.model.places)[which % len(self.model.places)]
         self.database.write(lambda c: reservation_operations.delete(c, [name]))
-        del self.model.places[name]
+        self.model.end(name, begins=False)
+        for host in HOSTS:
+            self.audit(host)
+
+    @precondition(lambda self: self.model.places)
+    @rule(name=names, project=st.sampled_from(PROJECTS[:2]), size=sizes, which=whiches)
+    def reserve_later(self, name: str, project: str, size: int, which: int) -> None:
+        """The free places of a reservation are promised to another one when that ends."""
+        before = sorted(self.model.places)[which % len(self.model.places)]
+        free = {
+            uuid: place
+            for uuid, place in self.model.places[before].items()
+            if place.by is None and place.next is None and place.size >= size
+        }
+        (row,) = (each for each in self.database.read(reservations.rows) if each.name == before)
+        if name in self.model.places or not free or row.ends_at is None:
+            return
+        nodes = {each.host: each.id for each in self.database.read(compute_nodes.all_live)}
+        wanted = [
+            Claim(
+                *(a_uuid(f"later {uuid}"), nodes[each.host], each.host, each.host, *amounts(size)),
+                place=uuid,
+            )
+            for uuid, each in free.items()
+        ]
+        new = NewReservation(name, project, amounts(size), starts_at=row.ends_at)
+        request = ClaimRequest(None, "", wanted, 0)
+        self.database.write(lambda c: reservation_operations.create(c, new, request))
+        self.model.places[name] = {}
+        for place in free.values():
+            place.next = name, Place(project, place.host, size)
 
     @precondition(lambda self: self.model.places)
     @rule(which=whiches)
@@ -185,11 +232,18 @@ class PlacesMachine(RuleBasedStateMachine):
         """The time of a reservation comes; both hosts are audited."""
         name = sorted(self.model.places)[which % len(self.model.places)]
         (row,) = (each for each in self.database.read(reservations.rows) if each.name == name)
-        late = sa.text(
-            f"UPDATE allocations SET expires_at = '{LONG_AGO}' WHERE reservation_uuid = :uuid"
-        )
-        self.database.write(lambda c: c.execute(late, {"uuid": row.uuid}))
-        del self.model.places[name]
+        if row.ends_at is None:
+            return
+        for change in (
+            f"UPDATE allocations SET expires_at = '{LONG_AGO}' WHERE reservation_uuid = :uuid",
+            f"UPDATE reservations SET ends_at = '{LONG_AGO}' WHERE uuid = :uuid",
+            f"UPDATE reservations SET starts_at = '{LONG_AGO}' WHERE uuid IN (SELECT"
+            " next_reservation_uuid FROM allocations WHERE reservation_uuid = :uuid)",
+        ):
+            self.database.write(
+                lambda c, change=change: c.execute(sa.text(change), {"uuid": row.uuid})
+            )
+        self.model.end(name, begins=True)
         for host in HOSTS:
             self.audit(host)
         self.database.write(lambda c: reservation_operations.delete(c, [name]))

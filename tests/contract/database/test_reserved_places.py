@@ -64,17 +64,20 @@ class Fleet:
         assert free == (row.memory_mb_used, row.disk_mb_used)
         return (row.vcpus_used, row.memory_mb_used, row.disk_mb_used), row.claims
 
-    def claim(self, uuid, size=SIZE, host="alpha", place=None, lease=900, **changes):
-        node = self.node(host)
-        claim = Claim(uuid, node, host, host, *size, limits=LIMITS, place=place, **changes)
+    def claim(self, uuid, size=SIZE, host="alpha", place=None, lease=900, project="p1"):
+        node, about = self.node(host), {"project_id": project}
+        claim = Claim(uuid, node, host, host, *size, limits=LIMITS, about=about, place=place)
         request = ClaimRequest(f"req-{uuid}-{size}", "d", [claim], lease)
         return self.database.write(lambda c: claims.claim(c, request))
 
     def claim_together(self, *wanted):
-        node = self.node("alpha")
+        node, about = self.node("alpha"), {"project_id": "p1"}
         requests = [
             ClaimRequest(
-                uuid, "d", [Claim(uuid, node, "alpha", "alpha", *SIZE, LIMITS, place=each)], 9
+                uuid,
+                "d",
+                [Claim(uuid, node, "alpha", "alpha", *SIZE, LIMITS, about=about, place=each)],
+                9,
             )
             for uuid, each in wanted
         ]
@@ -84,12 +87,19 @@ class Fleet:
         rows = self.database.read(compute_nodes.all_live)
         return next(row.id for row in rows if row.host == host)
 
-    def reserve(self, *hosts, name="r", size=SIZE, ends_at=None, project="p1"):
+    def reserve(
+        self, *hosts, name="r", size=SIZE, ends_at=None, project="p1", starts_at=None, after=()
+    ):
+        """Hold places on hosts, of which the first ones are those that are named in after."""
         places = [
-            Claim(a_uuid(f"{name} {at}"), self.node(host), host, host, *size, limits=LIMITS)
+            Claim(
+                *(a_uuid(f"{name} {at}"), self.node(host), host, host, *size),
+                limits=LIMITS,
+                place=after[at] if at < len(after) else None,
+            )
             for at, host in enumerate(hosts)
         ]
-        new = NewReservation(name, project, size, ends_at=ends_at)
+        new = NewReservation(name, project, size, ends_at=ends_at, starts_at=starts_at)
         request = ClaimRequest(None, "", places, 0)
         self.database.write(lambda c: reservation_operations.create(c, new, request))
 
@@ -270,7 +280,7 @@ def test_a_reservation_is_extended_before_it_ends(fleet):
     fleet.audit()
     assert fleet.places() == [FREE]
     with pytest.raises(Malformed, match="is not later than"):
-        fleet.database.write(lambda c: extend(c, "r", later))
+        fleet.database.write(lambda c: extend(c, "r", fleet.now()))
     past = sa.text("UPDATE reservations SET ends_at = '2020-01-01 00:00:00.000000'")
     fleet.database.write(lambda c: c.execute(past))
     with pytest.raises(InUse, match="reservation r has ended"):

@@ -75,7 +75,8 @@ def claim(uuid, host="h1", request="req-new", place=None, **changes):
 
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, [host])
-        wanted = Claim(uuid, row.id, host, host, 1, 1024, 0, answer="there", place=place)
+        more = {"answer": "there", "place": place, "about": {"project_id": "p1"}}
+        wanted = Claim(uuid, row.id, host, host, 1, 1024, 0, **more)
         claims.claim(connection, ClaimRequest(request, "any", [wanted], 900, **changes))
 
     return work
@@ -96,13 +97,14 @@ def expiry(connection):
     audit()(connection)
 
 
-def reservation(name):
-    """Return what holds a place on a host."""
+def reservation(name, after=None):
+    """Return what holds a place on a host, or has the place of another reservation after it."""
 
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, ["h1"])
-        place = Claim(a_uuid(name), row.id, "h1", "h1", 1, 1024, 0)
-        new = NewReservation(name, "p1", (1, 1024, 0), ends_at=LATER)
+        place = Claim(a_uuid(name), row.id, "h1", "h1", 1, 1024, 0, place=after)
+        times = {"starts_at": LATER} if after else {"ends_at": LATER}
+        new = NewReservation(name, "p1", (1, 1024, 0), **times)
         reservation_operations.create(connection, new, ClaimRequest(None, "", [place], 0))
 
     return work
@@ -122,6 +124,8 @@ def made_standby(name, host):
 def end_of_reservation(connection):
     over = sa.update(tables.allocations).values(expires_at=tables.allocations.c.created_at)
     connection.execute(over.where(tables.allocations.c.reservation_uuid.is_not(None)))
+    past = tables.reservations.c.created_at
+    connection.execute(sa.update(tables.reservations).values(ends_at=past))
     audit()(connection)
 
 
@@ -148,6 +152,7 @@ TRANSACTIONS = {
     "release": lambda c: claims.release(c, [PENDING]),
     "reservation": reservation("r2"),
     "other reservation": reservation("r3"),
+    "later reservation": reservation("r4", after=a_uuid("r1")),
     "reservation deletion": lambda c: reservation_operations.delete(c, ["r1"]),
     "claim of a place": claim(a_uuid("new"), place=a_uuid("r1")),
     "other claim of a place": claim(a_uuid("other"), place=a_uuid("r1")),

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the metrics and the health of standbys."""
 
-from inventory import compute_nodes
+import pytest
+
+from inventory import compute_nodes, reservations
 from inventory.claims import standbys
 from inventory.claims.types import Standby
 from inventory.database_errors import DatabaseUnavailable
-from scheduler.monitoring.standby_metrics import HeldMetrics, StandbyMetrics
+from scheduler.monitoring.standby_metrics import HeldMetrics, ReservationMetrics, StandbyMetrics
 from tests.databases import a_node, a_uuid, save
 
 
@@ -58,6 +60,15 @@ def test_what_nodes_hold_is_counted_in_units_of_metrics(database):
     }
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_places_that_others_are_in_are_counted(database, monkeypatch, number):
+    if number:
+        monkeypatch.setattr(reservations, "taken_by_others", lambda _: number)
+    assert figures(ReservationMetrics(database)) == {
+        ("berthmaster_reserved_places_taken_by_others",): number
+    }
+
+
 class Silent:
     """A database that does not answer."""
 
@@ -67,6 +78,6 @@ class Silent:
 
 def test_without_a_database_nothing_is_said():
     metrics = StandbyMetrics(Silent())
-    assert figures(HeldMetrics(Silent())) == {}
+    assert figures(HeldMetrics(Silent())) == figures(ReservationMetrics(Silent())) == {}
     assert figures(metrics) == {}
     assert metrics.check() is None

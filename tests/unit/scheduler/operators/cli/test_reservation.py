@@ -77,6 +77,42 @@ def test_places_are_where_they_were_asked_for(command, cloud):
     )
 
 
+def test_a_later_reservation_gets_what_others_hold_until_then_and_free_room(command, cloud):
+    create(command, "now", *MINE, "--number=6", "--until=2h")
+    theirs = (FLAVOR, "--project=p2", "--number=8")
+    for start in ([], ["--from=1h"]):
+        refused = command.refused("reservation", "create", "next", *theirs, *start)
+        assert "there is room for 2 of 8 places" in refused
+    made = create(command, "next", *theirs, "--from=2090-01-02", "--until=2090-01-03T04:05")
+    assert (made["from"], made["until"]) == ("2090-01-02 00:00:00", "2090-01-03 04:05:00")
+    assert sorted(str(each["after"]) for each in made["places"]) == ["None"] * 2 + ["now"] * 6
+    assert (made["state"], made["free"], made["taken_by_others"]) == ("scheduled", 8, 0)
+    assert {each["vCPUs Used"] for each in command.json("host", "list")} == {4}
+    # All of it is promised to one now.
+    assert "room for 0 of 8" in command.refused(
+        "reservation", "create", "third", *theirs, "--from=2090-01-02"
+    )
+    text = command.run("reservation", "show", "next").stdout
+    assert "of project p2, from 2090-01-02 00:00:00 UTC until 2090-01-03 04:05:00 UTC" in text
+    command.json("reservation", "delete", "now")
+    assert {each["after"] for each in command.json("reservation", "show", "next")["places"]} == {
+        None
+    }
+
+
+@pytest.mark.parametrize(("spread", "number"), [("host", 4), ("failure_domain", 3)])
+def test_places_that_are_handed_over_are_kept_apart_too(command, cloud, spread, number):
+    create(command, "now", *MINE, "--number=8", "--until=1h")
+    later = (f"--spread={spread}", "--from=1d")
+    refused = command.refused(
+        "reservation", "create", "next", *MINE, *later, f"--number={number + 1}"
+    )
+    assert f"there is room for {number} of {number + 1} places" in refused
+    made = hosts(create(command, "next", *MINE, *later, f"--number={number}"))
+    assert len({*made}) == number
+    assert spread != "failure_domain" or len({"h1", "h2"} & {*made}) == 1
+
+
 def test_a_reservation_is_extended_and_deleted(command, cloud):
     create(command, "r1", *MINE, "--until=1d")
     create(command, "r2", *MINE)
@@ -96,6 +132,12 @@ def test_a_reservation_is_extended_and_deleted(command, cloud):
         (["create", "r", *MINE, "--flavor=1,1,1"], 2, "a reservation is for one flavor"),
         (["create", "r", *MINE, "--until=soon"], 2, "'soon' is neither a time from now, such as"),
         (["create", "r", *MINE, "--until=2020-01-01"], 1, "is in the past; times are in UTC"),
+        (
+            ["create", "r", *MINE, "--from=2020-01-01"],
+            1,
+            "from: 2020-01-01 00:00:00 is in the past",
+        ),
+        (["create", "r", *MINE, "--from=2d", "--until=1d"], 1, "the start"),
         (["create", "r1", *MINE], 1, "there is a reservation 'r1' already"),
         (["create", " ", *MINE], 1, "name: is empty"),
         (["create", "r", *MINE, "--extra-spec=hw:numa_nodes=1"], 1, "NUMA cells, pinned CPUs or"),
