@@ -71,6 +71,13 @@ def reasons(connection: sa.Connection) -> dict[str, str]:
     return {uuid: reason or "" for uuid, reason in connection.execute(query)}
 
 
+def lacking_requests(connection: sa.Connection, reason: str) -> dict[str, str]:
+    """Return the requests of instances without a standby for a reason, as text, by their uuids."""
+    query = sa.select(_C.instance_uuid, _C.request).order_by(_C.id)
+    found = connection.execute(query.where(_C.compute_node_id.is_(None), _C.reason == reason))
+    return {row.instance_uuid: row.request for row in found}
+
+
 def mode_of(connection: sa.Connection, instance_uuid: str) -> str | None:
     """Return how an instance is protected, None where it is not."""
     query = sa.select(_C.mode).where(_C.instance_uuid == instance_uuid).order_by(_C.id.desc())

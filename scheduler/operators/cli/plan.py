@@ -12,6 +12,8 @@ from inventory.claims import standby_rows
 from inventory.errors import NotFound, nearest
 from inventory.objects.standby import REQUIRED
 from inventory.operations import service_operations
+from scheduler.claims.protection import request_from_text
+from scheduler.decision.standbys import NO_STANDBY
 from scheduler.hosts.metrics import metric_values
 from scheduler.operators.cli.arguments import add_host, check_combination, positive
 from scheduler.operators.cli.live_fleet import UNKNOWN, host_names
@@ -76,17 +78,23 @@ class PlanRepair(PlanCommand):
     server group, the metadata of an aggregate, isolation, or resources of which more is in use than
     allowed; and all instances of hosts whose service is down, which are evacuated, to their
     standbys if they have any. The smallest sets of instances move. Protected instances without a
-    standby are listed: one of the schedulers makes standbys as soon as there is room. The exit
-    status is 0 if all is repaired by the moves and no standby lacks that is required, else 1.
+    standby are listed, and further moves make room for standbys: one of the schedulers makes them
+    as soon as there is room. The exit status is 0 if all is repaired by the moves and there is room
+    then for all standbys that are required, else 1.
     {UNKNOWN}
     Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
-        plan = repair(planned.fleet, planned.search_time)
+        texts = self.read(standby_rows.lacking_requests, NO_STANDBY)
+        specs = {uuid: request_from_text(text) for uuid, text in texts.items()}
+        plan = repair(planned.fleet, planned.search_time, specs)
         lacking = self.read(standby_rows.protected, None, True)
         plan.result["without_standby"] = lacking
-        plan.result["reached"] &= not any(each["mode"] == REQUIRED for each in lacking)
+        plan.result["reached"] &= not any(
+            each["mode"] == REQUIRED and each["instance"] not in plan.result["room_for_standbys"]
+            for each in lacking
+        )
         return plan
 
 

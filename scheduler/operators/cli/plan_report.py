@@ -289,6 +289,7 @@ def _promises(found: dict[str, Any]) -> Iterator[str | Table]:
         yield Table("", ("Instance", "On", "Mode", "Why"), rows)
         if len(lacking) > LISTED:
             yield f"... and {len(lacking) - LISTED} more: see 'failover status --without'"
+        yield f"After the moves there is room for {len(result['room_for_standbys'])} of them"
 
 
 def _why(each: dict[str, Any]) -> str:

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan the moves after which no instance breaks a rule any more, and none is on a failed host."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 
 import numpy as np
 
+from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.planning.fleet import Fleet
+from scheduler.operators.planning.make_room import room_for_standbys
 from scheduler.operators.planning.room import RoomSearch, pending_move
 from scheduler.operators.planning.types import KeepGoing, MovePlan, PlannedMove, Resident
 from scheduler.operators.planning.unplanned import explain_unplanned
@@ -18,8 +20,12 @@ PASSES = 3
 MAX_SETS = 500
 
 
-def repair(fleet: Fleet, keep_going: KeepGoing) -> MovePlan:
+def repair(
+    fleet: Fleet, keep_going: KeepGoing, standbys: Mapping[str, RequestSpec] | None = None
+) -> MovePlan:
     """Return the moves of all instances that have to leave their hosts.
+
+    They are followed by those that make room for missing standbys, see room_for_standbys().
 
     What is on hosts that are down is evacuated. On the others the smallest sets of instances leave
     without which the filters allow all that stay. An instance whose move would make others break a
@@ -34,7 +40,9 @@ def repair(fleet: Fleet, keep_going: KeepGoing) -> MovePlan:
         run.note_stuck()
     fleet.end_step()
     unplanned = explain_unplanned(fleet, run.stuck.values())
-    result = {"broken": len(run.broken), "reached": keep_going()}
+    room = room_for_standbys(fleet, standbys or {}, keep_going)
+    fleet.end_step()
+    result = {"broken": len(run.broken), "room_for_standbys": room, "reached": keep_going()}
     return MovePlan("repair", fleet.moves, unplanned, result)
 
 

@@ -9,6 +9,8 @@ import pytest
 from inventory import compute_nodes
 from inventory.claims import standbys
 from inventory.claims.types import Standby
+from scheduler.claims.protection import request_to_text
+from scheduler.decision.standbys import NO_STANDBY
 from scheduler.operators.cli import decision
 from scheduler.operators.cli.live_fleet import live_fleet
 from scheduler.operators.live_hosts import LiveHosts
@@ -17,6 +19,7 @@ from scheduler.operators.status_pages import host as host_page
 from scheduler.operators.status_pages.messages import PageRequest
 from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
+from tests.builders import a_request
 from tests.databases import a_node, a_uuid, an_instance, execute, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 from tests.unit.scheduler.operators.cli.test_plan import put
@@ -167,6 +170,14 @@ def test_a_repair_lists_who_has_no_standby(command, cloud):
     assert "2 protected instances have no standby:" in done.stdout
     execute(cloud, "UPDATE standbys SET mode = 'preferred'")
     assert command.run("plan", "repair").status == 0
+    text = request_to_text(a_request(vcpus=1, memory_mb=512, root_gb=0))
+    execute(cloud, f"UPDATE standbys SET mode = 'required', reason = '{NO_STANDBY}'")
+    execute(cloud, "UPDATE standbys SET request = :text", text=text)
+    for name, host in (("large", "h3"), ("small", "h4")):
+        put(cloud, host, an_instance(a_uuid(name), memory_mb=512, vcpus=1))
+    done = command.run("plan", "repair")
+    assert done.status == 0
+    assert "After the moves there is room for 2 of them" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,22 @@ def test_what_a_host_holds_that_is_emptied_is_named():
     fleet = a_protected_fleet({"s": 16, "t": 16}, {"t": "rack-3"}, [Protected("a", "t", "s")])
     held = drain(fleet, ["s"], None, always).result["held"]
     assert held == [{"host": "s", "for": "standbys of domain rack-3"}]
+
+
+@pytest.mark.parametrize(
+    ("v", "u", "b", "moves"), [(8, 11, 10, [("b", "u")]), (12, 2, 16, [])], ids=["room", "no room"]
+)
+def test_a_repair_makes_room_for_a_missing_standby_in_another_domain(v, u, b, moves):
+    sizes = {"t": 16, "v": v, "s": 16, "u": u}
+    made = {
+        name: {
+            **{"total_usable_ram_mb": gb * GB, "free_ram_mb": gb * GB, "vcpus_total": 64},
+            "node_id": number,
+            "aggregates": [an_aggregate(failure_domain="rack-3")] if name in "tv" else [],
+        }
+        for number, (name, gb) in enumerate(sizes.items(), 1)
+    }
+    fleet = a_fleet(made, [Guest("p", "t", 12), Guest("b", "s", b)])
+    plan = repair(fleet, always, {"p": a_request(memory_mb=12 * GB, vcpus=1), "gone": a_request()})
+    assert [(each.uuid, each.target.host) for each in plan.moves] == moves
+    assert plan.result["room_for_standbys"] == (["p"] if moves else [])
