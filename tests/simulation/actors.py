@@ -71,7 +71,7 @@ class Process:
     """A process that is started, killed and started again; its clock begins anew each time."""
 
     def __init__(
-        self, simulator: Simulator, name: str, open_database: Callable[[Actor], Database]
+        self, simulator: Simulator, name: str, open_database: Callable[[], Database]
     ) -> None:
         self.name = name
         self.actor = Actor(name)
@@ -88,7 +88,7 @@ class Process:
 
     def _run(self) -> None:
         self._simulator.log("starts")
-        database = self._open(self.actor)
+        database = self._open()
         while True:
             try:
                 self.begin(database)

@@ -36,7 +36,7 @@ from tests.simulation.actors import LEASE, Agent, configuration
 from tests.simulation.broker import Broker, NoAnswer
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Promise, Violation
-from tests.simulation.plan import FLAVORS, Event, uuid_of
+from tests.simulation.plan import FLAVORS, FOREVER, Event, uuid_of
 
 # Who may use isolated hosts, and whom reservations are for.
 TENANT = "red"
@@ -94,6 +94,8 @@ class Conductor:
         self.orders: dict[int, Order] = {}
         # The requests whose callers still wait.
         self.waiting: set[str] = set()
+        # How many builds, deletions and moves are still to come.
+        self.under_way = 0
         self.fail: Callable[[Violation], None]
 
     def request(self, event: Event) -> None:
@@ -130,6 +132,7 @@ class Conductor:
         if promise and not order.how.get("abandoned"):
             order.promise = promise
             for uuid in order.uuids:
+                self.under_way += 1
                 eventlet.spawn_n(self._build, order, promise, uuid, 1)
 
     def _members(self, order: Order) -> set[str]:
@@ -191,11 +194,16 @@ class Conductor:
             again = self._ask(order, f"req-{order.number}-again-{uuid}", spec, [uuid])
             if again:
                 self._build(order, again, uuid, 2)
+            else:
+                self.under_way -= 1
             return
         host = hosts[fails if attempt == 1 else 0]
         if self._simulator.now < promise.until - 5:
             self._land(order, uuid, host)
         promise.hosts = {key: each for key, each in promise.hosts.items() if key != uuid}
+        if order.how["lives"] == FOREVER:
+            self.under_way -= 1
+            return
         time.sleep(order.how["lives"])
         while order.is_moving:
             time.sleep(1.0)
@@ -203,6 +211,7 @@ class Conductor:
         if host := order.at.pop(uuid, ""):
             self._agents[host].change(uuid, None)
             self._broker.cast("delete_instance_info", {"host_name": host, "instance_uuid": uuid})
+        self.under_way -= 1
 
     def _land(self, order: Order, uuid: str, host: str) -> None:
         vcpus, memory_mb, root_gb = FLAVORS[order.how["flavor"]]
@@ -218,6 +227,7 @@ class Conductor:
 
     def _move(self, order: Order, number: int) -> None:
         order.is_moving = True
+        self.under_way += 1
         uuid, source = next(iter(order.at.items()))
         spec = order.spec(self._members(order), uuids=[uuid], ignore_hosts=[source])
         promise = self._ask(order, f"req-move-{number}", spec, [uuid])
@@ -230,6 +240,7 @@ class Conductor:
                 self._agents[source].change(uuid, None)
             promise.is_open = False
         order.is_moving = False
+        self.under_way -= 1
 
 
 class Operator:

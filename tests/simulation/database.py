@@ -7,11 +7,13 @@ as for locked rows. A reading one sees one state, and its answer may come late. 
 not everything: transactions that interleave statement by statement are for the real storms.
 """
 
+import re
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +21,7 @@ from eventlet.event import Event
 from oslo_db.exception import DBConnectionError, DBDeadlock
 from oslo_db.sqlalchemy import exc_filters
 
+from inventory import dialects
 from inventory.engine import Database
 from tests.databases import empty_tables
 from tests.simulation.kernel import EPOCH, Actor, Simulator
@@ -29,24 +32,25 @@ LOCK_WAIT, IDLE, READ_TIMEOUT = 5.0, 30.0, 30.0
 # How many states of the past there are for late readers.
 PAST = 20
 
+# The tables whose rows are checked.
+CHECKED = re.compile("compute_nodes|allocations|instances|standbys")
+
 # Faults that a transaction may meet, each once.
 DEADLOCK, LOST_BEFORE, LOST_AFTER, UNCERTIFIED, LATE, KILL_BEFORE, KILL_AFTER = FAULTS = (
     *("deadlock", "lost before commit", "lost after commit", "not certified", "late reader"),
     *("killed before commit", "killed after commit"),
 )
 
-_BEGINS = ("BEGIN", "ROLLBACK")
+# Processes that share a file need it to begin in turn, with statements of its own.
+dialects.share_sqlite = lambda _engine: None
 
 
 class SimulatedDatabase:
-    """One database for all actors; committed is called after each commit that has changed rows."""
+    """One database for all actors; committed is called when CHECKED may have changed."""
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator
-        self._dialect, self._compiled = _dialect(), dict[Any, Any]()
-        # That of each process has its own listeners, which the product adds.
-        self._engines: dict[str, sa.Engine] = {}
-        self.rows = _connection(simulator)
+        self._engine = self._new_engine()
         self.reset()
 
     def reset(self) -> None:
@@ -64,21 +68,19 @@ class SimulatedDatabase:
         self._holder: Session | None = None
         self._queue: list[tuple[Actor, Event]] = []
 
-    def open(self, actor: Actor) -> Database:
+    def open(self) -> Database:
         """Return the database as a process opens it."""
-        if actor.name not in self._engines:
-            self._engines[actor.name] = self._engine()
-        return Database(self._engines[actor.name])
+        return Database(self._engine)
 
-    def _engine(self) -> sa.Engine:
-        """Return an engine that shares its compiled statements with the others."""
+    def _new_engine(self) -> sa.Engine:
         pool = sa.pool.NullPool(lambda: Session(self))
-        engine = sa.Engine(pool, self._dialect, sa.make_url("sqlite://"))
-        engine.update_execution_options(compiled_cache=self._compiled)
+        engine = sa.Engine(pool, _dialect(), sa.make_url("sqlite://"))
+        # No compiled statement is ever dropped.
+        engine.update_execution_options(compiled_cache=dict[Any, Any]())
         # As the product's engines have it: errors of drivers become those of oslo.db.
         exc_filters.register_engine(engine)
         sa.event.listen(engine, "begin", _begin)
-        sa.event.listen(engine, "before_cursor_execute", _execute)
+        sa.event.listen(engine, "before_cursor_execute", _execute, retval=True)
         return engine
 
     def acquire(self, session: "Session") -> None:
@@ -128,11 +130,12 @@ class SimulatedDatabase:
             time.sleep(min(left, READ_TIMEOUT))
             raise DBConnectionError()
 
-    def after_commit(self) -> None:
+    def after_commit(self, is_checked: bool) -> None:
         """Keep the state for late readers, and have it checked."""
         if self.keeps_past:
             self._past.append(self.rows.serialize())
-        self.committed()
+        if is_checked:
+            self.committed()
 
     def late(self) -> sqlite3.Connection:
         """Return a state of the past."""
@@ -154,13 +157,14 @@ class Session:
         self._target = database.rows
         self._writes = False
         self._changes = 0
+        self._is_checked = False
         self.actor = database.simulator.actor
         self.used_at = 0.0
 
     def begin(self, writes: bool) -> None:
         """Begin a transaction when no other one is under way."""
         database, simulator = self._database, self._database.simulator
-        self.actor, self._writes = simulator.actor, writes
+        self.actor, self._writes, self._is_checked = simulator.actor, writes, False
         simulator.pause()
         database.answer()
         if not writes and database.has_past and database.take(LATE):
@@ -175,8 +179,11 @@ class Session:
         """Wait as for an answer of the database before each statement that writes."""
         self._check()
         simulator = self._database.simulator
-        simulator.log(f"{' '.join(statement.split())[:90]}")
+        if simulator.recording:
+            simulator.log(" ".join(statement.split())[:90])
         if self._writes:
+            is_read = statement.startswith("SELECT")
+            self._is_checked |= not is_read and CHECKED.search(statement) is not None
             simulator.pause()
             self._check()
             self.used_at = simulator.now
@@ -202,7 +209,7 @@ class Session:
         database.release(self)
         if self._writes and changed:
             database.simulator.log("COMMIT")
-            database.after_commit()
+            database.after_commit(self._is_checked)
             fault = database.take(LOST_AFTER, KILL_AFTER)
             if fault == KILL_AFTER:
                 database.kill(actor)
@@ -227,19 +234,12 @@ class Session:
 
     def cursor(self) -> sqlite3.Cursor:
         """Return a cursor of SQLite."""
-        return self._target.cursor(_Cursor)
+        return self._target.cursor()
 
     def execute(self, *_arguments: Any, **_options: Any) -> None:
         """Ignore how connections are set up."""
 
     create_function = close = execute
-
-
-class _Cursor(sqlite3.Cursor):
-    """Ignores how the product begins to write in SQLite: that is what the turn is for."""
-
-    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
-        return self if statement.startswith(_BEGINS) else super().execute(statement, *parameters)
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -248,10 +248,12 @@ def _begin(connection: sa.Connection) -> None:
     session.begin(writes)
 
 
-def _execute(connection: sa.Connection, _cursor: Any, statement: str, *_others: Any) -> None:
-    if not statement.startswith(_BEGINS):
-        session: Any = connection.connection.dbapi_connection
-        session.execute_next(statement)
+def _execute(
+    connection: sa.Connection, _cursor: Any, statement: str, parameters: Any, *_others: Any
+) -> tuple[str, Any]:
+    session: Any = connection.connection.dbapi_connection
+    session.execute_next(statement)
+    return statement, parameters
 
 
 def _send(event: Event) -> None:
@@ -271,9 +273,14 @@ def _connection(simulator: Simulator) -> sqlite3.Connection:
     found = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
     def strftime(form: str, _now: str) -> str:
-        moment = datetime.fromtimestamp(EPOCH + simulator.now, UTC)
-        fraction = f"{moment.second:02d}.{moment.microsecond // 1000:03d}"
-        return moment.strftime(form.replace("%f", fraction))
+        second, fraction = divmod(round(1e6 * (EPOCH + simulator.now)), 10**6)
+        return _to_the_second(form, second).replace("~", f".{fraction // 1000:03d}")
 
     found.create_function("strftime", 2, strftime)
     return found
+
+
+@lru_cache(maxsize=1000)
+def _to_the_second(form: str, seconds: int) -> str:
+    """Return the time in a form of SQLite, with ~ for a fraction of a second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(form.replace("%f", "%S~"))

@@ -33,6 +33,8 @@ from tests.simulation.plan import (
 
 # For how many seconds callers may wait after the last fault has ended, and until all is given back.
 ANSWERED, SETTLED = 90, LEASE + 2 * AUDITS + 2 * KEEPER
+# How long it goes on after the last build or deletion: each agent audits, and the keeper looks.
+CALM = AUDITS + KEEPER
 # How long a process is away that its own commit has killed.
 AWAY = 3.0
 
@@ -75,8 +77,7 @@ class History:
         self._processes |= self._agents
         self._conductor = Conductor(simulator, self._broker, self._model, self._agents)
         self._conductor.fail = self._fail
-        operator = database.open(Actor("operator"))
-        self._operator = Operator(simulator, self._model, self._conductor.orders, operator)
+        self._operator = Operator(simulator, self._model, self._conductor.orders, database.open())
         threading.excepthook = self._died
 
     def play(self) -> Outcome:
@@ -96,16 +97,32 @@ class History:
                 self._sleep(1.0)
         if waiting := self._conductor.waiting:
             self._fail(Violation("an answer for who asks", f"none for {sorted(waiting)}"))
-        self._sleep(SETTLED)
-        if self._violation is None:
-            guests = {name: each.guests for name, each in self._agents.items()}
-            try:
-                self._model.settled(guests, self._conductor.protected)
-            except Violation as violation:
-                self._fail(violation)
+        self._settle()
         found, lines = self._violation, tuple(simulator.lines)
         rule, text = (found.rule, str(found)) if found else ("", "")
         return Outcome(self._plan.seed, rule, text, simulator.steps, lines)
+
+    def _settle(self) -> None:
+        """Go on until nothing is counted that nobody holds, which has to come in time."""
+        simulator = self._simulator
+        until = simulator.now + SETTLED
+        while self._is_fine and self._conductor.under_way and simulator.now < until - CALM:
+            self._sleep(1.0)
+        self._sleep(CALM)
+        while self._is_fine:
+            guests = {name: each.guests for name, each in self._agents.items()}
+            try:
+                self._model.settled(guests, self._conductor.protected)
+                return
+            except Violation as violation:
+                if simulator.now > until:
+                    self._fail(violation)
+            self._sleep(5.0)
+
+    @property
+    def _is_fine(self) -> bool:
+        # Once it is not, nobody sleeps any more.
+        return self._violation is None
 
     def _sleep(self, seconds: float) -> None:
         """Let the cloud go on, until something is not true."""

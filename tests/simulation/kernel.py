@@ -45,6 +45,18 @@ class Actor:
     greenlets: set[Any] = field(default_factory=set)
 
 
+@dataclass(slots=True, eq=False)
+class _Wakes:
+    """A timer of eventlet's kind, whose greenlet goes on."""
+
+    greenlet: Any
+    called: bool = False
+
+    def __call__(self) -> None:
+        self.called = True
+        self.greenlet.switch()
+
+
 class Simulator(BaseHub):
     """Runs what is due in an order drawn from the seed."""
 
@@ -84,7 +96,17 @@ class Simulator(BaseHub):
     def pause(self) -> None:
         """Let others go on, mostly at once and sometimes after a while."""
         is_quick = self.order.random() < 0.7
-        time.sleep(0.0 if is_quick else self.latency * self.order.random() ** 2)
+        self.sleep(0.0 if is_quick else self.latency * self.order.random() ** 2)
+
+    def sleep(self, seconds: float) -> None:
+        """Let others go on for some seconds; with less around it than time.sleep()."""
+        wakes = _Wakes(eventlet.getcurrent())
+        self.actor.greenlets.add(wakes.greenlet)
+        heapq.heappush(self._waiting, (self.now + seconds, next(self._numbers), self.actor, wakes))
+        try:
+            self.greenlet.switch()
+        finally:
+            wakes.called = True
 
     def kill(self, actor: Actor) -> None:
         """End a process at what it waits for: it does nothing more, not even clean up."""

@@ -18,6 +18,8 @@ REQUEST, MOVE, OPERATOR, FAULT = "request", "move", "operator", "fault"
 FLAVORS = ((1, 1024, 1), (1, 1024, 1), (2, 2048, 2), (4, 2048, 4))
 # Those without an owner of their own, and those that reservations and aggregates are for.
 PROJECTS = ("red", "red", "blue")
+# Seconds for which an instance lives that is not deleted.
+FOREVER = 1e9
 # How many faults there are for each request, and operations.
 FAULTS, OPERATIONS = 0.5, 0.4
 # Faults of processes and of the whole cloud, besides those of a transaction and of a message.
@@ -107,7 +109,7 @@ def _request(chance: random.Random, number: int, duration: float) -> tuple[float
         "instances": chance.choice((1, 1, 1, 2, 3)),
         "flavor": chance.randrange(len(FLAVORS)),
         "project": chance.choice(PROJECTS),
-        "lives": chance.choice((0.5, 3.0, 20.0, 1e9)),
+        "lives": chance.choice((0.5, 3.0, 20.0, FOREVER)),
     }
     if group:
         how["group"] = f"{group}-{chance.randrange(2)}"

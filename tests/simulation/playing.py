@@ -86,6 +86,8 @@ class Player:
 
     def _play(self, plan: Plan, recording: bool) -> Outcome:
         self._simulator.begin(plan.seed, recording)
+        # What nobody reads is not even made into texts.
+        logging.disable(logging.NOTSET if recording else logging.CRITICAL)
         self._database.reset()
         return History(plan, self._simulator, self._database).play()
 
