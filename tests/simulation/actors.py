@@ -136,15 +136,23 @@ class Agent(Process):
         super().__init__(*of_process)
         self._broker, self._vcpus = broker, vcpus
         self.guests: dict[str, Guest] = {}
+        # Whether the host itself is down.
+        self.is_lost = False
         self._driver: _Driver | None = None
 
     def begin(self, database: Database) -> None:
+        self.is_lost = False
         conf = configuration(self.name, self._vcpus)
         self._driver = driver = _Driver(conf, self.guests)
         publisher = SimulatedPublisher(self._broker, self.name)
         tracker = ResourceTracker(conf, database, driver, publish=publisher.publish)
         publisher.start()
         Manager(conf, database, driver, tracker, lambda: None).start()
+
+    def lose(self) -> None:
+        """Lose all guests with the host, until the agent is started again."""
+        self.guests.clear()
+        self.is_lost = True
 
     def change(self, uuid: str, guest: Guest | None) -> None:
         """Start a guest, or end it; its agent hears of it if it runs."""

@@ -1,46 +1,29 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Conductors, who ask until they are answered, build, move and delete; and operators."""
+"""Conductors, who ask until they are answered, build, move, resize, evacuate and delete."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from threading import Lock
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import eventlet
 
 from compute_agent.virt.driver import Guest
-from inventory.database_errors import DatabaseUnavailable
-from inventory.engine import Database
-from inventory.errors import InUse, OperationRefused
-from inventory.objects.aggregate import FAILURE_DOMAIN
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.standby import EXTRA_SPEC
-from inventory.operations import aggregate_operations, reservation_operations, service_operations
-from inventory.operations.reservation_operations import NewReservation
 from scheduler.objects.request_spec import RequestSpec, SchedulerRetries, TriedHost
-from scheduler.operators.cli.plan_claims import hold_room
-from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.planning.types import Place, PlannedMove
-from scheduler.operators.reserving import NoRoom, reserve
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 from scheduler.wire.errors import NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.wire.replies import decode_destinations
 from tests.builders import a_flavor, a_request
-from tests.simulation.actors import LEASE, Agent, configuration
+from tests.simulation.actors import LEASE, Agent
 from tests.simulation.broker import Broker, NoAnswer
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Promise, Violation
 from tests.simulation.plan import FLAVORS, FOREVER, Event, uuid_of
-
-# Who may use isolated hosts, and whom reservations are for.
-TENANT = "red"
-ZONES = aggregate_operations.ZoneRules("nova")
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +34,9 @@ class Order:
     how: dict[str, Any]
     at: dict[str, str] = field(default_factory=dict)
     promise: Promise | None = None
-    is_moving: bool = False
+    # How many of its instances are on the move, and the flavors of those that were resized.
+    moving: int = 0
+    flavors: dict[str, int] = field(default_factory=dict)
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -63,18 +48,24 @@ class Order:
     def uuids(self) -> list[str]:
         return [uuid_of(self.number, place) for place in range(self.how["instances"])]
 
-    def spec(self, members: set[str], **changes: Any) -> RequestSpec:
+    def flavor(self, uuid: str) -> int:
+        """Return the number of the flavor of an instance."""
+        return self.flavors.get(uuid, self.how["flavor"])
+
+    def spec(self, members: set[str], flavor: int | None = None, **changes: Any) -> RequestSpec:
         """Return the request for its instances; members are those of its server group."""
-        vcpus, memory_mb, root_gb = FLAVORS[self.how["flavor"]]
+        uuid, *more = changes.pop("uuids", self.uuids)
+        vcpus, memory_mb, root_gb = FLAVORS[self.flavor(uuid) if flavor is None else flavor]
         specs = {EXTRA_SPEC: self.how["protected"]} if "protected" in self.how else {}
-        flavor = a_flavor(vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, extra_specs=specs)
+        changes["flavor"] = a_flavor(
+            vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, extra_specs=specs
+        )
         if name := self.how.get("group"):
             policy = "anti-affinity" if name.startswith("apart") else "affinity"
-            uuid = str(UUID(int=sum(name.encode())))
-            changes["instance_group"] = InstanceGroup(uuid, policy, sorted(members), name=name)
-        uuid, *more = changes.pop("uuids", self.uuids)
+            group_uuid = str(UUID(int=sum(name.encode())))
+            group = InstanceGroup(group_uuid, policy, sorted(members), name=name)
+            changes["instance_group"] = group
         return a_request(
-            flavor=flavor,
             instance_uuid=uuid,
             num_instances=1 + len(more),
             project_id=self.how["project"],
@@ -114,11 +105,20 @@ class Conductor:
         there = [
             each
             for each in self.orders.values()
-            if each.at and not each.is_moving and "together" not in each.how.get("group", "")
+            if each.at and not each.moving and "together" not in each.how.get("group", "")
         ]
         if there:
             order = there[event.how["of"] % len(there)]
-            self._simulator.run_as(self._actor, self._move, order, event.number)
+            self._simulator.run_as(self._actor, self._move, order, event)
+
+    def lose(self, event: Event) -> None:
+        """Let the guests of a host be lost, and evacuate them."""
+        host = event.how["of"]
+        self._agents[host].lose()
+        for order in self.orders.values():
+            for uuid in [uuid for uuid, at in order.at.items() if at == host]:
+                work = self._evacuate, order, uuid, event.number
+                self._simulator.run_as(self._actor, *work)
 
     @property
     def protected(self) -> list[str]:
@@ -148,7 +148,8 @@ class Conductor:
     def _answered(
         self, order: Order, key: str, spec: RequestSpec, uuids: list[str]
     ) -> Promise | None:
-        model, name = self._model, f"req-{order.number}" if "move" not in key else key
+        is_boot = key.startswith(name := f"req-{order.number}")
+        model, name = self._model, name if is_boot else key
         context = {"request_id": name, "key": key}
         arguments = encode_select_arguments(SelectArguments(spec, [*uuids], True, True))
         while True:
@@ -205,7 +206,7 @@ class Conductor:
             self.under_way -= 1
             return
         time.sleep(order.how["lives"])
-        while order.is_moving:
+        while order.moving:
             time.sleep(1.0)
         self._model.forget(promise.request)
         if host := order.at.pop(uuid, ""):
@@ -213,124 +214,74 @@ class Conductor:
             self._broker.cast("delete_instance_info", {"host_name": host, "instance_uuid": uuid})
         self.under_way -= 1
 
-    def _land(self, order: Order, uuid: str, host: str) -> None:
-        vcpus, memory_mb, root_gb = FLAVORS[order.how["flavor"]]
+    def _land(self, order: Order, uuid: str, host: str) -> bool:
+        """Start a guest; return whether there was a host to start it on."""
+        vcpus, memory_mb, root_gb = FLAVORS[order.flavor(uuid)]
         project = order.how["project"]
         guest = Guest(uuid, uuid[-6:], vcpus, memory_mb, root_gb, project_id=project)
         self._simulator.log(f"{uuid} runs on {host}")
-        agent, order.at[uuid] = self._agents[host], host
+        agent = self._agents[host]
+        if agent.is_lost:
+            return False
+        order.at[uuid] = host
         agent.change(uuid, guest)
         try:
             self._model.landed(host, agent.guests)
         except Violation as violation:
             self.fail(violation)
+        return True
 
-    def _move(self, order: Order, number: int) -> None:
-        order.is_moving = True
-        self.under_way += 1
-        uuid, source = next(iter(order.at.items()))
-        spec = order.spec(self._members(order), uuids=[uuid], ignore_hosts=[source])
-        promise = self._ask(order, f"req-move-{number}", spec, [uuid])
-        if promise:
-            time.sleep(2 * self._simulator.order.random())
-            if self._simulator.now < promise.until - 5:
-                self._land(order, uuid, promise.hosts[uuid][0])
-                promise.is_open = False
+    def _move(self, order: Order, event: Event) -> None:
+        """Move an instance, or resize it, which may leave it where it is."""
+        how, (uuid, source) = event.how, next(iter(order.at.items()))
+        before, after = order.flavor(uuid), how.get("flavor")
+        # Not mended: with its old size it would be taken for come to the alternate on its own host.
+        is_resize = after is not None and FLAVORS[after] != FLAVORS[before]
+        ignored = None if is_resize and not how["goes"] else [source]
+        spec = order.spec(self._members(order), after, uuids=[uuid], ignore_hosts=ignored)
+        with self._moving(order):
+            promise = self._ask(order, f"req-move-{event.number}", spec, [uuid])
+            if not promise:
+                return
+            if after is not None:
+                order.flavors[uuid] = after
+            host = promise.hosts[uuid][0]
+            if not self._lands(order, uuid, promise):
+                order.flavors[uuid] = before
+            elif host != source:
                 time.sleep(1.0)
+                if how.get("reverts") and uuid in self._agents[source].guests:
+                    order.flavors[uuid], order.at[uuid] = before, source
+                    source = host
                 self._agents[source].change(uuid, None)
-            promise.is_open = False
-        order.is_moving = False
+
+    def _evacuate(self, order: Order, uuid: str, number: int) -> None:
+        """Build an instance elsewhere whose host is lost, or give it up."""
+        with self._moving(order):
+            # Until the operator has said that the host is down.
+            time.sleep(1.0)
+            source = order.at.get(uuid, "")
+            if not source or uuid in self._agents[source].guests:
+                return
+            spec = order.spec(self._members(order), uuids=[uuid], ignore_hosts=[source])
+            promise = self._ask(order, f"req-evacuation-{number}-{uuid}", spec, [uuid])
+            if not promise or not self._lands(order, uuid, promise):
+                order.at.pop(uuid, None)
+                gone = {"host_name": source, "instance_uuid": uuid}
+                self._broker.cast("delete_instance_info", gone)
+
+    @contextmanager
+    def _moving(self, order: Order) -> Iterator[None]:
+        order.moving += 1
+        self.under_way += 1
+        yield
+        order.moving -= 1
         self.under_way -= 1
 
-
-class Operator:
-    """Does what an operator does with commands, again where the database is away."""
-
-    def __init__(
-        self, simulator: Simulator, model: Model, orders: dict[int, Order], database: Database
-    ) -> None:
-        self._simulator, self._model, self._orders = simulator, model, orders
-        self._database = database
-        self._conf = configuration("operator")
-        self._actor = Actor("operator")
-        self._one_at_a_time = Lock()
-
-    def begin(self, event: Event) -> None:
-        """Begin an operation."""
-        self._simulator.run_as(self._actor, self._do, event)
-
-    def _do(self, event: Event) -> None:
-        # What was told holds until the next operation begins.
-        with self._one_at_a_time:
-            self._repeat(event)
-
-    def _repeat(self, event: Event) -> None:
-        how = {key: each for key, each in event.how.items() if key != "does"}
-        for _ in range(100):
-            try:
-                getattr(self, f"_{event.how['does']}")(**how)
-                self._simulator.log(f"done: {event}")
-                return
-            except (OperationRefused, NoRoom) as refusal:
-                self._simulator.log(f"refused: {event}: {refusal}")
-                return
-            except DatabaseUnavailable:
-                time.sleep(2.0)
-
-    def _write(self, work: Callable[..., Any], **arguments: Any) -> Any:
-        return self._database.write_once(partial(work, **arguments))
-
-    def _disable(self, host: str) -> None:
-        self._write(service_operations.disable, hosts=[host])
-        self._model.disabled.add(host)
-
-    def _enable(self, host: str) -> None:
-        self._model.disabled.discard(host)
-        self._write(service_operations.enable, hosts=[host])
-
-    def _isolate(self, host: str) -> None:
-        name = f"only-{host}"
-        with suppress(InUse):
-            properties = {"filter_tenant_id": TENANT}
-            self._write(aggregate_operations.create, name=name, properties=properties)
-        self._write(aggregate_operations.add_hosts, text=name, hosts=[host], zones=ZONES)
-        self._model.projects[host] = TENANT
-
-    def _share(self, host: str) -> None:
-        self._model.projects.pop(host, None)
-        name = f"only-{host}"
-        self._write(aggregate_operations.remove_hosts, text=name, hosts=[host], zones=ZONES)
-
-    def _rack(self, hosts: list[str]) -> None:
-        properties = {FAILURE_DOMAIN: "rack"}
-        self._write(aggregate_operations.create, name="rack", properties=properties)
-        self._write(aggregate_operations.add_hosts, text="rack", hosts=hosts, zones=ZONES)
-        self._model.rack.update(hosts)
-
-    def _reserve(self, name: str, places: int) -> None:
-        vcpus, memory_mb, root_gb = FLAVORS[0]
-        live = LiveHosts.of(self._conf, self._database, 0.0)
-        new = NewReservation(name, TENANT, (vcpus, memory_mb, 1024 * root_gb))
-        spec = a_request(vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, project_id=TENANT)
-        self._model.reserved[reserve(live, new, spec, places)] = places
-
-    def _unreserve(self, name: str) -> None:
-        # Which of them it is, is known only then.
-        kept, self._model.reserved = self._model.reserved, {}
-        gone = self._write(reservation_operations.delete, texts=[name])
-        ids = {each["id"] for each in gone}
-        self._model.reserved |= {uuid: each for uuid, each in kept.items() if uuid not in ids}
-
-    def _plan(self, of: int, host: str) -> None:
-        there = [(each, uuid) for each in self._orders.values() for uuid in each.hosts]
-        if not there:
-            return
-        order, uuid = there[of % len(there)]
-        source = order.hosts[uuid]
-        if source == host:
-            return
-        move = PlannedMove(uuid, Place(source, source), Place(host, host), 0, 0, "live", "plan")
-        fleet: Any = SimpleNamespace(residents={uuid: SimpleNamespace(spec=order.spec(set()))})
-        live = LiveHosts.of(self._conf, self._database, 0.0)
-        found = hold_room(self._conf, live, fleet, [move], None)
-        self._simulator.log(f"plan: {found}")
+    def _lands(self, order: Order, uuid: str, promise: Promise) -> bool:
+        """Start a guest as promised after a while, unless that takes too long."""
+        time.sleep(2 * self._simulator.order.random())
+        is_in_time = self._simulator.now < promise.until - 5
+        landed = is_in_time and self._land(order, uuid, promise.hosts[uuid][0])
+        promise.is_open = False
+        return landed

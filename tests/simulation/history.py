@@ -13,13 +13,15 @@ from tests.simulation import broker as messages
 from tests.simulation import database as transactions
 from tests.simulation.actors import AUDITS, KEEPER, LEASE, Agent, Process, Scheduler
 from tests.simulation.broker import Broker
-from tests.simulation.callers import Conductor, Operator
+from tests.simulation.callers import Conductor
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Rows, Violation
+from tests.simulation.operators import Operator
 from tests.simulation.plan import (
     FAULT,
     KILL,
+    LOSS,
     MOVE,
     NO_BROKER,
     OPERATOR,
@@ -78,6 +80,7 @@ class History:
         self._conductor = Conductor(simulator, self._broker, self._model, self._agents)
         self._conductor.fail = self._fail
         self._operator = Operator(simulator, self._model, self._conductor.orders, database.open())
+        self._operator.fail = self._fail
         threading.excepthook = self._died
 
     def play(self) -> Outcome:
@@ -136,6 +139,7 @@ class History:
             MOVE: self._conductor.move,
             OPERATOR: self._operator.begin,
             FAULT: self._break,
+            LOSS: self._lose,
         }
         begin[event.kind](event)
 
@@ -160,6 +164,15 @@ class History:
             process.actor.resumes = self._simulator.now + seconds
         elif breaks == SKEW:
             process.actor.skew += 100 * seconds - 300
+
+    def _lose(self, event: Event) -> None:
+        """Let a host die, and come back; the operator says so in time."""
+        world, host, seconds = self._simulator.world, event.how["of"], event.how["seconds"]
+        self._kill(self._processes[host], seconds)
+        self._conductor.lose(event)
+        for does, after in (("fence", 0.0), ("unfence", seconds)):
+            said = Event(event.number, after, OPERATOR, {"does": does, "host": host})
+            self._simulator.call_as(world, after, self._operator.begin, said)
 
     def _kill(self, process: Process, seconds: float) -> None:
         if not process.actor.is_dead:

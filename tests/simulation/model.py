@@ -54,8 +54,9 @@ class Rows:
         claims = _read(connection, "allocations", "id", "instance_uuid", "state", "host",
                        "compute_node_id", "vcpus", "memory_mb", "disk_mb", "group_uuid",
                        "project_id", "reservation_uuid", "taken_by", "created_at")  # fmt: skip
-        instances = _read(connection, "instances", "uuid", "host", "deleted")
-        standbys = _read(connection, "standbys", "instance_uuid", "place_node_id", "domains",
+        instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
+                          "root_gb", "deleted")  # fmt: skip
+        standbys = _read(connection, "standbys", "id", "instance_uuid", "place_node_id", "domains",
                          "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode")  # fmt: skip
         living = [each for each in instances if not each["deleted"]]
         return cls({each["id"]: each for each in nodes}, claims, living, standbys)
@@ -118,6 +119,7 @@ class Model:
         self._now, self._guests = now, guests
         self.rows = Rows()
         self._known: set[Any] = set()
+        self._known_standbys: set[int] = set()
         self._answers: dict[str, tuple[Any, float]] = {}
         self._promises: dict[str, Promise] = {}
         # What operators were told: hosts that are disabled, the only project of a host, and how
@@ -141,7 +143,9 @@ class Model:
         self._check_groups()
         self._check_promises()
         self._check_told()
+        self._check_domains()
         self._known = {_key(each) for each in rows.claims}
+        self._known_standbys = {each["id"] for each in rows.standbys}
 
     def _check_groups(self) -> None:
         for name, (policy, members) in self.groups.items():
@@ -187,6 +191,17 @@ class Model:
             if number[uuid] != places:
                 raise Violation("reservations are kept", f"{uuid}: {number[uuid]} of {places}")
 
+    def _check_domains(self) -> None:
+        """Check that new standbys are outside of the failure domain whose loss they cover."""
+        for each in self.rows.standbys:
+            node = self.rows.nodes.get(each["compute_node_id"])
+            if node is None or each["id"] in self._known_standbys:
+                continue
+            place = self.rows.nodes[each["place_node_id"]]["host"]
+            if place == node["host"] or {place, node["host"]} <= self.rack:
+                text = f"{each['instance_uuid']} on {place} has one in its own domain: {each}"
+                raise Violation("standbys", text)
+
     def heard(self, request: str, answer: Any) -> None:
         """Check an answer, which may be lost on its way, against earlier ones to the request."""
         before, until = self._answers.get(request, (None, 0.0))
@@ -231,6 +246,9 @@ class Model:
                 text = f"{node['host']} counts {counted}, and {held} is held"
                 raise Violation("counted, and nobody holds it", text)
         self._check_standbys({uuid for uuid, _ in there}, protected)
+        for each in rows.places():
+            if each["taken_by"] and (each["taken_by"], each["host"]) not in there:
+                raise Violation("reservations are kept", f"its instance is gone: {each}")
 
     def _check_standbys(self, living: set[str], protected: Iterable[str]) -> None:
         by_instance = {each["instance_uuid"]: each for each in self.rows.standbys}
@@ -243,6 +261,10 @@ class Model:
             place = self.rows.nodes[each["place_node_id"]]["host"]
             if place not in self.rows.hosts_of(uuid):
                 raise Violation("standbys", f"{uuid} is not on {place}")
+            for row in self.rows.instances:
+                is_small = each["vcpus"] < row["vcpus"] or each["memory_mb"] < row["memory_mb"]
+                if (row["uuid"], row["host"]) == (uuid, place) and is_small:
+                    raise Violation("standbys", f"smaller than its instance: {each}")
             if node := self.rows.nodes.get(each["compute_node_id"]):
                 both = {place, node["host"]}
                 if len(both) == 1 or both <= self.rack:

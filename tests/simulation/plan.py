@@ -14,6 +14,8 @@ from uuid import UUID
 from tests.simulation import broker, database
 
 REQUEST, MOVE, OPERATOR, FAULT = "request", "move", "operator", "fault"
+# A host dies with its guests, which are evacuated; it comes back empty.
+LOSS = "loss of a host"
 # (vCPUs, memory in MB, disk in GB) of the flavors, the small ones more often.
 FLAVORS = ((1, 1024, 1), (1, 1024, 1), (2, 2048, 2), (4, 2048, 4))
 # Those without an owner of their own, and those that reservations and aggregates are for.
@@ -71,6 +73,8 @@ class Plan:
                 at = chance.uniform(0, duration + 3)
                 found.append((at, FAULT, _fault(chance, names, agents)))
         found.sort(key=lambda each: each[0])
+        # Drawn apart and numbered behind, so that the numbers of all others stay what they were.
+        found += sorted(_further(random.Random(f"further {seed}"), agents, requests, duration))
         events = tuple(Event(number, *each) for number, each in enumerate(found))
         return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events)
 
@@ -121,6 +125,25 @@ def _request(chance: random.Random, number: int, duration: float) -> tuple[float
     if chance.random() < 0.1:
         how["abandoned"] = True
     return at, REQUEST, how
+
+
+def _further(
+    chance: random.Random, hosts: list[str], requests: int, duration: float
+) -> Iterator[tuple[float, str, Any]]:
+    def at() -> float:
+        return 1 + chance.uniform(0, duration + 3)
+
+    if chance.random() < 0.3:
+        yield at(), LOSS, {"of": chance.choice(hosts), "seconds": chance.choice((8.0, 40.0))}
+    for _ in range(requests // 6):
+        how = {"of": chance.randrange(requests), "flavor": chance.randrange(len(FLAVORS))}
+        yield at(), MOVE, how | {"goes": chance.random() < 0.5, "reverts": chance.random() < 0.3}
+    for _ in range(requests // 6):
+        yield at(), OPERATOR, {"does": "look"}
+    for number in range(requests // 6):
+        _, _, how = _request(chance, 0, duration)
+        more = {"group": "apart-2", "protected": chance.choice(("required", "preferred"))}
+        yield at(), REQUEST, how | more | {"request": requests + number, "instances": 1}
 
 
 def _operation(chance: random.Random, hosts: list[str], requests: int) -> dict[str, Any]:
