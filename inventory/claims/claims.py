@@ -116,7 +116,8 @@ def claim_each(
 
     Return their results, and what has changed for all together. None stands for a request that is
     to be claimed by itself, since its instances have claims already. A request that has lost
-    changes nothing. Raises GroupUnlisted.
+    changes nothing. Raises GroupUnlisted, and ClaimLost where an instance without a claim has a
+    standby: then each is to be claimed by itself.
     """
     groups = group_locks.lock_each(connection, [each.group for each in requests])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
@@ -301,17 +302,18 @@ def _lock(
     connection: sa.Connection,
     ids: set[int],
     protected: Sequence[Standby],
-    old: Sequence[sa.Row[Any]] = (),
+    old: Sequence[sa.Row[Any]] | None = None,
     uuids: Sequence[str] = (),
 ) -> tuple[StandbyChanges | None, LockedNodes]:
     """Lock nodes, and those on which standbys are to be held; None stands for no standby.
 
-    Claims of the instances with these uuids are counted, too.
+    Without a list of old claims no instance has a claim. Claims of the instances with these uuids
+    are counted, too.
     """
     if not protected:
         return None, LockedNodes(connection, ids, uuids)
-    standbys = StandbyChanges(connection, protected, old)
-    nodes = LockedNodes(connection, ids | standbys.nodes)
+    standbys = StandbyChanges(connection, protected, old or (), first=old is None)
+    nodes = LockedNodes(connection, ids | standbys.nodes, uuids)
     standbys.read()
     return standbys, nodes
 

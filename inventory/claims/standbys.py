@@ -127,14 +127,20 @@ class StandbyChanges:
         wanted: Sequence[Standby],
         old: Iterable[Any] = (),
         ending: Sequence[int] = (),
+        first: bool = False,
     ) -> None:
-        """old are claims that are replaced, ending the ids of rows that end by themselves."""
+        """old are claims that are replaced, ending the ids of rows that end by themselves.
+
+        first: no instance has a claim, so hardly any has a standby. It is looked for those of
+        evacuated instances only; write() raises ClaimLost if another one is for the same place.
+        """
         self._connection = connection
         self._replaced = {
             (row.instance_uuid, row.compute_node_id) for row in old if row.state != CONFIRMED
         }
         self._ending = {*ending}
-        uuids = sorted({each.instance_uuid for each in wanted})
+        asked = (each for each in wanted if not first or each.evacuates is not None)
+        uuids = sorted({each.instance_uuid for each in asked})
         self._before = _read(connection, _OF_INSTANCES, uuids)
         self._before |= _read(connection, _BY_IDS, sorted(ending))
         self.nodes: set[int] = {each.node_id for each in wanted if each.node_id is not None}

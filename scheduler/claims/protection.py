@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from inventory.claims import standby_rows
 from inventory.claims.standbys import read_protection, read_sums
 from inventory.claims.types import Standby
-from inventory.objects.standby import EXTRA_SPEC, NONE, PREFERRED, REQUIRED
+from inventory.objects.standby import EXTRA_SPEC, NONE, PREFERRED, REQUIRED, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.decision.pipeline import Request
 from scheduler.decision.standbys import evacuation_spec
@@ -89,7 +89,8 @@ def protected(
 ) -> Request:
     """Return a request with what has to be known to protect its instances, if it has to be.
 
-    fresh means that all has to be as it is now.
+    fresh means that all has to be as it is now. Else it is not asked whether the instances have
+    standbys unless they leave a host: hardly any has, and its next attempt is fresh.
 
     Raises InvalidInput and what reads.read() does.
     """
@@ -102,6 +103,8 @@ def protected(
         return request
     group = spec.instance_group.uuid if spec.instance_group else None
     sums = known.get(reads, fresh)
+    if not (fresh or group or spec.ignore_hosts or (spec.retry and spec.retry.hosts)):
+        return replace(request, protection=Protection(mode, sums))
     read = partial(read_protection, mode=mode, uuids=uuids, group_uuid=group, sums=sums)
     return replace(request, protection=reads.read(read))
 

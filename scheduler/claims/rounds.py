@@ -188,7 +188,9 @@ class Rounds:
         try:
             results, changes = self._write(lambda each: claims.claim_each(each, requests), lefts)
         except BaseException as error:
-            if _is_about_one(error) and len(decided) > 1:
+            # claim() finds standbys of instances that have no claims.
+            is_one = len(decided) == 1 and not requests[0].standbys
+            if _is_about_one(error) and not is_one:
                 return decided
             _fail([waiting for waiting, _ in decided], error)
             return ()

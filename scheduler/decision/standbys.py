@@ -207,18 +207,11 @@ class StandbyRoom:
     @contextmanager
     def _given(self, rows: Rows, shared: Weights) -> Iterator[None]:
         """Give hosts as much more room as they share with the standby, within the block."""
-        hosts = self._hosts
-        names = {"vcpus_used": -1, "free_ram_mb": 1, "free_disk_mb": 1}
-        before = {name: np.array(getattr(hosts, name)) for name in names}
-        for at, (name, sign) in enumerate(names.items()):
-            column = before[name].copy()
-            column[rows] += sign * shared[:, at]
-            hosts.fill(name, column)
+        self._hosts.add_to_rows(rows, usage_changes(*-shared.T))
         try:
             yield
         finally:
-            for name, column in before.items():
-                hosts.fill(name, column)
+            self._hosts.add_to_rows(rows, usage_changes(*shared.T))
 
     def _best(
         self,

@@ -29,7 +29,8 @@ def domains_of(hosts: HostTable, row: int) -> tuple[str, ...]:
 def in_any(hosts: HostTable, domains: Collection[str]) -> Mask:
     """Return which hosts are in any of these failure domains, so that they may fail together."""
     wanted = {*domains}
-    mask = hosts.rows_where("aggregates", lambda each: not wanted.isdisjoint(named_domains(each)))
+    named = hosts.memo_values("aggregates", FAILURE_DOMAIN, named_domains, object)
+    mask = hosts.spread("aggregates", np.array([not wanted.isdisjoint(each) for each in named]))
     for name in wanted:
         if name.startswith(HOST_PREFIX):
             mask[list(hosts.rows_of_host(name.removeprefix(HOST_PREFIX)))] = True

@@ -4,7 +4,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy.typing as npt
 
 from inventory.objects.numa import InstanceNUMATopology
 from inventory.objects.pci_and_network import PciDevicePool
@@ -17,6 +19,8 @@ from scheduler.objects.request_spec import RequestSpec
 
 # The hypervisor type of nodes that instances get as a whole.
 BARE_METAL = "ironic"
+# Of one host, or of several.
+Amount = TypeVar("Amount", int, npt.NDArray[Any])
 _COLUMNS = NUMBERS | frozenset(OBJECTS)
 
 
@@ -35,8 +39,11 @@ class Candidate:
     weight: float
 
 
-def usage_changes(vcpus: int, memory_mb: int, disk_mb: int) -> dict[str, int]:
-    """Return the changes of the numeric columns of a host of which so much more is used."""
+def usage_changes(vcpus: Amount, memory_mb: Amount, disk_mb: Amount) -> dict[str, Amount]:
+    """Return the changes of the numeric columns of a host of which so much more is used.
+
+    With arrays these are the changes of several hosts.
+    """
     return {"free_ram_mb": -memory_mb, "free_disk_mb": -disk_mb, "vcpus_used": vcpus}
 
 

@@ -122,6 +122,12 @@ class HostTable:
         for name in changes:
             self._changed(name, (row,))
 
+    def add_to_rows(self, rows: Rows, changes: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add to whole numbers of several rows, each of which is named once."""
+        for name, change in changes.items():
+            self._numbers.own(name)[rows] += change
+            self._changed(name, None)
+
     def nodes(self, rows: Rows) -> list[tuple[str, str]]:
         """Return (host, nodename) of each of these rows."""
         hosts, nodes = self._objects["host"], self._objects["nodename"]

@@ -10,7 +10,7 @@ import pytest
 from inventory.claims.claims import release
 from inventory.engine import Database
 from tests.builders import a_group
-from tests.contract.database.standby_cloud import RACKS, StandbyCloud, domain_of
+from tests.contract.database.standby_cloud import HOSTS, RACKS, StandbyCloud, domain_of
 from tests.databases import a_uuid
 
 U = [a_uuid(f"protected {number}") for number in range(80)]
@@ -111,6 +111,15 @@ def test_a_move_that_was_given_up_and_asked_for_again_leaves_one_standby_for_eac
     second = cloud.ask([U[0]], SMALL, ignore=[host, *first])
     ids = {row.id: name for name, row in cloud.nodes().items()}
     assert sorted(ids[row.place_node_id] for row in cloud.standbys()) == sorted([host, *second])
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_an_instance_that_comes_back_before_the_keeper_has_ended_its_standby_has_one(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    cloud.leave(U[0], host)
+    assert cloud.ask([U[0]], SMALL, ignore=[each for each in HOSTS if each != host]) == [host]
+    assert [row.instance_uuid for row in cloud.standbys()] == [U[0]]
     assert cloud.usage() == cloud.expected_usage()
 
 

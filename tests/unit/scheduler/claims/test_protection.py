@@ -4,7 +4,7 @@
 
 import pytest
 
-from inventory.objects.standby import EXTRA_SPEC
+from inventory.objects.standby import EXTRA_SPEC, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.claims.protection import (
     KnownSums,
@@ -18,6 +18,7 @@ from scheduler.claims.protection import (
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Placement
 from scheduler.hosts.host_state import Candidate
+from scheduler.objects.request_spec import SchedulerRetries, TriedHost
 from scheduler.wire.errors import InvalidInput, NoValidHost
 from tests.builders import INSTANCE, a_group, a_request
 
@@ -42,9 +43,9 @@ def mode_of(text=None, project="project1", **settings):
     return ProtectionSettings(**settings).mode_of(a_request(extra_specs=specs, project_id=project))
 
 
-def asked(reads, settings=UNPROTECTED, **changes):
+def asked(reads, settings=UNPROTECTED, fresh=False, **changes):
     request = Request(a_request(**changes), [INSTANCE])
-    return protected(request, settings, reads, KnownSums(), False).protection
+    return protected(request, settings, reads, KnownSums(), fresh).protection
 
 
 def test_a_flavor_says_it_and_else_the_options():
@@ -76,8 +77,23 @@ def test_an_ordinary_request_reads_nothing():
     assert reads.number == 0
 
 
-def test_a_protected_request_reads_what_is_held():
-    assert asked(Reads(), ProtectionSettings("required")) == "all"
+def test_a_first_placement_reads_what_all_nodes_hold_and_nothing_else():
+    reads = Reads()
+    assert asked(reads, ProtectionSettings("required")) == Protection("required", NodeSums())
+    assert reads.number == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fresh": True},
+        {"ignore_hosts": ["h1"]},
+        {"retry": SchedulerRetries(1, [TriedHost("h1", "h1")])},
+        {"instance_group": a_group()},
+    ],
+)
+def test_what_may_have_standbys_or_keep_off_them_reads_these(changes):
+    assert asked(Reads(), ProtectionSettings("required"), **changes) == "all"
 
 
 def test_a_move_is_protected_as_the_instance_was():
