@@ -33,6 +33,7 @@ PARTS = {
     "planning": True,
     "view": True,
     "peer_claims": False,
+    "protected_claims": False,
     "endtoend": True,
     "storm": False,
     "agent": False,

@@ -229,6 +229,14 @@ LIMITS = (
         " rack that is kept empty is just that; the standbys of a rack leave gaps on their hosts.",
     ),
     Limit(
+        "processor of a protected claim compared with that of another one, 1,000 hosts",
+        "protected claim through another one", "x", 1.5,
+    ),
+    Limit(
+        "processor of a claim that is not protected compared with one where nothing could be",
+        "claim where others may be protected", "x", 1.02,
+    ),
+    Limit(
         "keeper after a rack of 50 hosts with 1,000 protected instances has died",
         "keeper after a rack died", "s", 30, {"hosts of a rack": 50},
     ),

@@ -36,6 +36,13 @@ FIGURES = {
     "peer_claims": {
         each: {OURS} for each in ("own claim", "claim of a peer", "claim of a peer through own")
     },
+    "protected_claims": {
+        each: {OURS}
+        for each in (
+            *("claim, not protected", "claim, protected", "claim, nothing known of protection"),
+            *("protected claim through another one", "claim where others may be protected"),
+        )
+    },
     "endtoend": {
         "select": {OURS, ECHO},
         "select, rate": {OURS, ECHO},
