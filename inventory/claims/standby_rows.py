@@ -34,17 +34,22 @@ class InstancePlaces:
 
 @dataclass(slots=True)
 class StandbyRows:
-    """The rows, and where the instances are that are anywhere."""
+    """The rows, where the instances are that are anywhere, and the generations of nodes by id."""
 
     rows: list[Any]
     instances: dict[str, InstancePlaces]
+    generations: dict[int, int]
 
 
 def read(connection: sa.Connection) -> StandbyRows:
     """Return all standbys."""
     rows = named(connection.execute(sa.select(*_COLUMNS).order_by(_C.id)))
     found: dict[str, InstancePlaces] = defaultdict(InstancePlaces)
+    generations: dict[int, int] = {}
     if rows:
+        nodes = sa.select(compute_nodes.c.id, compute_nodes.c.generation)
+        held_on = compute_nodes.c.id.in_(sa.select(_C.compute_node_id))
+        generations = {row.id: row.generation for row in connection.execute(nodes.where(held_on))}
         claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state)
         for uuid, node_id, state in connection.execute(
             claimed.where(_A.instance_uuid.in_(_PROTECTED))
@@ -56,7 +61,7 @@ def read(connection: sa.Connection) -> StandbyRows:
         seen = sa.select(*columns).where(_I.deleted == 0, _I.uuid.in_(_PROTECTED))
         for uuid, host, node, *size in connection.execute(seen):
             found[uuid.lower()].seen[host, node] = (size[0], size[1])
-    return StandbyRows(rows, dict(found))
+    return StandbyRows(rows, dict(found), generations)
 
 
 def requests_of(connection: sa.Connection, ids: Collection[int]) -> dict[int, str]:

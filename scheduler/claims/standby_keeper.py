@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep standbys where they hold, one scheduler at a time: decide again about those that do not."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -92,8 +92,8 @@ class StandbyKeeper:
             return found
         self._cache.refresh_if_older(fresh=True)
         with self._cache.locked() as table:
-            hosts = table.detached()
-        work = _Work(hosts, self._plan(), known)
+            hosts, in_flight = table.detached(), {*self._cache.nodes_in_flight}
+        work = _Work(hosts, self._plan(), known, in_flight)
         ending = [row.id for row in work.gone()]
         due = [*work.due(), *self._failing(work, known)]
         made = self._decide(work, due, known)
@@ -190,8 +190,10 @@ class StandbyKeeper:
 class _Work:
     """The standbys on a copy of the hosts, on which is decided."""
 
-    def __init__(self, hosts: HostTable, plan: Plan, known: StandbyRows) -> None:
-        self.hosts, self._plan, self._known = hosts, plan, known
+    def __init__(
+        self, hosts: HostTable, plan: Plan, known: StandbyRows, in_flight: Collection[int]
+    ) -> None:
+        self.hosts, self._plan, self._known, self._in_flight = hosts, plan, known, in_flight
         self._ids = {int(hosts.get(row, "node_id")): row for row in hosts.rows()}
         self._rows = {(row.instance_uuid.lower(), row.place_node_id): row for row in known.rows}
         # The ids of rows about which all is said.
@@ -241,12 +243,21 @@ class _Work:
         """Return what is to be found anew if the host of a standby does not pass any more."""
         self.handled.add(row.id)
         at, place = self._ids.get(row.compute_node_id), self._ids.get(row.place_node_id)
-        if at is None or place is None:
+        if at is None or place is None or not self._is_as_known(at, row.compute_node_id):
             return None
         if self.room.passes(at, spec, self._plan, row.domains.split(",")):
             return None
         self._release(row)
         return _Due(row, place, row.place_node_id)
+
+    def _is_as_known(self, at: int, node_id: int) -> bool:
+        """Return whether the row of a host has what was read of its standbys, and nothing later.
+
+        An instance that has just been evacuated would count twice there, as itself and by the
+        standby that it has taken, and others would lose theirs for that.
+        """
+        is_same = self.hosts.get(at, "generation") == self._known.generations.get(node_id)
+        return is_same and node_id not in self._in_flight
 
     def find(self, due: _Due, spec: RequestSpec) -> Any:
         """Return the standby of an instance as it is now best."""

@@ -9,6 +9,7 @@ import pytest
 
 from inventory.claims.claims import release
 from inventory.engine import Database
+from inventory.operations import service_operations
 from tests.builders import a_group
 from tests.contract.database.standby_cloud import HOSTS, RACKS, StandbyCloud, domain_of
 from tests.databases import a_uuid
@@ -156,6 +157,28 @@ def test_the_keeper_ends_what_nobody_needs_and_moves_what_does_not_hold(cloud):
     assert held[U[0]] != first
     assert domain_of(held[U[0]]) != domain_of(host)
     assert cloud.usage() == cloud.expected_usage()
+
+
+def test_the_keeper_takes_no_standby_for_an_evacuation_that_is_in_flight(cloud, monkeypatch):
+    """Two standbys have room on a host; one is about to be taken when the keeper looks."""
+    size = (3, 6144, 30)
+    cloud.write(service_operations.disable, [each for each in HOSTS if each not in ("a1", "b1")])
+    for uuid in U[:2]:
+        assert cloud.ask([uuid], size, ignore=["b1"]) == ["a1"]
+        cloud.arrive(uuid, "a1", size)
+    cloud.force_down(["a1"])
+    rounds = cloud.schedulers[0].claimer._rounds
+    claim, held = rounds._claim_together, []
+
+    def late(decided):
+        monkeypatch.undo()
+        cloud.keep()
+        held.append(cloud.held())
+        return claim(decided)
+
+    monkeypatch.setattr(rounds, "_claim_together", late)
+    assert cloud.ask([U[0]], size, ignore=["a1"]) == ["b1"]
+    assert held == [{U[0]: "b1", U[1]: "b1"}]
 
 
 def test_the_keeper_follows_an_instance_to_where_it_is(cloud):
