@@ -38,6 +38,8 @@ def violations(
 def _of_answers(request: Request, calm: bool) -> Iterator[str]:
     if request.ended is None:
         yield f"unanswered: {request.name} after {request.attempts} attempts"
+    elif request.promised and not request.placed:
+        yield f"promise broken: {request.name} was refused: {request.ended.reason}"
     if calm and request.attempts > 1:
         yield f"asked again: {request.name} {request.attempts} times although nothing was broken"
     if calm and len(request.answers) > request.attempts:

@@ -7,7 +7,7 @@ Its queries are its own: what inventory reads or adds up wrongly must not look r
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,17 +30,33 @@ SELECT uuid, host, node, vcpus, memory_mb, 1024 * (root_gb + ephemeral_gb) + swa
   FROM instances WHERE deleted = 0
 """
 ENTRIES = "SELECT operator, command, name, `before`, after FROM audit_log ORDER BY id"
+STANDBYS = """
+SELECT id, instance_uuid, place_node_id, compute_node_id, domains, vcpus, memory_mb, disk_mb
+  FROM standbys ORDER BY id
+"""
+DOMAINS = """
+SELECT h.host, m.value AS name FROM aggregate_hosts h
+  JOIN aggregate_metadata m ON m.aggregate_id = h.aggregate_id AND m.`key` = 'failure_domain'
+"""
+DEAD = "SELECT host FROM services WHERE deleted = 0 AND forced_down"
 PENDING, CONFIRMED, ALTERNATE = "pending", "confirmed", "alternate"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Nodes, claims, guests and the audit log as they were at one moment."""
+    """Nodes, claims and so on as they were at one moment.
+
+    domains has the failure domain of each host that is not one for itself, dead the hosts that
+    were forced down.
+    """
 
     nodes: Sequence[Any]
     claims: Sequence[Any]
     guests: Sequence[Any]
     entries: Sequence[Any]
+    standbys: Sequence[Any]
+    domains: Sequence[Any]
+    dead: Sequence[Any]
 
 
 def read(url: str) -> Rows:
@@ -50,7 +66,7 @@ def read(url: str) -> Rows:
         with engine.connect() as connection:
             if engine.dialect.name != "sqlite":
                 connection.execution_options(isolation_level="REPEATABLE READ")
-            queries = (NODES, CLAIMS, GUESTS, ENTRIES)
+            queries = (NODES, CLAIMS, GUESTS, ENTRIES, STANDBYS, DOMAINS, DEAD)
             return Rows(*(connection.execute(sa.text(each)).all() for each in queries))
     finally:
         engine.dispose()
@@ -64,9 +80,11 @@ def violations(
     after_leases means that all leases are over and all nodes were audited since.
     """
     yield from _usage(rows, reserved)
+    yield from standbys_in_vain(rows)
     yield from _pending_twice(rows.claims)
     if after_leases:
         yield from (f"leaked: {_claim(each)}" for each in rows.claims if each.state != CONFIRMED)
+        yield from (f"leaked: {_standby(each)}" for each in rows.standbys)
         return
     yield from _lost_claims(rows, requests)
     yield from _strange_claims(rows, requests)
@@ -86,14 +104,45 @@ def _usage(rows: Rows, reserved: Size) -> Iterator[str]:
         elif claim.state != CONFIRMED:
             taken[names[claim.compute_node_id]] += _size(claim)
             numbers[claim.compute_node_id] += 1
+    held = _held(rows)
     for row in rows.nodes:
         size = taken[row.host, row.node]
         node = f"host {row.host} node {row.node}"
-        for name, there in _columns(row, size, numbers[row.id]).items():
+        for name, there in _columns(row, size + held[row.id], numbers[row.id]).items():
             if getattr(row, name) != there:
                 yield f"usage: {node} has {name} = {getattr(row, name)}, there is {there}"
         for excess in size.beyond(_limits(row)):
             yield f"over the limit: {node} {excess}"
+
+
+def _held(rows: Rows) -> dict[int, Size]:
+    """Return by node the largest sum of standbys that any failure domain brings."""
+    sums: dict[tuple[int, str], Size] = defaultdict(Size)
+    for row in rows.standbys:
+        for domain in row.domains.split(","):
+            sums[row.compute_node_id, domain] += _size(row)
+    found: dict[int, Size] = defaultdict(Size)
+    for (node_id, _), size in sums.items():
+        found[node_id] = Size(*map(max, astuple(found[node_id]), astuple(size)))
+    return found
+
+
+def standbys_in_vain(rows: Rows) -> Iterator[str]:
+    """Yield what keeps standbys from being taken, until the keeper has seen it."""
+    hosts = {row.id: row.host for row in rows.nodes}
+    domains = {row.host: row.name for row in rows.domains}
+    dead = {row.host for row in rows.dead}
+    for row in rows.standbys:
+        at, place = hosts.get(row.compute_node_id), hosts.get(row.place_node_id)
+        if at in dead:
+            yield f"standby in vain: {_standby(row)} is on {at}, which is dead"
+        elif at is not None and domains.get(at, at) == domains.get(place, place):
+            yield f"standby in vain: {_standby(row)} is on {at} for {place}, in one failure domain"
+    holding = {row.compute_node_id for row in rows.standbys}
+    for row in (row for row in rows.nodes if row.id in holding):
+        used = Size(row.vcpus_used, row.memory_mb_used, row.disk_mb_used)
+        for excess in used.beyond(_limits(row)):
+            yield f"standby in vain: standbys on host {row.host} have no room: {excess}"
 
 
 def _columns(row: Any, size: Size, claims: int) -> dict[str, int]:
@@ -130,6 +179,7 @@ def _lost_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
     for claim in rows.claims:
         if claim.state != ALTERNATE:
             held[claim.instance_uuid].append(claim)
+    protected = {each.instance_uuid for each in rows.standbys}
     for uuid, request, place in last_places(requests):
         claims = held[uuid]
         placed = f"instance {uuid} of {request.name} was placed on host {place.host}"
@@ -140,6 +190,8 @@ def _lost_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
             yield f"claimed elsewhere: {placed}, there is {_claim(claims[0])}"
         elif _size(same[0]) != request.size:
             yield f"wrong size: {placed} with {request.size}, there is {_claim(same[0])}"
+        if request.protected and uuid not in protected:
+            yield f"not protected: {placed} and has neither a standby nor a reason for none"
 
 
 def _strange_claims(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
@@ -180,6 +232,10 @@ def _groups(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
 
 def _size(row: Any) -> Size:
     return Size(row.vcpus, row.memory_mb, row.disk_mb)
+
+
+def _standby(row: Any) -> str:
+    return f"standby {row.id} of instance {row.instance_uuid}, {_size(row)}"
 
 
 def _claim(row: Any) -> str:

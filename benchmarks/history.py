@@ -3,8 +3,9 @@
 """What callers of a storm wrote down: each time that they asked, and each answer that came.
 
 A log has a line of JSON for each event. "asked" has request, build, attempt, instances, size,
-group and zone; "answered" has request, build, attempt, outcome, reason and places; "unanswered"
-says that the caller stopped waiting for an attempt. The same request id with a higher build is the
+group, zone, protected and promised; "answered" has request, build, attempt, outcome, reason and
+places; "unanswered" says that the caller stopped waiting for an attempt, "left" that an instance
+has ended. The same request id with a higher build is the
 reschedule of an instance whose build has failed. All have at, in seconds of the callers' clock.
 """
 
@@ -97,7 +98,8 @@ class Answer:
 class Request:
     """One request, asked once or several times in the same words.
 
-    For attempts up to given_up nobody waits any more; after is the request for the next build.
+    For attempts up to given_up nobody waits any more; after is the request for the next build. left
+    are the instances that have ended. With promised its instance has to be placed.
     """
 
     id: str
@@ -107,10 +109,13 @@ class Request:
     group: Group | None = None
     began: float = 0.0
     zone: str | None = None
+    protected: bool = False
+    promised: bool = False
     attempts: int = 0
     given_up: int = 0
     after: "Request | None" = None
     answers: list[Answer] = field(default_factory=list)
+    left: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -179,6 +184,8 @@ def collected(logged: Iterable[Mapping[str, Any]]) -> list[Request]:
             request.given_up = request.attempts - 1
         elif event["event"] == "unanswered":
             found[key].given_up = event["attempt"]
+        elif event["event"] == "left":
+            found[key].left |= {*event["instances"]}
         elif event["event"] == "answered":
             request = found[key]
             # What the broker delivers again, after a connection was cut, is answered again.
@@ -202,7 +209,8 @@ def last_places(requests: Iterable[Request]) -> Iterator[tuple[str, Request, Pla
             for uuid in request.instances:
                 last.pop(uuid, None)
     for uuid, (request, place) in last.items():
-        yield uuid, request, place
+        if uuid not in request.left:
+            yield uuid, request, place
 
 
 def _request(event: Mapping[str, Any]) -> Request:
@@ -216,6 +224,8 @@ def _request(event: Mapping[str, Any]) -> Request:
         group,
         began=event["at"],
         zone=event.get("zone"),
+        protected=event.get("protected", False),
+        promised=event.get("promised", False),
     )
 
 

@@ -5,8 +5,10 @@
 A private RabbitMQ and MariaDB, one agent that plays all hosts, and schedulers of both backends. In
 the storm "broken" processes are killed and connections cut; in "zones" three operators change zones
 and switch hosts without a pause; in "galera" they do so on a cluster whose members are late, frozen
-and killed, with a scheduler and an operator at each. The status is 1 when anything was booked
-twice, placed where it may not be, leaked, or not answered.
+and killed, with a scheduler and an operator at each. In "standbys" instances are protected, and
+among what is killed are whole racks; so in "galera-standbys", on a cluster. The status is 1 when
+anything was booked twice, placed where it may not be, leaked, or not answered, or when an instance
+had a standby and could not be evacuated.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from conf.daemon import process
 
@@ -29,20 +32,26 @@ process.start_backend("threading")
 from benchmarks import program  # noqa: E402
 from benchmarks.check_history import shortened  # noqa: E402
 from benchmarks.figures import OURS, Case, Figure  # noqa: E402
-from benchmarks.storm import rounds, wishes  # noqa: E402
+from benchmarks.storm import racks, rounds, wishes  # noqa: E402
 from benchmarks.storm.cloud import OPERATORS, Cloud, Fleet  # noqa: E402
 from benchmarks.storm.cluster import ClusterCloud, MemberFaults  # noqa: E402
+from benchmarks.storm.faults import Faults  # noqa: E402
+from benchmarks.storm.racks import Racks  # noqa: E402
 from benchmarks.storm.rounds import Round  # noqa: E402
 from tests.fixtures.daemons.galera import Galera  # noqa: E402
 from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
 from tests.fixtures.daemons.process import Guard  # noqa: E402
 from tests.fixtures.daemons.rabbitmq import RabbitMQ  # noqa: E402
-from tests.fixtures.deployment import Deployment  # noqa: E402
+from tests.fixtures.deployment import Deployment, Options  # noqa: E402
+from tests.fixtures.played import DRIVER  # noqa: E402
 
 SCHEDULERS, CALLERS = 4, 200
-STORMS = ("calm", "broken", "zones", "galera")
+STORMS = ("calm", "broken", "zones", "galera", "standbys", "galera-standbys")
 # Much room, so that zones and not figures decide.
 ROOMY = Fleet(hosts=80, vcpus=200, memory_mb=1_000_000, local_gb=100_000)
+# Racks that are soon full, and how many schedulers they have.
+RACKED, FEW_SCHEDULERS = Fleet(hosts=30, vcpus=12, driver=DRIVER), 2
+KEEPING = {"failover": {"keeper_interval": 1}}
 # Seconds of a round on a database that nobody breaks, and faults of one on a cluster.
 QUIET, FAULTS = 30.0, 12
 VIOLATIONS = "violations"
@@ -77,8 +86,10 @@ class Storm:
 
 
 @contextmanager
-def a_cloud(directory: Path, fleet: Fleet, schedulers: int = SCHEDULERS) -> Iterator[Cloud]:
-    """Yield a cloud that runs."""
+def a_cloud(
+    directory: Path, fleet: Fleet, schedulers: int = SCHEDULERS, options: Options | None = None
+) -> Iterator[Cloud]:
+    """Yield a cloud that runs; the options are those of schedulers."""
     with ExitStack() as stack:
         broker = stack.enter_context(RabbitMQ(directory / "rabbitmq"))
         server = stack.enter_context(MariaDB(directory / "mariadb", DURABLE))
@@ -87,12 +98,14 @@ def a_cloud(directory: Path, fleet: Fleet, schedulers: int = SCHEDULERS) -> Iter
         deployment = Deployment(directory, guard, broker.transport_url, url)
         deployment.sync()
         cloud = Cloud(deployment, broker, server, fleet)
-        cloud.start(schedulers)
+        cloud.start(schedulers, options)
         yield cloud
 
 
 @contextmanager
-def a_cluster_cloud(directory: Path, fleet: Fleet) -> Iterator[ClusterCloud]:
+def a_cluster_cloud(
+    directory: Path, fleet: Fleet, options: Options | None = None
+) -> Iterator[ClusterCloud]:
     """Yield a cloud that runs on a Galera cluster, a scheduler at each member."""
     with ExitStack() as stack:
         broker = stack.enter_context(RabbitMQ(directory / "rabbitmq"))
@@ -102,7 +115,7 @@ def a_cluster_cloud(directory: Path, fleet: Fleet) -> Iterator[ClusterCloud]:
         deployment = Deployment(directory, guard, broker.transport_url, url)
         deployment.sync()
         cloud = ClusterCloud(deployment, broker, cluster, fleet)
-        cloud.start(len(cluster.members))
+        cloud.start(len(cluster.members), options)
         yield cloud
 
 
@@ -148,6 +161,30 @@ def galera(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
             log = _made(directory, number)
             found = rounds.ordered_and_broken(cloud, log, seed + number, breaker)
             yield _of_zones(f"galera, round {number}, seed {seed + number}", cloud, found)
+
+
+def standbys(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
+    """Yield what comes of rounds in which racks die, for so many minutes."""
+    with a_cloud(directory, RACKED, FEW_SCHEDULERS, KEEPING) as cloud:
+        yield from _racked("standbys", cloud, directory, seed, minutes, Faults)
+
+
+def galera_standbys(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
+    """Yield the same while members of a cluster are late, frozen and killed."""
+    with a_cluster_cloud(directory, RACKED, KEEPING) as cloud:
+        yield from _racked("galera-standbys", cloud, directory, seed, minutes, MemberFaults)
+
+
+def _racked(
+    name: str, cloud: Any, directory: Path, seed: int, minutes: float, breaks: type[Faults]
+) -> Iterator[Storm]:
+    racks.build(cloud)
+    for number in _rounds(cloud, len(cloud.schedulers), minutes):
+        dying = Racks(cloud, seed + number)
+        breaker = breaks(cloud, seed + number, FAULTS, {racks.KIND: dying.die})
+        found = rounds.racked(cloud, _made(directory, number), seed + number, dying, breaker)
+        case = {"hosts": cloud.fleet.hosts, "schedulers": len(cloud.schedulers)}
+        yield Storm(f"{name}, round {number}, seed {seed + number}", case, found)
 
 
 def _rounds(cloud: Cloud, schedulers: int, minutes: float) -> Iterator[int]:
@@ -198,7 +235,11 @@ def _storms(directory: Path, asked: argparse.Namespace) -> Iterator[Storm]:
     if (directory / "calm").exists():
         hosts, schedulers = (24, 2) if asked.quick else (asked.hosts, SCHEDULERS)
         yield from calm(directory / "calm", asked.seed, hosts, schedulers)
-    for name, storm in {"broken": broken, "zones": zones, "galera": galera}.items():
+    others = {
+        **{"broken": broken, "zones": zones, "galera": galera},
+        **{"standbys": standbys, "galera-standbys": galera_standbys},
+    }
+    for name, storm in others.items():
         if (directory / name).exists():
             yield from storm(directory / name, asked.seed, asked.minutes)
 

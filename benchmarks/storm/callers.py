@@ -23,6 +23,8 @@ from scheduler.objects.selection import Selection
 from scheduler.wire.context import RequestContext
 from scheduler.wire.replies import decode_destinations
 
+# Is told of a wish what it has got in the end, nothing if it was refused, in how many attempts.
+Ended = Callable[[Wish, Sequence[str], int], None]
 # Seconds; from one to the next it is twice as long.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
@@ -52,9 +54,14 @@ class Callers:
     """Ask for wishes, so many at a time, and write the log that benchmarks.history describes."""
 
     def __init__(
-        self, transport_url: str, log: Path, patience: Patience | None = None, seed: int = 0
+        self,
+        transport_url: str,
+        log: Path,
+        patience: Patience | None = None,
+        seed: int = 0,
+        ended: Ended = lambda *_: None,
     ) -> None:
-        self._path, self._patience = log, patience or Patience()
+        self._path, self._patience, self._ended = log, patience or Patience(), ended
         self._chance = random.Random(seed)
         self._wire = Wire(transport_url, self._take)
         self._log: TextIO
@@ -93,6 +100,10 @@ class Callers:
             pass
         self._log.flush()
 
+    def note_left(self, wish: Wish, uuid: str) -> None:
+        """Write down that an instance, which was placed by this wish, ends."""
+        self._note("left", (Asking(wish), 1, 1), instances=[uuid])
+
     def _begin(self, asking: Asking) -> None:
         """Ask for the first time for a build."""
         asking.attempt, asking.began = 0, time.monotonic()
@@ -117,6 +128,8 @@ class Callers:
             size=asdict(wish.size),
             group=asdict(wish.group) if wish.group else None,
             zone=wish.zone,
+            protected=wish.mode is not None,
+            promised=wish.promised,
         )
         message_id = self._wire.send(asking.call, self._patience.attempt)
         self._sent[message_id] = asking, build, attempt
@@ -136,9 +149,10 @@ class Callers:
         else:
             self._later(pause, lambda: self._send(asking))
 
-    def _end(self, asking: Asking) -> None:
+    def _end(self, asking: Asking, hosts: Sequence[str] = ()) -> None:
         asking.waiting = False
         self._busy -= 1
+        self._ended(asking.wish, hosts, asking.attempt)
 
     def _take(self, reply: dict[str, Any]) -> None:
         """Take an answer, and write it down whether or not somebody still waits for it."""
@@ -168,7 +182,7 @@ class Callers:
             asking.tried += chosen
             self._begin(asking)
         else:
-            self._end(asking)
+            self._end(asking, [host for host, _ in chosen])
 
     def _note(self, event: str, whose: tuple[Asking, int, int], **more: Any) -> None:
         asking, build, attempt = whose

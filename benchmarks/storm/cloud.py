@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -29,13 +30,14 @@ RESERVED = Size(memory_mb=512)
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Equal hosts, so many of them, and what each keeps for itself."""
+    """Equal hosts, so many of them, what each keeps for itself, and the driver that plays them."""
 
     hosts: int
     vcpus: int
     memory_mb: int = 65536
     local_gb: int = 1000
     reserved: Size = RESERVED
+    driver: str = "fake"
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +95,7 @@ class Cloud:
         fleet = self.fleet
         options = {
             "DEFAULT": {
-                "compute_driver": "fake",
+                "compute_driver": fleet.driver,
                 "update_resources_interval": 1,
                 "cpu_allocation_ratio": 1.0,
                 "reserved_host_memory_mb": fleet.reserved.memory_mb,
@@ -107,7 +109,9 @@ class Cloud:
                 "local_gb": fleet.local_gb,
             },
         }
-        self.agent = self.deployment.agent("threading", options, name=AGENT)
+        # Drivers of tests are found there.
+        root = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        self.agent = self.deployment.agent("threading", options, root, name=AGENT)
 
     def restart_exited_agent(self) -> None:
         """Start the agent again if it found no database at its start, as systemd would."""

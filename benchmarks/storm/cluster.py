@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud on a Galera cluster: each scheduler and each operator is at a member of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.storm.cloud import Cloud, Fleet
@@ -53,8 +53,14 @@ class MemberFaults(Faults):
 
     kinds = KINDS
 
-    def __init__(self, cloud: ClusterCloud, seed: int, number: int) -> None:
-        super().__init__(cloud, seed, number)
+    def __init__(
+        self,
+        cloud: ClusterCloud,
+        seed: int,
+        number: int,
+        more: Mapping[str, Callable[[Fault], object]] | None = None,
+    ) -> None:
+        super().__init__(cloud, seed, number, more)
         self._cluster = cloud.cluster
 
     def _actions(self) -> dict[str, Callable[[Fault], object]]:

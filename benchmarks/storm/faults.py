@@ -11,14 +11,14 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from benchmarks.storm.cloud import Cloud
-from tests.fixtures.daemons.process import Process, ProcessError
+from tests.fixtures.daemons.process import Process
 
 KINDS = (
     "kill a scheduler",
@@ -85,14 +85,25 @@ def _send(pids: Iterable[int], signum: int) -> None:
 
 
 class Faults(threading.Thread):
-    """Breaks a cloud as planned, so often or until told to stop, and leaves it whole."""
+    """Breaks a cloud as planned, so often or until told to stop, and leaves it whole.
+
+    more are kinds of faults that only some storms have; they come at the end once more.
+    """
 
     kinds: Sequence[str] = KINDS
 
-    def __init__(self, cloud: Cloud, seed: int, number: int) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        seed: int,
+        number: int,
+        more: Mapping[str, Callable[[Fault], object]] | None = None,
+    ) -> None:
         super().__init__(name="faults", daemon=True)
-        self._cloud, self._stopped = cloud, threading.Event()
-        self._plan = list(islice(plan(seed, len(cloud.schedulers), self.kinds), number))
+        self._cloud, self._stopped, self._more = cloud, threading.Event(), more or {}
+        planned = plan(seed, len(cloud.schedulers), [*self.kinds, *self._more])
+        self._plan = list(islice(planned, number))
+        self._plan += [Fault(kind, 0, *PAUSES) for kind in self._more]
         self.done: Counter[str] = Counter()
         self.error: BaseException | None = None
 
@@ -102,9 +113,9 @@ class Faults(threading.Thread):
                 return
             try:
                 self._cloud.restart_exited_agent()
-                self._actions()[fault.kind](fault)
+                {**self._actions(), **self._more}[fault.kind](fault)
             # Told to whoever waits for the end: in a thread nobody else would see it.
-            except (OSError, AssertionError, ProcessError, RuntimeError) as error:
+            except Exception as error:
                 self.error = error
                 return
             self.done[fault.kind] += 1

@@ -7,7 +7,7 @@ The leases are ended by hand, by a date in the rows, so that a round takes as lo
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from benchmarks.storm.cloud import Cloud
 from benchmarks.storm.faults import Faults
 from benchmarks.storm.figures import Figures, Logs
 from benchmarks.storm.operators import NAMES, OUTSIDE, Operators
+from benchmarks.storm.racks import Racks
 from benchmarks.storm.wishes import Wish
 
 # A caller asks again soon: what it asked may be lost. Seconds.
@@ -26,6 +27,8 @@ IMPATIENT = Patience(attempt=8.0, deadline=120.0)
 # So few callers beside operators that each is answered soon: of what was ordered while a request
 # was decided nobody can tell whether it came first.
 FEW = 12
+# So many where the room is contended for.
+CROWD = 40
 # For how long the agent may take to give back what was claimed, all its audits included.
 AUDITED = 60.0
 
@@ -96,6 +99,29 @@ def ordered_and_broken(
     return found
 
 
+def racked(
+    cloud: Cloud, directory: Path, seed: int, racks: Racks, breaker: Faults, callers: int = CROWD
+) -> Round:
+    """Return what comes of protected instances while things break, whole racks among them."""
+    log = directory / "callers.log"
+    logs = Logs(each.log for each in cloud.schedulers.values())
+    with Callers(cloud.broker.transport_url, log, IMPATIENT, seed, racks.ended) as crowd:
+        breaker.start()
+        try:
+            asked = racks.wishes(crowd.note_left)
+            crowd.run(asked, callers, lambda: racks.is_over() and not breaker.is_alive())
+        finally:
+            breaker.stop()
+        racks.come_back()
+        cloud.stop_schedulers()
+        crowd.collect()
+    found = _checked(cloud, [log], logs, empty=racks.empty)
+    found.summary += f"; {racks.promised} promised evacuations from {racks.deaths} dead racks"
+    found.violations += racks.violations
+    found.faults = breaker.done
+    return found
+
+
 @contextmanager
 def _zoned(
     cloud: Cloud, directory: Path, seed: int, patience: Patience
@@ -114,16 +140,21 @@ def _wishes(cloud: Cloud, seed: int) -> Iterator[Wish]:
 
 
 def _checked(
-    cloud: Cloud, written: Sequence[Path], logs: Logs, calm: bool = False, placed: int | None = None
+    cloud: Cloud,
+    written: Sequence[Path],
+    logs: Logs,
+    calm: bool = False,
+    placed: int | None = None,
+    empty: Callable[[float], bool] | None = None,
 ) -> Round:
-    """Check at once, end the leases, and check again."""
+    """Check at once, end the leases, or empty the cloud in another way, and check again."""
     url, reserved = cloud.check_url, cloud.fleet.reserved
     violations, summary = check_history.checked(
         written, url, reserved=reserved, calm=calm, placed=placed
     )
     found = Round(figures.of(history.read(written), logs.texts()), summary, violations)
-    if not cloud.end_leases(AUDITED):
-        found.violations.append("leaked: the agent has not given back all claims in time")
+    if not (empty or cloud.end_leases)(AUDITED):
+        found.violations.append("leaked: not all claims and standbys were given back in time")
     # The answers were looked at already.
     later, _ = check_history.checked([], url, reserved=reserved, after_leases=True)
     found.violations += later

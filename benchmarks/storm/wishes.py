@@ -10,6 +10,7 @@ from uuid import UUID
 
 from benchmarks.history import Group, Size
 from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.standby import EXTRA_SPEC, PREFERRED, REQUIRED
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import Destination, RequestSpec, SchedulerRetries, TriedHost
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
@@ -25,6 +26,7 @@ FLAVORS = (
 WEIGHTS = (8, 6, 4, 2)
 ANTI_AFFINITY, AFFINITY = "anti-affinity", "affinity"
 HOT_HOSTS = 8
+MODES = (REQUIRED, REQUIRED, PREFERRED, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Wish:
     """One request; failing is how many builds of it come to nothing, and are rescheduled.
 
     members are the instances of the whole group, as whoever keeps groups knows them beforehand.
+    mode says how the instances are protected. lost is the host from which the instance is
+    evacuated; where that is promised there is room for it.
     """
 
     request_id: str
@@ -42,6 +46,9 @@ class Wish:
     host: str | None = None
     failing: int = 0
     zone: str | None = None
+    mode: str | None = None
+    lost: str | None = None
+    promised: bool = False
 
     @property
     def size(self) -> Size:
@@ -52,14 +59,16 @@ class Wish:
 
     def arguments(self, tried: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return the arguments of select_destinations after builds on these hosts have failed."""
+        specs = {EXTRA_SPEC: self.mode} if self.mode else {}
         spec = RequestSpec(
-            self.flavor,
+            replace(self.flavor, extra_specs=specs),
             self.instances[0],
             num_instances=len(self.instances),
             project_id="storm",
             user_id="storm",
         )
         spec.availability_zone = self.zone
+        spec.ignore_hosts = [self.lost] if self.lost else None
         if self.host:
             spec.requested_destination = Destination(host=self.host, node=self.host)
         if self.failing:
@@ -125,6 +134,13 @@ def zoned(seed: int, hosts: Sequence[str], zones: Sequence[str]) -> Iterator[Wis
         anywhere = wish.group is None and wish.host is None
         zone = chance.choice(zones) if anywhere and chance.random() < 2 / 3 else None
         yield replace(wish, zone=zone)
+
+
+def protected(seed: int, hosts: Sequence[str]) -> Iterator[Wish]:
+    """Yield the same as mixed(), most of it protected; no build fails."""
+    chance = random.Random(f"protected {seed}")
+    for wish in mixed(seed, hosts):
+        yield replace(wish, failing=0, mode=chance.choice(MODES))
 
 
 def _group_of(chance: random.Random, number: int) -> list[Wish]:

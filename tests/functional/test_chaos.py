@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A round of each storm that is not calm; `make chaos` is the long form."""
+"""A round of three storms each; `make chaos` plays all storms, and for longer."""
 
 from pathlib import Path
 

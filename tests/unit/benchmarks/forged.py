@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.history import Group, Size
-from inventory.tables import allocations, compute_nodes, metadata
+from inventory.tables import allocations, compute_nodes, metadata, standbys
 
 SIZE = Size(2, 1024, 10340)
 LIMITS = {"vcpu": 8.0, "memory_mb": 4096.0, "disk_gb": 100.0}
@@ -71,9 +71,10 @@ class Forger:
         build: int = 1,
         attempt: int = 1,
         zone: str | None = None,
+        **promises: bool,
     ) -> None:
         more = {"instances": uuids, "size": asdict(size), "group": group and asdict(group)}
-        more["zone"] = zone
+        more |= {"zone": zone, **promises}
         self._write("asked", request, build=build, attempt=attempt, **more)
 
     def answered(
@@ -122,6 +123,18 @@ class Forger:
         )
         if host in HOSTS and more.get("state") != "confirmed":
             self.count(host, size, 1)
+
+    def standby(self, uuid: str, place: str, host: str, domains: str, size: Size = SIZE) -> None:
+        """Write a standby, which is not counted."""
+        self.insert(
+            standbys,
+            **{"id": next(self._ids), "instance_uuid": uuid, "mode": "required", "request": "{}"},
+            **{"place_node_id": HOSTS[place], "domains": domains, "compute_node_id": HOSTS[host]},
+            **asdict(size),
+        )
+
+    def left(self, request: str, *uuids: str) -> None:
+        self._write("left", request, build=1, instances=uuids)
 
     def count(self, host: str, size: Size, claims: int = 0) -> None:
         self.execute(

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.check_history import main, shortened
 from benchmarks.history import Group, Size
-from inventory.tables import instances
-from tests.unit.benchmarks.forged import SIZE, Forger
+from inventory.tables import aggregate_hosts, aggregate_metadata, aggregates, instances, services
+from tests.unit.benchmarks.forged import HOSTS, SIZE, Forger
 
 APART, TOGETHER = Group("apart", "anti-affinity"), Group("together", "affinity")
 PAIRS = Group("pairs", "anti-affinity", 2)
@@ -236,6 +236,60 @@ def test_claims_that_ended_in_order(forger: Forger, check: Any) -> None:
     forger.asked("r1", "i1")
     forger.answered("r1", "placed", "alpha")
     assert check("--after-leases") == []
+
+
+def test_standbys_count_by_the_largest_failure_domain(forger: Forger, check: Any) -> None:
+    forger.placed("r1", "i1", "beta", protected=True)
+    forger.standby("i1", "beta", "alpha", "rack1")
+    forger.standby("i2", "beta", "alpha", "rack1,feed2")
+    forger.standby("i3", "beta", "alpha", "rack3", Size(5, 1, 1))
+    assert len(check()) == 6
+    forger.count("alpha", Size(5, 2 * SIZE.memory_mb, 2 * SIZE.disk_mb))
+    assert check() == []
+    _claim, *rest = check("--after-leases")
+    assert [each.partition(",")[0] for each in rest] == [
+        *(f"leaked: standby {number} of instance i{number - 1}" for number in (2, 3, 4))
+    ]
+
+
+def test_a_protected_instance_that_lacks_a_row(forger: Forger, check: Any) -> None:
+    forger.placed("r1", "i1", "alpha", protected=True)
+    (found,) = check()
+    assert found.startswith("not protected: instance i1 of request r1 was placed on host alpha")
+
+
+def test_standbys_that_could_not_be_taken(forger: Forger, check: Any) -> None:
+    forger.standby("i1", "beta", "alpha", "rack1", Size(9))
+    forger.count("alpha", Size(9))
+    (found,) = check()
+    assert found == "standby in vain: standbys on host alpha have no room: vcpu 9 of 8"
+    for number, host in enumerate(HOSTS, 1):
+        forger.insert(aggregates, id=number, uuid=host, name=host)
+        forger.insert(aggregate_hosts, aggregate_id=number, host=host)
+        forger.insert(aggregate_metadata, aggregate_id=number, key="failure_domain", value="rack1")
+    one_domain, _ = check()
+    assert one_domain.endswith("is on alpha for beta, in one failure domain")
+    forger.insert(
+        services, uuid="s1", host="alpha", binary="nova-compute", topic="compute", forced_down=True
+    )
+    dead, _ = check()
+    assert dead.endswith("is on alpha, which is dead")
+
+
+def test_an_evacuation_that_was_promised_and_refused(forger: Forger, check: Any) -> None:
+    forger.placed("r1", "i1", "alpha")
+    forger.asked("r2", "i1", promised=True)
+    forger.answered("r2", "NoValidHost")
+    assert check() == ["promise broken: request r2 was refused: why"]
+
+
+def test_an_instance_that_has_ended_needs_no_claim(forger: Forger, check: Any) -> None:
+    forger.asked("r1", "i1", "i2")
+    forger.answered("r1", "placed", "alpha", "beta")
+    forger.claimed("r1", "i1", "alpha")
+    assert len(check()) == 1
+    forger.left("r1", "i2")
+    assert check() == []
 
 
 def test_what_nodes_keep_for_themselves_may_be_given(forger: Forger, check: Any) -> None:

@@ -4,13 +4,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.history import Answer, Place, Request, Size
 from benchmarks.storm import cluster, faults, figures, wishes
 from benchmarks.storm.figures import Figures
+from inventory.objects.standby import EXTRA_SPEC
 from scheduler.wire.arguments import decode_select_arguments
 
 HOSTS = [f"host-{number}" for number in range(20)]
@@ -23,6 +26,7 @@ HOSTS = [f"host-{number}" for number in range(20)]
         lambda seed: wishes.grouped(seed, 10, 5),
         lambda seed: islice(wishes.mixed(seed, HOSTS), 200),
         lambda seed: islice(wishes.zoned(seed, HOSTS, ("east", "west")), 200),
+        lambda seed: islice(wishes.protected(seed, HOSTS), 200),
     ],
 )
 def test_the_same_seed_asks_for_the_same_and_another_for_something_else(asked) -> None:
@@ -55,6 +59,23 @@ def test_what_is_asked_for_is_what_the_log_says() -> None:
         assert spec.availability_zone == wish.zone
         if wish.failing:
             assert [each.host for each in spec.retry.hosts] == ["host-1"]
+
+
+def test_a_protected_instance_is_asked_for_as_such_and_evacuated_from_its_host() -> None:
+    found = list(islice(wishes.protected(1, HOSTS), 100))
+    assert {each.mode for each in found} == {*wishes.MODES}
+    for wish in found:
+        asked = decode_select_arguments(replace(wish, host=None, lost="host-1").arguments())
+        assert asked.spec.flavor.extra_specs.get(EXTRA_SPEC) == wish.mode
+        assert asked.spec.ignore_hosts == ["host-1"]
+
+
+def test_more_kinds_of_faults_come_once_in_a_while_and_at_the_end() -> None:
+    cloud = SimpleNamespace(schedulers={0: None, 1: None})
+    breaker = faults.Faults(cloud, 1, 2 * len(faults.KINDS) + 2, {"more": print})
+    kinds = [each.kind for each in breaker._plan]
+    assert kinds.count("more") == 3
+    assert kinds[-1] == "more"
 
 
 def test_there_is_something_of_everything() -> None:
