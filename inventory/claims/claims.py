@@ -10,7 +10,7 @@ Source: design, sections 5 and 11.
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +23,6 @@ from inventory.claims.types import (
     COMING,
     CONFIRMED,
     COUNTED,
-    INSTANCE,
     LEAVING,
     Changes,
     Claim,
@@ -31,7 +30,6 @@ from inventory.claims.types import (
     ClaimRequest,
     ClaimResult,
     Identity,
-    PendingClaim,
     Standby,
     with_alternates,
 )
@@ -83,7 +81,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     old = [row for row in earlier if row.state != CONFIRMED and row not in staying]
     left = [row for row in staying if row.state != LEAVING]
     if not request.replaces:
-        _check_none_pending(earlier)
+        existing.check_none_pending(earlier)
     locked = {row.compute_node_id for row in (*old, *left)}
     locked |= {each.node_id for each in request.claims}
     standbys, nodes = _lock(connection, locked, request.standbys, old)
@@ -95,7 +93,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         for each in _made(nodes, places, standbys, request, old)
     ]
     nodes.write()
-    _check_unchanged(connection, [*old, *left])
+    existing.check_unchanged(connection, [*old, *left])
     if places:
         places.write()
     if standbys:
@@ -210,7 +208,7 @@ def _renew(connection: sa.Connection, rows: Iterable[sa.Row[Any]], lease: float)
     if pending:
         # A lease is ended by a transaction that has locked the node.
         compute_nodes.lock(connection, {row.compute_node_id for row in pending})
-        _check_unchanged(connection, pending)
+        existing.check_unchanged(connection, pending)
         until = connection.execute(sa.select(utc_moment())).scalar_one() + timedelta(seconds=lease)
         renewal = sa.update(table).values(expires_at=until)
         execute_in(connection, renewal, table.c.id, [row.id for row in pending])
@@ -239,7 +237,7 @@ def release_lost(
     waiting, _ = existing.of_instances(connection, {uuid for _, uuid in lost})
     waiting = [row for row in waiting if row.state != CONFIRMED]
     here = [row for row in waiting if (row.host, row.instance_uuid) in lost]
-    over = _no_later_than(here, waiting)
+    over = existing.no_later_than(here, waiting)
     return over, release_rows(connection, over)
 
 
@@ -252,24 +250,8 @@ def release_elsewhere(connection: sa.Connection, uuids: Collection[str]) -> Chan
     """
     earlier, _ = existing.of_instances(connection, uuids)
     confirmed = [row for row in earlier if row.state == CONFIRMED]
-    over = _no_later_than(confirmed, earlier)
+    over = existing.no_later_than(confirmed, earlier)
     return release_rows(connection, [row for row in over if row.state in COMING])
-
-
-def _no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:
-    """Return the claims that are not younger than one of these for the same instance."""
-    latest: dict[str, datetime] = {}
-    for row in these:
-        latest[row.instance_uuid] = max(row.created_at, latest.get(row.instance_uuid, datetime.min))
-    return [row for row in rows if row.created_at <= latest.get(row.instance_uuid, datetime.min)]
-
-
-def _check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:
-    """Raise PendingClaim for a claim whose instance has not come to a host since."""
-    over = _no_later_than([row for row in earlier if row.state == CONFIRMED], earlier)
-    for row in earlier:
-        if row not in over:
-            raise PendingClaim(row.instance_uuid, row.host)
 
 
 def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Changes:
@@ -284,18 +266,12 @@ def release_rows(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Chan
         places.apply(given_back)
     nodes.change(changes, old)
     nodes.write()
-    _check_unchanged(connection, old)
+    existing.check_unchanged(connection, old)
     if places:
         places.write()
     execute_in(connection, sa.delete(table), table.c.id, [row.id for row in old])
     claim_rows.log(connection, old)
     return nodes.changed((), old)
-
-
-def _check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:
-    """Raise ClaimLost unless the claims, whose nodes are locked, are as they were read."""
-    if old and {*existing.reread(connection, old)} != {*old}:
-        raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
 def _lock(

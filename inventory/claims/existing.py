@@ -10,7 +10,18 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from inventory.claims.types import ALTERNATE, COMING, CONFIRMED, COUNTED, LEAVING, PENDING, Identity
+from inventory.claims.types import (
+    ALTERNATE,
+    COMING,
+    CONFIRMED,
+    COUNTED,
+    INSTANCE,
+    LEAVING,
+    PENDING,
+    ClaimLost,
+    Identity,
+    PendingClaim,
+)
 from inventory.dialects import utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
@@ -74,6 +85,28 @@ def zero_at(connection: sa.Connection, now: datetime, began: float) -> datetime:
 def reread(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:
     """Return claims as they are now, without deleted ones."""
     return _all(connection, _BY_IDS, [row.id for row in rows])
+
+
+def no_later_than(these: Iterable[sa.Row[Any]], rows: Iterable[sa.Row[Any]]) -> list[sa.Row[Any]]:
+    """Return the claims that are not younger than one of these for the same instance."""
+    latest: dict[str, datetime] = {}
+    for row in these:
+        latest[row.instance_uuid] = max(row.created_at, latest.get(row.instance_uuid, datetime.min))
+    return [row for row in rows if row.created_at <= latest.get(row.instance_uuid, datetime.min)]
+
+
+def check_none_pending(earlier: Sequence[sa.Row[Any]]) -> None:
+    """Raise PendingClaim for a claim whose instance has not come to a host since."""
+    over = no_later_than([row for row in earlier if row.state == CONFIRMED], earlier)
+    for row in earlier:
+        if row not in over:
+            raise PendingClaim(row.instance_uuid, row.host)
+
+
+def check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> None:
+    """Raise ClaimLost unless the claims, whose nodes are locked, are as they were read."""
+    if old and {*reread(connection, old)} != {*old}:
+        raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
 def leaving(rows: Iterable[sa.Row[Any]], identity: Identity) -> list[sa.Row[Any]]:
