@@ -116,11 +116,11 @@ def similar(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]
     """
     word, folded = name.casefold(), {each.casefold(): each for each in known}
 
-    def rank(other: str) -> tuple[float, int]:
+    def rank(other: str) -> tuple[float, int, str]:
         matcher = SequenceMatcher(None, other, word)
         first = matcher.get_matching_blocks()[0]
         # Of equally similar names those that begin the same, as many names end with a number.
-        return -matcher.ratio(), -first.size if first.a == first.b == 0 else 0
+        return -matcher.ratio(), -first.size if first.a == first.b == 0 else 0, other
 
     found = get_close_matches(word, sorted(folded), max(1, len(folded)), likeness)
     return [folded[each] for each in sorted(found, key=rank)[:_SHOWN]]

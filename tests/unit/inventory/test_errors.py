@@ -57,9 +57,9 @@ def test_numbers_agree_with_their_nouns(number, words, text):
     assert counted(number, *words) == text
 
 
-def test_of_equally_similar_names_those_that_begin_the_same_come_first():
+def test_of_equally_similar_names_those_that_begin_the_same_come_first_and_then_the_lowest():
     hosts = [f"compute-{number:05}" for number in range(1, 2001)]
-    assert similar("compute-0000x", hosts) == ["compute-00009", "compute-00008", "compute-00007"]
+    assert similar("compute-0000x", hosts) == ["compute-00001", "compute-00002", "compute-00003"]
     assert similar("COMPUTE-0200", hosts)[0] == "compute-02000"
     assert similar("compute-1", []) == []
 

@@ -141,7 +141,7 @@ def test_why_a_host_was_refused(scheduler, command, output):
     assert "needs 100 vCPUs, the host has only 16" in text
     assert "host-1" not in text
     assert command.refused("explain", "req-one", "--host=hots-3") == (
-        "there was no host 'hots-3'; did you mean host-3 or host-2 or host-1?"
+        "there was no host 'hots-3'; did you mean host-3 or host-1 or host-2?"
     )
     assert command.refused("explain", "req-one", "--host=x") == (
         "there was no host 'x'; the decision had 3 hosts"
