@@ -18,6 +18,8 @@ FRESH = 1.0
 TIMEOUT = 2.0
 # Prefix of the threads' names, before that of the part.
 THREADS = "health"
+# The problem of a part before its first check.
+_UNCHECKED = "it was not checked yet"
 
 # Returns the problem, or nothing; may raise instead.
 Check = Callable[[], str | None]
@@ -72,7 +74,7 @@ class _Part:
         self._condition = Condition()
         self._running = False
         self._began = self._ended = float("-inf")
-        self._finding = Finding("it was not checked yet", time.time())
+        self._finding = Finding(_UNCHECKED, time.time())
 
     def start_check(self) -> None:
         """Start a check unless one is running or the last result is fresh."""
@@ -111,5 +113,5 @@ class _Part:
 
     def _note(self, problem: str) -> None:
         before = self._finding
-        since = before.since if bool(problem) == bool(before.problem) else time.time()
-        self._finding = Finding(problem, since)
+        is_news = before.problem == _UNCHECKED or bool(problem) != bool(before.problem)
+        self._finding = Finding(problem, time.time() if is_news else before.since)
