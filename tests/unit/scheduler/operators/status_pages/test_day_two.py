@@ -108,6 +108,7 @@ def test_services_have_what_the_scheduler_knows_of_itself(facts, page):
     assert facts("/services/")[1]["health"] == HEALTH
     text = page("/services/")
     assert '<th scope="row">broker</th><td><span class="badge bad">unhealthy</span>' in text
+    assert "(<code>berthmaster_view_age_seconds</code>), is unknown here" in text
     assert ">2026-01-02 03:04:05</td><td><bdi>refused</bdi>" in text
 
 
@@ -186,6 +187,7 @@ def test_a_lease_names_who_does_the_work(fleet, facts, page):
     assert (found["standbys"]["held"], found["standbys"]["owner"]) == (False, "s1 0e")
     text = page("/services/")
     assert "mirror of a Nova cloud" in text
+    assert "An agent that stands by for a mirror has no row here" in text
     assert "ended 60 s ago" in text
     execute(fleet.database, "DELETE FROM leases")
 
