@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from inventory import aggregates, instances
 from inventory.engine import Database
@@ -17,6 +18,7 @@ from inventory.operations import service_operations
 from tests.databases import a_uuid, an_instance
 from tests.fixtures.deployment import Deployment, a_fleet
 from tests.fixtures.transcript import WIDTH, Recorder, comparable
+from tests.fixtures.ways import LONG_AGO
 
 VARIABLE = "BERTHMASTER_TRANSCRIPT"
 DOCS = Path(__file__).parents[2] / "doc" / "source" / "admin" / "transcript"
@@ -32,6 +34,7 @@ FLEET = {
     "compute-6": [],
 }
 ZONES = {"east": ["compute-1", "compute-2", "compute-3"], "west": [*FLEET][3:]}
+PLACED = re.compile(r"\| ([0-9a-f-]{36}) \| (\S+)")
 REQUEST = re.compile(r"berthmaster explain (req-[0-9a-f-]{36})")
 AN_M1 = "--flavor m1.large=4,8192,80"
 AN_R1 = "--flavor r1.xlarge=8,32768,160"
@@ -52,6 +55,15 @@ def recorder(deployment: Deployment, database: Database) -> Recorder:
     return Recorder(deployment)
 
 
+def add_a_fleet(database: Database) -> None:
+    """Add 2,000 hosts in a zone; two of them are down."""
+    names = [f"hv-{number:04}" for number in range(1, 2001)]
+    a_fleet(database, names)
+    database.write(lambda c: c.execute(sa.text(LONG_AGO), {"hosts": "hv-%042"}))
+    metadata = {"availability_zone": "north"}
+    database.write(lambda c: aggregates.create(c, "north", names, metadata))
+
+
 def _add_host(database: Database, host: str, guests: list[dict[str, object]]) -> None:
     vcpus, memory, disk = (
         sum(int(str(each[name])) for each in guests) for name in ("vcpus", "memory_mb", "root_gb")
@@ -68,7 +80,12 @@ def _add_host(database: Database, host: str, guests: list[dict[str, object]]) ->
         free_disk_mb=1024 * (1000 - disk),
         running_vms=len(guests),
     )
-    rows = [an_instance(a_uuid(f"{host} {n}"), **each) for n, each in enumerate(guests)]
+    _report(database, host, guests)
+
+
+def _report(database: Database, host: str, guests: list[dict[str, object]]) -> None:
+    """Write the guests of a host as its agent would."""
+    rows = [an_instance(**{"uuid": a_uuid(f"{host} {n}"), **each}) for n, each in enumerate(guests)]
     database.write(lambda c: instances.replace(c, host, host, rows))
 
 
@@ -94,9 +111,43 @@ def session(recorder: Recorder) -> dict[str, str]:
     }
 
 
+def day_two(recorder: Recorder, database: Database, asked: str) -> dict[str, str]:
+    """Return what is recorded of an operator who finds out what the session has left.
+
+    asked is the recording of a request, whose first instance is built meanwhile.
+    """
+    ((uuid, host), *_) = PLACED.findall(asked)
+    _report(database, host, [*FLEET[host], {**LARGE, "uuid": uuid, "display_name": "web"}])
+    audited = "-c 'Changed At' -c Operator -c Command -c Name -c After"
+    states = "--state disabled,forced_down --sort-column 'Memory %' --sort-descending"
+    return {
+        "states": recorder.record(f"berthmaster host list {states}"),
+        "audit": recorder.record(f"berthmaster audit list --host compute-2 --since 1h {audited}"),
+        "instance": recorder.record("berthmaster instance show web"),
+        "services": recorder.record("berthmaster service list"),
+        "config": recorder.record(
+            "berthmaster config show --service nova-scheduler --changed -c Group -c Option"
+        ),
+    }
+
+
+def many_hosts(recorder: Recorder) -> dict[str, str]:
+    """Return what is recorded of lists of 2,000 hosts."""
+    return {
+        "many-down": recorder.record("berthmaster host list --state down"),
+        "many-mistake": recorder.record("berthmaster host show hv-42"),
+        "many-capacity": recorder.record(f"berthmaster capacity {AN_M1} --limit 3"),
+    }
+
+
 @pytest.mark.release
-def test_the_session_in_the_docs_is_what_the_commands_show(recorder: Recorder) -> None:
+def test_the_session_in_the_docs_is_what_the_commands_show(
+    recorder: Recorder, database: Database
+) -> None:
     recorded = session(recorder)
+    recorded |= day_two(recorder, database, recorded["select"])
+    add_a_fleet(database)
+    recorded |= many_hosts(recorder)
     texts = dict(zip(recorded, comparable(recorded.values()), strict=True))
     if kept := os.environ.get(VARIABLE):
         for name, text in texts.items():
