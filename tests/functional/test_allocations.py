@@ -12,11 +12,15 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from inventory import compute_nodes
 from inventory.engine import Database
 from inventory.nova.placement import PlacementClient
 from inventory.nova.placement_errors import PlacementUnavailable
 from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.standby import EXTRA_SPEC
+from inventory.operations import service_operations
 from inventory.tables import allocations as claims_table
+from inventory.tables import standbys as standbys_table
 from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
@@ -44,6 +48,7 @@ HOSTS = ("h1", "h2", "h3")
 MEMORY = {"h1": 8192, "h2": 6144, "h3": 4096}
 FLAVOR = {"vcpus": 1, "memory_mb": 2048, "root_gb": 0}
 FILTERS = (ComputeFilter(), RamFilter(), CoreFilter())
+PROTECTED = {EXTRA_SPEC: "required"}
 DISABLED, AVX2 = "COMPUTE_STATUS_DISABLED", "HW_CPU_X86_AVX2"
 
 
@@ -121,6 +126,12 @@ class Cloud:
             for host, uuid in self.nodes.items()
             for consumer in self.client.allocations_of(uuid)
         }
+
+    def standbys(self) -> dict[str, str | None]:
+        """Return the host of each standby by its instance, None where it has none."""
+        names = {row.id: row.host for row in self.database.read(compute_nodes.all_live)}
+        rows = self.database.read(lambda each: each.execute(sa.select(standbys_table)).all())
+        return {row.instance_uuid: names.get(row.compute_node_id) for row in rows}
 
 
 @pytest.fixture
@@ -267,6 +278,29 @@ def test_an_evacuated_instance_keeps_what_it_has(cloud: Cloud) -> None:
     assert hosts_of(answer) == ["h2"]
     found = cloud.client.allocations_for(instance).resources
     assert found.keys() == {cloud.nodes["h1"], cloud.nodes["h2"]}
+
+
+@pytest.mark.matrix
+def test_a_protected_instance_is_evacuated_and_allocated_to_its_standby(cloud: Cloud) -> None:
+    """Placement is told of the instance alone, so only we keep the room of its standby free."""
+    (instance,) = uuids(1)
+    ask(cloud.scheduler(), instance, extra_specs=PROTECTED)
+    assert cloud.allocated() == {instance: "h1"}
+    assert cloud.standbys() == {instance: "h2"}
+    for number in range(7):
+        ask(cloud.scheduler(), *uuids(1), request=f"other-{number}")
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1), request="one too many")
+    allocated = cloud.allocated()
+    assert len(allocated) == 8
+    cloud.database.write(lambda each: service_operations.force_down(each, ["h1"], True))
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1), request="another one")
+    moved = {"extra_specs": PROTECTED, "ignore_hosts": ["h1"]}
+    assert hosts_of(ask(cloud.scheduler(), instance, request="req-2", **moved)) == ["h2"]
+    found = cloud.client.allocations_for(instance).resources
+    assert found.keys() == {cloud.nodes["h1"], cloud.nodes["h2"]}
+    assert cloud.allocated() == {**allocated, instance: "h2"}
 
 
 def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:
