@@ -36,6 +36,7 @@ from scheduler.objects.request_spec import RequestSpec
 # Tenants may read these.
 NO_STANDBY = "no host of another failure domain could hold its standby"
 _EXACT = "cannot be protected, since cells and devices of a host are not held for later"
+_ELSEWHERE = "cannot be protected, since only Placement knows which hosts have what it requests"
 _TOGETHER = "cannot be protected, since the members of its server group have to share a host"
 # A host that holds standbys of so many failure domains saves hardly anything by one more, and each
 # costs its claims some time.
@@ -283,5 +284,7 @@ def _unprotectable(hosts: HostTable, spec: RequestSpec, row: int) -> str | None:
     exact = spec.numa_topology or spec.devices or spec.requested_resources
     if exact or hosts.get(row, "hypervisor_type") == BARE_METAL:
         return _EXACT
+    if spec.needs_placement:
+        return _ELSEWHERE
     group = spec.instance_group
     return _TOGETHER if group is not None and group.policy == AFFINITY else None

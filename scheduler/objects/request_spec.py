@@ -90,9 +90,9 @@ class RequestSpec(FieldPresence):
     """A request for ``num_instances`` instances of one flavor.
 
     ``num_instances`` is the size of the first boot request; the present number comes with the
-    arguments of the call. ``offered_nodes`` and ``refused_nodes`` come from Placement and not from
-    the caller: uuids of the only nodes that it offers, None where any may be, and of those without
-    room there.
+    arguments of the call. The last three come from Placement and not from the caller: uuids of the
+    only nodes that it offers, None where any may be, and of those without room there, and whether
+    it alone can say which nodes have what is requested.
     """
 
     flavor: Flavor
@@ -121,6 +121,7 @@ class RequestSpec(FieldPresence):
     id: int | None = None
     offered_nodes: set[str] | None = None
     refused_nodes: set[str] = field(default_factory=set)
+    needs_placement: bool = False
 
     @property
     def vcpus(self) -> int:

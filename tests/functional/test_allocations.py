@@ -24,6 +24,7 @@ from inventory.tables import standbys as standbys_table
 from scheduler.claims.allocator import UNKNOWN_TO_PLACEMENT, Allocator
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.standby_keeper import StandbyKeeper
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters import BaseHostFilter
@@ -301,6 +302,28 @@ def test_a_protected_instance_is_evacuated_and_allocated_to_its_standby(cloud: C
     found = cloud.client.allocations_for(instance).resources
     assert found.keys() == {cloud.nodes["h1"], cloud.nodes["h2"]}
     assert cloud.allocated() == {**allocated, instance: "h2"}
+
+
+@pytest.mark.matrix
+def test_no_standby_is_promised_on_a_host_that_only_placement_can_judge(cloud: Cloud) -> None:
+    cloud.mark("h3", "COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    wanted = {"os:secure_boot": "required"}
+    with pytest.raises(NoValidHost, match="cannot be protected, since only Placement"):
+        ask(cloud.scheduler(), *uuids(1), extra_specs=PROTECTED | wanted)
+    assert cloud.allocated() == cloud.standbys() == {}
+    (instance,) = uuids(1)
+    preferred = {"extra_specs": {EXTRA_SPEC: "preferred"} | wanted, "request": "req-2"}
+    assert hosts_of(ask(cloud.scheduler(), instance, **preferred)) == ["h3"]
+    assert cloud.standbys() == {instance: None}
+    # Nor does the keeper promise one later.
+    scheduler = cloud.scheduler()
+    keeper = StandbyKeeper(
+        cloud.database,
+        scheduler.host_cache,
+        lambda: scheduler.driver.plan,
+        lambda: scheduler.claimer,
+    )
+    assert keeper.keep().without.keys() == {instance}
 
 
 def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:

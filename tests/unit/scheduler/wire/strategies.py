@@ -69,6 +69,7 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     # Of Placement, and of no caller.
     (RequestSpec, "offered_nodes"): st.none(),
     (RequestSpec, "refused_nodes"): st.builds(set),
+    (RequestSpec, "needs_placement"): st.just(False),
     # All instances of a request have to fit into the columns of one node.
     **{
         (Flavor, name): st.integers(0, 100_000)
