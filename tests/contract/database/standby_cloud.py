@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -16,10 +17,12 @@ from compute_agent.virt.driver import Guest
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, tables
 from inventory.claims import existing
+from inventory.claims.types import Claim, ClaimRequest
 from inventory.engine import Database
 from inventory.objects.standby import EXTRA_SPEC
-from inventory.operations import aggregate_operations, service_operations
+from inventory.operations import aggregate_operations, reservation_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
+from inventory.operations.reservation_operations import NewReservation
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.standby_keeper import Pass, StandbyKeeper
@@ -150,6 +153,18 @@ class StandbyCloud:
         self.drivers[host].remove_guest(host, uuid)
         age_claims(self.database)
         self.audit(host)
+
+    def reserve(self, name: str, size: Size, *hosts: str) -> None:
+        """Hold a place of a size on each of these hosts, for the project of all requests."""
+        vcpus, memory_mb, disk_gb = size
+        amounts = vcpus, memory_mb, 1024 * disk_gb
+        limits = {"vcpu": VCPUS, "memory_mb": MEMORY_MB, "disk_gb": LOCAL_GB}
+        claims = [
+            Claim(str(uuid4()), self.nodes()[host].id, host, host, *amounts, limits)
+            for host in hosts
+        ]
+        new = NewReservation(name, a_request().project_id or "", amounts)
+        self.write(reservation_operations.create, new, ClaimRequest(None, "", claims, 0))
 
     def force_down(self, hosts: Collection[str], down: bool = True) -> None:
         self.write(service_operations.force_down, hosts, down)

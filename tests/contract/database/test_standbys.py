@@ -3,6 +3,7 @@
 """Standbys beside claims, audits and evacuations, decided by a scheduler's own pipeline."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from inventory.claims.claims import release
 from inventory.engine import Database
 from inventory.operations import service_operations
+from scheduler.claims.protection import ProtectionSettings
 from tests.builders import a_group
 from tests.contract.database.standby_cloud import HOSTS, RACKS, StandbyCloud, domain_of
 from tests.databases import a_uuid
@@ -134,6 +136,56 @@ def test_an_instance_that_is_resized_in_place_keeps_the_larger_standby_until_it_
     assert cloud.usage() == cloud.expected_usage()
 
 
+def test_instances_that_were_there_before_are_protected_with_their_next_move(cloud):
+    (host,) = cloud.ask([U[0]], SMALL, mode=None)
+    cloud.arrive(U[0], host, SMALL)
+    for each in cloud.schedulers:
+        protection = ProtectionSettings("required")
+        each.claimer.settings = replace(each.claimer.settings, protection=protection)
+    assert cloud.ask([U[1]], SMALL, mode=None)
+    cloud.keep()
+    assert cloud.held().keys() == {U[1]}
+    (new,) = cloud.ask([U[0]], SMALL, mode=None, ignore=[host])
+    cloud.leave(U[0], host)
+    cloud.arrive(U[0], new, SMALL)
+    assert domain_of(cloud.held()[U[0]]) != domain_of(new)
+    # Nor do those lose it that have one.
+    for each in cloud.schedulers:
+        each.claimer.settings = replace(each.claimer.settings, protection=ProtectionSettings())
+    cloud.keep()
+    assert cloud.held().keys() == {U[0], U[1]}
+    assert cloud.usage() == cloud.expected_usage()
+
+
+def test_one_spare_place_in_another_domain_survives_the_loss_of_any(cloud):
+    """Places are no standbys: whoever needs room after a loss reserves a place more."""
+    places = {"a1", "b1", "c1", "lone"}
+    cloud.reserve("one", BIG, *sorted(places))
+    placed = {uuid: cloud.ask([uuid], BIG, mode=None)[0] for uuid in U[:3]}
+    (spare,) = places - {*placed.values()}
+    for uuid, host in placed.items():
+        cloud.arrive(uuid, host, BIG)
+    fill(cloud, U[10:])
+    for uuid, host in placed.items():
+        with cloud.copy():
+            dead = [each for each in HOSTS if domain_of(each) == domain_of(host)]
+            cloud.force_down(dead)
+            assert cloud.ask([uuid], BIG, mode=None, ignore=[host]) == [spare]
+            assert cloud.usage() == cloud.expected_usage()
+
+
+def test_an_instance_in_a_place_has_its_standby_elsewhere_or_is_refused(cloud):
+    """A place holds room for one instance, not for its standby."""
+    cloud.reserve("one", BIG, "a1")
+    assert cloud.ask([U[0]], BIG) == ["a1"]
+    assert domain_of(cloud.held()[U[0]]) != "a"
+    cloud.write(release, [U[0]])
+    cloud.keep()
+    fill(cloud, U[10:])
+    assert cloud.ask([U[0]], BIG) is None
+    assert cloud.ask([U[0]], BIG, mode=None) == ["a1"]
+
+
 def test_a_member_of_a_group_has_its_standby_apart_from_those_of_others(cloud):
     uuids = U[:3]
     group = a_group(members=uuids)
@@ -241,9 +293,9 @@ def test_after_an_evacuation_all_have_standbys_where_room_is_or_are_named(cloud)
 
 
 def fill(cloud: StandbyCloud, uuids: list[str]) -> None:
-    """Boot ordinary instances until there is no room for one more."""
+    """Boot ordinary instances of another project until there is no room for one more."""
     for uuid in uuids:
-        if cloud.ask([uuid], (1, 2048, 5), mode=None) is None:
+        if cloud.ask([uuid], (1, 2048, 5), mode=None, project_id="others") is None:
             return
     pytest.fail("the cloud is too large to be filled")
 

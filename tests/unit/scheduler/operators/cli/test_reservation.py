@@ -52,6 +52,14 @@ def test_all_places_are_held_and_shown(command, cloud):
     assert "3 places of 2 vCPUs, 4096 MB of memory, 10240 MB of disk (m1): 3 free" in text
 
 
+def test_places_have_no_standbys_whatever_the_flavor_says(command, cloud):
+    made = create(command, "r1", *MINE, "--number=2", "--extra-spec=berthmaster:failover=required")
+    assert made["free"] == 2
+    assert command.json("failover", "status")["instances"] == []
+    used = {each["Host"]: each["vCPUs Used"] for each in command.json("host", "list")}
+    assert sum(used.values()) == 4
+
+
 @pytest.mark.parametrize(
     ("spread", "number", "most"), [("host", 4, 1), ("failure_domain", 3, 1), (None, 8, 2)]
 )
