@@ -32,6 +32,7 @@ from inventory.claims.types import (
     Identity,
     Standby,
     with_alternates,
+    without_own_hosts,
 )
 from inventory.claims.usage_update import LockedNodes
 from inventory.dialects import utc_moment
@@ -71,11 +72,12 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     if repeated is not None:
         return repeated
     number = len(request.claims)
+    request, stays = without_own_hosts(request, earlier)
     request = group_locks.within_policy(connection, request, groups)
     chosen = {(each.instance_uuid, each.node_id) for each in request.claims}
     staying = [
         row
-        for row in existing.leaving(earlier, identity)
+        for row in existing.leaving(earlier, identity, stays)
         if (row.instance_uuid, row.compute_node_id) not in chosen
     ]
     old = [row for row in earlier if row.state != CONFIRMED and row not in staying]
@@ -135,6 +137,7 @@ def claim_each(
             results.append(None)
             continue
         try:
+            request, _ = without_own_hosts(request)
             request = group_locks.within_policy(connection, request, groups)
             made = _made(nodes, places, standbys, request)
         except ClaimLost as lost:

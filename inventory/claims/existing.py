@@ -109,12 +109,19 @@ def check_unchanged(connection: sa.Connection, old: Sequence[sa.Row[Any]]) -> No
         raise ClaimLost((), "an older claim has changed or ended", INSTANCE)
 
 
-def leaving(rows: Iterable[sa.Row[Any]], identity: Identity) -> list[sa.Row[Any]]:
-    """Return the claims where instances are to be moved from that no agent has seen there yet."""
+def leaving(
+    rows: Iterable[sa.Row[Any]], identity: Identity, more: Collection[tuple[str, int]] = ()
+) -> list[sa.Row[Any]]:
+    """Return the claims where instances are to be moved from that no agent has seen there yet.
+
+    That is on the host that the request leaves, and on more nodes, by instance and id.
+    """
     return [
         row
         for row in rows
-        if row.state == LEAVING or (row.state in COMING and row.host.lower() == identity.leaves)
+        if row.state == LEAVING
+        or (row.state in COMING and row.host.lower() == identity.leaves)
+        or (row.state in COMING and (row.instance_uuid, row.compute_node_id) in more)
     ]
 
 

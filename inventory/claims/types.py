@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is to be claimed for a request, and the result."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -236,6 +236,35 @@ class ClaimResult:
     refused: int = 0
     nodes: Collection[int] = ()
     changes: Changes = ()
+
+
+def without_own_hosts(
+    request: ClaimRequest, earlier: Iterable[Any] = ()
+) -> tuple[ClaimRequest, set[tuple[str, int]]]:
+    """Return a request without alternates for which the next audit would take an instance for come.
+
+    An audit cannot tell an instance that was resized on its own host from one that is still to be,
+    if both have the same size. So its own host is no alternate, and while it stays there it has no
+    others. It is there if the host reports it, or an earlier request has chosen it. Also return
+    {(instance, node id)} of the own hosts that are no alternates.
+    """
+    own = {
+        (row.instance_uuid, row.compute_node_id)
+        for row in earlier
+        if row.request_id != request.request_id and row.state != ALTERNATE
+    }
+    own |= {(each.instance_uuid, each.node_id) for each in request.claims if each.in_place}
+    if not own:
+        return request, own
+    there = [each for each in request.claims if (each.instance_uuid, each.node_id) in own]
+    staying = {each.instance_uuid for each in there if not each.alternate}
+    claims = [
+        each
+        for each in request.claims
+        if not each.alternate or (each not in there and each.instance_uuid not in staying)
+    ]
+    spared = {(each.instance_uuid, each.node_id) for each in there if each.alternate}
+    return replace(request, claims=claims), spared
 
 
 def with_alternates(claims: Sequence[Claim]) -> list[Claim]:

@@ -90,7 +90,8 @@ def build_claim_request(
                 there = places.get(id(each))
                 if there is None:
                     there = places[id(each)] = where(hosts, each, host_cache)
-                held = replace(claim, **there, in_place=False, alternate=True, place=None)
+                is_own = host_cache.reports(claim.instance_uuid, each.host, each.nodename)
+                held = replace(claim, **there, in_place=is_own, alternate=True, place=None)
                 alternates.append(held)
     standbys: list[Standby] = []
     if protection := context.request.protection:

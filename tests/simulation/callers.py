@@ -235,9 +235,9 @@ class Conductor:
         """Move an instance, or resize it, which may leave it where it is."""
         how, (uuid, source) = event.how, next(iter(order.at.items()))
         before, after = order.flavor(uuid), how.get("flavor")
-        # Not mended: with its old size it would be taken for come to the alternate on its own host.
-        is_resize = after is not None and FLAVORS[after] != FLAVORS[before]
-        ignored = None if is_resize and not how["goes"] else [source]
+        # Not mended: its room would be given to others if it left a host that has not reported it.
+        stays = after is not None and not how["goes"] and self._model.is_reported(uuid, source)
+        ignored = None if stays else [source]
         spec = order.spec(self._members(order), after, uuids=[uuid], ignore_hosts=ignored)
         with self._moving(order):
             promise = self._ask(order, f"req-move-{event.number}", spec, [uuid])

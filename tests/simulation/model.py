@@ -213,6 +213,10 @@ class Model:
             # Nobody may have got it, and its claim then ends with its lease.
             self._answers[request] = answer, self._now() + LEASE / 2
 
+    def is_reported(self, uuid: str, host: str) -> bool:
+        """Return whether the agent of a host has reported an instance."""
+        return any((each["uuid"], each["host"]) == (uuid, host) for each in self.rows.instances)
+
     def forget(self, request: str) -> None:
         """A request is over: sent again, it is a new one."""
         self._answers.pop(request, None)

@@ -137,6 +137,48 @@ def test_an_instance_that_is_to_move_holds_where_it_goes(cloud):
     assert states(cloud) == {(U1, 1): "confirmed", (U1, 3): "confirmed"}
 
 
+def test_the_host_of_an_instance_is_no_alternate_of_its_resize(cloud):
+    """With the size that it has there, the next audit would take it for come."""
+    claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
+    confirm(cloud, U1, 1)
+    resize = a_claim(U1, 2), an_alternate(U1, 1), an_alternate(U1, 3)
+    done = claiming(an_order("req-2", *resize))(cloud)
+    assert done.refused == 1
+    assert states(cloud) == {(U1, 1): "confirmed", (U1, 2): "pending", (U1, 3): "alternate"}
+
+
+def test_a_resize_that_stays_on_its_host_has_no_alternates(cloud):
+    """The next audit would take it for done, and give them back."""
+    claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
+    confirm(cloud, U1, 1)
+    claiming(an_order("req-2", a_claim(U1, 1), an_alternate(U1, 2)))(cloud)
+    assert {node for _, node in states(cloud)} == {1}
+
+
+def test_a_host_that_was_no_alternate_keeps_room_until_its_agent_looks(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
+    claiming(an_order("req-2", a_claim(U1, 2), an_alternate(U1, 1)))(cloud)
+    assert held(cloud) == {(U1, 1): "leaving", (U1, 2): "pending"}
+
+
+def test_an_instance_without_a_claim_is_on_a_host_that_reports_it(cloud):
+    """As one that ran before its cloud had claims."""
+    orders = [
+        an_order("req-1", a_claim(U1, 2), an_alternate(U1, 1, in_place=True), an_alternate(U1, 3)),
+        an_order("req-2", a_claim(U2, 2, in_place=True), an_alternate(U2, 3)),
+    ]
+    cloud.write(lambda c: claims.claim_each(c, orders))
+    assert held(cloud) == {(U1, 2): "pending", (U1, 3): "alternate", (U2, 2): "pending"}
+
+
+def test_the_next_attempt_of_a_build_holds_alternates_where_the_first_did(cloud):
+    first = a_claim(U1, 1), an_alternate(U1, 2), an_alternate(U1, 3)
+    claiming(an_order("req-1", *first))(cloud)
+    again = a_claim(U1, 2), an_alternate(U1, 3)
+    claiming(an_order("req-1", *again, digest="e", attempt=1))(cloud)
+    assert held(cloud) == {(U1, 2): "pending", (U1, 3): "alternate"}
+
+
 def test_what_a_host_has_lost_goes_to_no_alternate(cloud):
     claiming(an_order("req-1", a_claim(U1, 1), an_alternate(U1, 2), an_alternate(U1, 3)))(cloud)
     over, _ = cloud.write(lambda c: claims.release_lost(c, {("h2", U1)}))
