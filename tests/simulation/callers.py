@@ -114,6 +114,7 @@ class Conductor:
     def lose(self, event: Event) -> None:
         """Let the guests of a host be lost, and evacuate them."""
         host = event.how["of"]
+        self._model.died(host)
         self._agents[host].lose()
         for order in self.orders.values():
             for uuid in [uuid for uuid, at in order.at.items() if at == host]:

@@ -82,8 +82,8 @@ class Rows:
         """Return the standbys of an instance."""
         return [each for each in self.standbys if each["instance_uuid"] == uuid]
 
-    def held(self, node_id: int, guests: Mapping[str, Guest]) -> Amounts:
-        """Return what is held on a node, each instance once.
+    def held(self, node_id: int, guests: Mapping[str, Guest], standbys: bool = True) -> Amounts:
+        """Return what is held on a node, each instance once, with standbys or not.
 
         Guests count, and not what their agent has reported: the row of one that has ended since
         promises nothing, and one that is not reported yet may lose its room to nobody.
@@ -99,7 +99,7 @@ class Rows:
                     sizes[uuid] = _largest([sizes.get(uuid, (0, 0, 0)), _size(each)])
         domains: dict[str, list[Amounts]] = defaultdict(list)
         for each in self.standbys:
-            if each["compute_node_id"] == node_id:
+            if standbys and each["compute_node_id"] == node_id:
                 for domain in each["domains"].split(","):
                     domains[domain].append(_size(each))
         total += [*sizes.values(), _largest(_sum(each) for each in domains.values())]
@@ -131,21 +131,28 @@ class Model:
         # What callers have asked for: members of groups, and instances with standbys.
         self.groups: dict[str, tuple[str, set[str]]] = {}
         self.required: set[str] = set()
+        # Instances that were on a host that has died, or were to come to it.
+        self.lost: set[str] = set()
 
     def committed(self, rows: Rows) -> None:
         """Check what a transaction has left."""
         self.rows = rows
         for number, node in rows.nodes.items():
-            held = rows.held(number, self._guests(node["host"]))
-            if any(mine > room for mine, room in zip(held, self._room, strict=True)):
-                text = f"{node['host']} has {self._room}, and holds {held}"
-                raise Violation("more promised than fits", text)
+            # Evacuated instances may have what standbys hold until the keeper looks.
+            is_refuge = any(node["host"] in rows.hosts_of(uuid) for uuid in self.lost)
+            held = rows.held(number, self._guests(node["host"]), standbys=not is_refuge)
+            self._check_fits(node["host"], held)
         self._check_groups()
         self._check_promises()
         self._check_told()
         self._check_domains()
         self._known = {_key(each) for each in rows.claims}
         self._known_standbys = {each["id"] for each in rows.standbys}
+
+    def _check_fits(self, host: str, held: Amounts) -> None:
+        if any(mine > room for mine, room in zip(held, self._room, strict=True)):
+            text = f"{host} has {self._room}, and holds {held}"
+            raise Violation("more promised than fits", text)
 
     def _check_groups(self) -> None:
         for name, (policy, members) in self.groups.items():
@@ -178,7 +185,7 @@ class Model:
             if _key(each) in self._known or each["state"] == "confirmed":
                 continue
             host, uuid = each["host"], each["instance_uuid"]
-            if each["state"] == "pending" and uuid in self.required:
+            if each["state"] == "pending" and uuid in self.required - self.lost:
                 held = [row["compute_node_id"] for row in self.rows.standbys_of(uuid)]
                 if not any(held):
                     raise Violation("standbys", f"{uuid} is claimed for without one: {held}")
@@ -212,6 +219,12 @@ class Model:
         if not isinstance(answer, Exception):
             # Nobody may have got it, and its claim then ends with its lease.
             self._answers[request] = answer, self._now() + LEASE / 2
+
+    def died(self, host: str) -> None:
+        """A host has died: evacuations take the place of moves whose callers still ask."""
+        self._answers.clear()
+        there = {each["instance_uuid"] for each in self.rows.of_instances() if each["host"] == host}
+        self.lost |= there | self._guests(host).keys()
 
     def is_reported(self, uuid: str, host: str) -> bool:
         """Return whether the agent of a host has reported an instance."""
@@ -249,6 +262,7 @@ class Model:
             if counted != held:
                 text = f"{node['host']} counts {counted}, and {held} is held"
                 raise Violation("counted, and nobody holds it", text)
+            self._check_fits(node["host"], held)
         self._check_standbys({uuid for uuid, _ in there}, protected)
         for each in rows.places():
             if each["taken_by"] and (each["taken_by"], each["host"]) not in there:
