@@ -24,7 +24,8 @@ def node(database):
 
 def write(database, **changes):
     ordinary = {"memory_mb_used": 0, "free_ram_mb": 65536, "local_gb_used": 10}
-    save(database, a_node("h1", id=1, free_disk_gb=990, **ordinary | RATIOS | changes))
+    ordinary |= {"free_disk_gb": 990} | RATIOS
+    save(database, a_node("h1", id=1, **ordinary | changes))
 
 
 def figures(database):
@@ -64,6 +65,14 @@ def test_an_agent_that_knows_of_no_exact_disk_is_claimed_on(database, least, fre
     claiming(an_order("req-2", a_claim(U2, 1)))(database)
     database.write(lambda c: claims.release(c, [U2]))
     assert figures(database) == taken
+
+
+@pytest.mark.parametrize("free_gb", [0, None])
+def test_a_full_disk_of_such_an_agent_has_no_room(database, free_gb):
+    write(database, free_disk_gb=free_gb)
+    execute(database, "UPDATE compute_nodes SET disk_mb_used = NULL, free_disk_mb = NULL")
+    claiming(an_order("req-1", a_claim(U1, 1, limits={})))(database)
+    assert figures(database)[0] == (10 * 1024 + 1500, -1500)
 
 
 def test_its_limits_hold_as_well(database):

@@ -18,7 +18,7 @@ from inventory.tables import allocations, compute_nodes
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import rounds
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claimer import WINS_TO_NARROW, Claimer
 from scheduler.claims.rounds import Rounds, TooLate
 from tests.builders import a_group
 from tests.databases import a_node, a_uuid, save
@@ -384,3 +384,15 @@ def test_everybody_is_answered_once_whoever_comes_when(cloud):
     assert len(made) == 4 + 15
     assert all(each.nodes == {1} for each in lost)
     assert len(claimed(cloud)) == 19
+
+
+@pytest.mark.parametrize(("name", "choices"), [(None, 1), ("again", 2)])
+def test_new_claims_without_a_conflict_narrow_the_choice(cloud, name, choices):
+    """A repeated request has won against nobody."""
+    claimer = Claimer(cloud, ClaimSettings())
+    claimer.claim(a_request(name))
+    claimer.width.lost()
+    for _ in range(WINS_TO_NARROW):
+        assert claimer.width.choices == 2
+        claimer.claim(a_request(name))
+    assert claimer.width.choices == choices

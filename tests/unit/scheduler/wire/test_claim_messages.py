@@ -49,6 +49,12 @@ def test_changes_arrive_as_they_were_made() -> None:
     assert (first.documents, second.documents) == ({NUMA: None}, {})
 
 
+def test_an_instance_with_a_claim_is_building_for_its_own_scheduler_too() -> None:
+    mine = changes()[0].added[0]
+    assert (mine.vm_state, mine.os_type) == ("building", None)
+    assert mine == claim_messages.decode(sent(changes()))[0].added[0]
+
+
 def test_what_instances_have_in_common_is_sent_once() -> None:
     assert len(sent(changes())["changes"]["kinds"]["vcpus"]) == 2
 
