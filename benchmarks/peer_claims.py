@@ -21,20 +21,14 @@ from conf.daemon import process
 process.refuse_import("eventlet")
 process.start_backend("threading")
 
-from oslo_config import cfg  # noqa: E402
-
 from benchmarks import program, view  # noqa: E402
-from benchmarks.endtoend import calls  # noqa: E402
+from benchmarks.claiming import Scheduler  # noqa: E402
 from benchmarks.figures import OURS, Figure, plain  # noqa: E402
-from conf import opts  # noqa: E402
 from inventory.claims.types import NodeChange  # noqa: E402
 from inventory.engine import Database  # noqa: E402
 from scheduler.api.tracking_endpoint import PushEndpoint  # noqa: E402
 from scheduler.host_cache.cache import HostCache  # noqa: E402
-from scheduler.select_destinations.destination_builder import build_destinations  # noqa: E402
 from scheduler.wire import claim_messages  # noqa: E402
-from scheduler.wire.arguments import decode_select_arguments  # noqa: E402
-from scheduler.wire.context import RequestContext  # noqa: E402
 
 OWN, PEER, SHARE = "own claim", "claim of a peer", "claim of a peer through own"
 HOSTS, FEWER_HOSTS = 10_000, 1_000
@@ -49,15 +43,7 @@ class Peers:
 
     def __init__(self, database: Database) -> None:
         self.changes: list[NodeChange] = []
-        self._calls = calls.plain(1)
-        opts.set_defaults()
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], project="berthmaster", default_config_files=[])
-        # Nobody beats for the fleet.
-        conf.set_override("service_down_time", 36_000)
-        publish = self.changes.extend
-        self._claims = build_destinations(conf, database, publish)
+        self._scheduler = Scheduler(database, self.changes.extend)
         self._cache = HostCache(database, max_age=view.NEVER, reload_interval=view.NEVER)
         self._endpoint = PushEndpoint(self._cache)
         for _ in range(WARM_UP):
@@ -67,11 +53,7 @@ class Peers:
 
     def claim(self) -> float:
         """Answer a request; return the milliseconds of the processor."""
-        call = next(self._calls)
-        began = time.process_time()
-        request = decode_select_arguments(call["args"])
-        self._claims.select(request, RequestContext.from_dict(calls.context_of(call)))
-        return 1000 * (time.process_time() - began)
+        return self._scheduler.claim()
 
     def push(self) -> tuple[float, int]:
         """Push what was claimed; return the milliseconds that taking it in takes, and the bytes."""

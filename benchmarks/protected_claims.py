@@ -10,7 +10,6 @@ add to it, so what is compared is the fastest tenth of the turns: the longest of
 
 import argparse
 import gc
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -25,22 +24,16 @@ from conf.daemon import process
 process.refuse_import("eventlet")
 process.start_backend("threading")
 
-from oslo_config import cfg  # noqa: E402
-
 from benchmarks import program, view  # noqa: E402
-from benchmarks.endtoend import calls  # noqa: E402
+from benchmarks.claiming import Scheduler  # noqa: E402
 from benchmarks.figures import OURS, Figure, plain  # noqa: E402
-from conf import opts  # noqa: E402
 from inventory import aggregates, compute_nodes  # noqa: E402
 from inventory.claims import claims  # noqa: E402
 from inventory.claims.usage_update import LockedNodes  # noqa: E402
 from inventory.engine import Database  # noqa: E402
 from inventory.objects.aggregate import FAILURE_DOMAIN  # noqa: E402
-from inventory.objects.standby import EXTRA_SPEC, REQUIRED  # noqa: E402
+from inventory.objects.standby import REQUIRED  # noqa: E402
 from scheduler.select_destinations import claimed_request  # noqa: E402
-from scheduler.select_destinations.destination_builder import build_destinations  # noqa: E402
-from scheduler.wire.arguments import decode_select_arguments  # noqa: E402
-from scheduler.wire.context import RequestContext  # noqa: E402
 
 PLAIN, PROTECTED = "claim, not protected", "claim, protected"
 UNAWARE = "claim, nothing known of protection"
@@ -48,30 +41,6 @@ SHARE, COST = "protected claim through another one", "claim where others may be 
 HOSTS, RACKS = 1_000, 20
 TURNS, FEWER_TURNS = 1_000, 24
 WARM_UP = 20
-
-
-class Scheduler:
-    """A scheduler that claims by itself."""
-
-    def __init__(self, database: Database) -> None:
-        self._calls = calls.plain(1)
-        opts.set_defaults()
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], project="berthmaster", default_config_files=[])
-        # Nobody beats for the fleet.
-        conf.set_override("service_down_time", 36_000)
-        self._claims = build_destinations(conf, database)
-
-    def claim(self, mode: str | None = None) -> float:
-        """Answer a request; return the milliseconds of the processor."""
-        call = next(self._calls)
-        flavor = call["args"]["spec_obj"]["nova_object.data"]["flavor"]["nova_object.data"]
-        flavor["extra_specs"] = {EXTRA_SPEC: mode} if mode else {}
-        began = time.process_time()
-        request = decode_select_arguments(call["args"])
-        self._claims.select(request, RequestContext.from_dict(calls.context_of(call)))
-        return 1000 * (time.process_time() - began)
 
 
 @contextmanager

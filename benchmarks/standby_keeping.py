@@ -24,12 +24,11 @@ process.refuse_import("eventlet")
 process.start_backend("threading")
 
 import sqlalchemy as sa  # noqa: E402
-from oslo_config import cfg  # noqa: E402
 
 from benchmarks import program  # noqa: E402
+from benchmarks.claiming import configured  # noqa: E402
 from benchmarks.figures import OURS, Figure, plain  # noqa: E402
 from benchmarks.view import SERVER  # noqa: E402
-from conf import opts  # noqa: E402
 from inventory import aggregates, migrations  # noqa: E402
 from inventory.claims.types import CONFIRMED  # noqa: E402
 from inventory.engine import Database  # noqa: E402
@@ -77,14 +76,9 @@ class Cloud:
         for rack, hosts in self.racks.items():
             of = {"name": rack, "hosts": hosts, "metadata": {FAILURE_DOMAIN: rack}}
             database.write(partial(aggregates.create, **of))
-        opts.set_defaults()
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], project="berthmaster", default_config_files=[])
+        conf = configured()
         filters = ["ComputeFilter", "RamFilter", "CoreFilter", "DiskFilter"]
         conf.set_override("enabled_filters", filters, "filter_scheduler")
-        # Nobody beats for the hosts.
-        conf.set_override("service_down_time", 36_000)
         self._scheduler = each = build_destinations(conf, database)
         self.keeper = StandbyKeeper(
             database, each.host_cache, lambda: each.driver.plan, lambda: each.claimer
