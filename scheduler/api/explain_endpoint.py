@@ -19,8 +19,8 @@ from scheduler.api.scheduler_endpoint import SELECT_ARGUMENTS, errors_for
 from scheduler.client.agent_client import NAMESPACE, VERSION
 from scheduler.client.scheduler_client import MAX_EXPLAINED
 from scheduler.select_destinations.destinations import Destinations
-from scheduler.wire.arguments import decode_select_arguments
-from scheduler.wire.context import Deadline, RequestContext, check_size
+from scheduler.wire.arguments import check_size, decode_select_arguments
+from scheduler.wire.context import Deadline, RequestContext
 from scheduler.wire.errors import Forbidden, InvalidInput, NoValidHost, ServiceUnavailable
 from scheduler.wire.to_json import json_value
 

@@ -15,8 +15,8 @@ from scheduler.api.notifications import Notifications
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Selection
 from scheduler.select_destinations.destinations import Destinations
-from scheduler.wire.arguments import decode_select_arguments
-from scheduler.wire.context import Deadline, RequestContext, check_size
+from scheduler.wire.arguments import check_size, decode_select_arguments
+from scheduler.wire.context import Deadline, RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.wire.replies import encode_destinations
 

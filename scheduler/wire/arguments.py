@@ -24,10 +24,13 @@ from inventory.objects.field_types import (
 from inventory.objects.object_schema import VERSION_KEY, Fields
 from scheduler.objects.flavor_and_image import ImageMetaProps
 from scheduler.objects.request_spec import RequestSpec
+from scheduler.wire.context import size_of
 from scheduler.wire.errors import InvalidInput
 from scheduler.wire.legacy_requests import read_legacy
 from scheduler.wire.request_schema import MAX_INSTANCES, REQUEST_SPEC
 
+# Of a request: ten thousand uuids are 400 KB. What a request has is written for each instance.
+MAX_BYTES = 2**20
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -49,6 +52,13 @@ _UUIDS = list_of(INSTANCE_UUID, MAX_INSTANCES)
 # Most of a resource that one instance may need: columns of nodes count up to INT32, and the other
 # half is for the instances there.
 MAX_OF_ONE = 2**30
+
+
+def check_size(context: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for a request that is too large to be read beside others."""
+    size = size_of(context)
+    if size > MAX_BYTES:
+        raise InvalidInput(f"the message has {size} bytes, at most {MAX_BYTES} are allowed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,10 @@ from typing import Any
 
 from oslo_context import context as oslo
 
-from scheduler.wire.errors import InvalidInput
-
 _LONGEST = 255
 # In the context of a message. What comes over the wire is never a Deadline.
 _DEADLINE = "berthmaster.deadline"
 _SIZE = "berthmaster.size"
-# Of a request: ten thousand uuids are 400 KB. What a request has is written for each instance.
-MAX_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +98,10 @@ def stamp_size(context: MutableMapping[str, Any], size: int) -> None:
     context[_SIZE] = size
 
 
-def check_size(context: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for a request that is too large to be read beside others."""
+def size_of(context: Mapping[str, Any]) -> int:
+    """Return how many bytes the message with this context has, 0 where it came without a broker."""
     size = context.get(_SIZE)
-    if isinstance(size, int) and size > MAX_BYTES:
-        raise InvalidInput(f"the message has {size} bytes, at most {MAX_BYTES} are allowed")
+    return size if isinstance(size, int) else 0
 
 
 @dataclass(frozen=True, slots=True)
