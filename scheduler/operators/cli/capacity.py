@@ -39,6 +39,7 @@ from scheduler.operators.cli.request_arguments import (
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.simulation.forecast import RUNS
 from scheduler.wire.errors import InvalidInput
 
 RESOURCES = {"vcpus": "vCPUs", "memory_mb": "MB of memory", "root_gb": "GB of disk"}
@@ -117,7 +118,7 @@ class Capacity(ReportCommand):
     def _forecast(self, live: LiveHosts, args: Any) -> None:
         args.flavor = args.flavor or capacity_forecast.usual_flavors(live)
         specs = self._requests(live, args)
-        with progress(self.app, "courses tried", capacity_forecast.RUNS) as show:
+        with progress(self.app, "possible futures played", RUNS) as show:
             found = capacity_forecast.make_forecast(live, specs, args, self.default_zone, show)
         self.report(args, capacity_forecast.sections(found), found)
 

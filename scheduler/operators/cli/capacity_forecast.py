@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forecast of the command capacity: when flavors no longer fit, as a range of days."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,11 +22,9 @@ from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.request_arguments import format_flavor
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.simulation.forecast import SizeGrowth, forecast, rows_by_size
+from scheduler.operators.simulation.forecast import Progress, SizeGrowth, forecast_ranges
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 
-# How many simulations are run, and how many at either end are left out of the range.
-RUNS, _OUTSIDE = 20, 2
 _DAYS, _SINCE = 90, timedelta(days=7)
 # What came in less than this says nothing of days.
 _LEAST = timedelta(hours=1)
@@ -35,7 +32,6 @@ _LEAST = timedelta(hours=1)
 _USUAL = 5
 _COLUMNS = ("Flavor", "Where", "Fit Now", "No Longer Fits")
 _GROWTH_COLUMNS = ("Flavor", "Came", "Left", "More A Day")
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +100,8 @@ def make_forecast(
         lambda connection: [*_questions(connection, specs, default_zone)]
     )
     promises = fleet_room(hosts).promises
-    asked, there = [each.spec for each in questions], rows_by_size(hosts)
-    runs = []
-    for seed in range(RUNS):
-        show(seed)
-        copy = hosts.working_copy()
-        runs.append(forecast(copy, sizes, asked, simulator, args.days, seed, there))
+    asked = [each.spec for each in questions]
+    ranges = forecast_ranges(hosts, sizes, asked, simulator, args.days, show)
     return {
         "days": args.days,
         "counted_days": round(growth.come_days, 3),
@@ -129,9 +121,10 @@ def make_forecast(
                 "flavor": question.flavor,
                 "where": question.where,
                 "fit_now": fill(hosts.working_copy(), question.spec, simulator).rows.total(),
-                **_range(sorted(found)),
+                "earliest_days": earliest,
+                "latest_days": latest,
             }
-            for question, *found in zip(questions, *runs, strict=True)
+            for question, (earliest, latest) in zip(questions, ranges, strict=True)
         ],
     }
 
@@ -190,13 +183,6 @@ def _questions(
                 yield Question(
                     flavor, f"aggregate {each.name}", replace(spec, requested_destination=place)
                 )
-
-
-def _range(days: Sequence[float]) -> dict[str, float | None]:
-    """Return the range that most courses end in, None for later than all days."""
-    ends = days[_OUTSIDE], days[-1 - _OUTSIDE]
-    earliest, latest = (None if math.isinf(end) else round(end, 3) for end in ends)
-    return {"earliest_days": earliest, "latest_days": latest}
 
 
 def _phrase(found: Mapping[str, Any], days: int) -> str:

@@ -3,7 +3,7 @@
 """After how many days requests find no host any more, if a fleet goes on growing as it did."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ from scheduler.operators.occupancy import reported, use
 STEPS = 60
 # What a rate that was never seen may be: half an instance in the time that was looked at.
 _UNSEEN = 0.5
+# How many possible futures are played, and how many at either end are left out of a range.
+RUNS, _OUTSIDE = 20, 2
+Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,29 @@ def rows_by_size(hosts: HostTable) -> dict[Size, list[int]]:
             takes = reported(instance)
             found.setdefault((takes.vcpus, takes.memory_mb, takes.disk_mb), []).append(row)
     return found
+
+
+def forecast_ranges(
+    hosts: HostTable,
+    growth: Sequence[SizeGrowth],
+    asked: Sequence[RequestSpec],
+    simulator: Simulator,
+    days: float,
+    show: Progress,
+) -> Iterator[tuple[float | None, float | None]]:
+    """Yield between which days each request finds no host any more, None for later than all days.
+
+    show is called with the number of each possible future before it is played.
+    """
+    there, runs = rows_by_size(hosts), []
+    for seed in range(RUNS):
+        show(seed)
+        copy = hosts.working_copy()
+        runs.append(forecast(copy, growth, asked, simulator, days, seed, there))
+    for found in zip(*runs, strict=True):
+        ends = sorted(found)[_OUTSIDE], sorted(found)[-1 - _OUTSIDE]
+        earliest, latest = (None if math.isinf(end) else round(end, 3) for end in ends)
+        yield earliest, latest
 
 
 def forecast(
