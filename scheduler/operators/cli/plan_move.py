@@ -15,9 +15,22 @@ from typing import Any
 from inventory.engine import Database
 from inventory.errors import NotFound
 from inventory.queries import instance_queries
-from scheduler.operators.cli.plan_report import API_VERSION, CALLS, NAMES
-from scheduler.operators.planning.types import EVACUATION, Place, PlannedMove
+from scheduler.operators.planning.types import COLD, EVACUATION, LIVE, Place, PlannedMove
 
+# By what the client of OpenStack makes each kind of move; it waits until the move is over, but not
+# for evacuations: up to 10.5 it never sees the end of one.
+CALLS: Mapping[str, Sequence[str]] = {
+    LIVE: ("openstack server migrate --live-migration --host {host} --wait {server}",),
+    COLD: (
+        "openstack server migrate --host {host} --wait {server}",
+        "openstack server resize confirm {server}",
+    ),
+    EVACUATION: ("openstack server evacuate --host {host} {server}",),
+}
+# What a call may name of a move.
+_NAMES = re.compile(r"\{(server|host|node|source)\}")
+# From this version on live migration and evacuation take the name of a host.
+API_VERSION = {"OS_COMPUTE_API_VERSION": "2.56"}
 # Seconds between two looks at an instance on the move.
 LOOK_INTERVAL = 1.0
 
@@ -68,6 +81,14 @@ def calls_of(database: Database, move: PlannedMove) -> Sequence[str]:
     """Return the calls that are missing of a move: one that was begun may be confirmed only."""
     is_begun = _is_unconfirmed(instance(database, move)["places"])
     return CALLS[move.kind][1 if is_begun else 0 :]
+
+
+def words(call: str, move: PlannedMove) -> list[str]:
+    """Return a call as the arguments of a program; what is put in for a name is part of one."""
+    known = {"server": move.uuid, "host": move.target.host, "node": move.target.node}
+    known |= {"source": move.source.host}
+    # In one pass: what is put in is no call itself.
+    return [_NAMES.sub(lambda name: known[name[1]], word) for word in shlex.split(call)]
 
 
 def _is_unconfirmed(places: Sequence[dict[str, Any]]) -> bool:
@@ -122,7 +143,7 @@ def program_call(text: str) -> tuple[str]:
         found = shlex.split(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from None
-    if unknown := re.findall(r"\{[^}]*\}", NAMES.sub("", text)):
+    if unknown := re.findall(r"\{[^}]*\}", _NAMES.sub("", text)):
         raise argparse.ArgumentTypeError(
             f"{unknown[0]} stands for nothing; {{server}}, {{host}}, {{node}}, {{source}} do"
         )

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan as JSON, as text and tables, and as a script for the client of OpenStack."""
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -11,6 +10,7 @@ from typing import Any
 from inventory.errors import counted
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.live_fleet import UNKNOWN
+from scheduler.operators.cli.plan_move import API_VERSION, CALLS, words
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import SIZE
 from scheduler.operators.planning.types import (
@@ -40,20 +40,6 @@ NO_LIVE_MIGRATION = (
     "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
     " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
 )
-# By what the client of OpenStack makes each kind of move; it waits until the move is over, but not
-# for evacuations: up to 10.5 it never sees the end of one.
-CALLS: Mapping[str, Sequence[str]] = {
-    LIVE: ("openstack server migrate --live-migration --host {host} --wait {server}",),
-    COLD: (
-        "openstack server migrate --host {host} --wait {server}",
-        "openstack server resize confirm {server}",
-    ),
-    EVACUATION: ("openstack server evacuate --host {host} {server}",),
-}
-# What a call may name of a move.
-NAMES = re.compile(r"\{(server|host|node|source)\}")
-# From this version on live migration and evacuation take the name of a host.
-API_VERSION = {"OS_COMPUTE_API_VERSION": "2.56"}
 _SCRIPT = """#!/bin/sh
 # {title}
 # It stops at the first move that does not lead to the planned host.
@@ -305,14 +291,6 @@ def _claims(claims: Sequence[dict[str, Any]] | None) -> Iterator[str]:
     for each in claims:
         if not each["held"]:
             yield f"{each['instance']}: no room is claimed on {each['host']}: {each['why_not']}"
-
-
-def words(call: str, move: PlannedMove) -> list[str]:
-    """Return a call as the arguments of a program; what is put in for a name is part of one."""
-    known = {"server": move.uuid, "host": move.target.host, "node": move.target.node}
-    known |= {"source": move.source.host}
-    # In one pass: what is put in is no call itself.
-    return [NAMES.sub(lambda name: known[name[1]], word) for word in shlex.split(call)]
 
 
 def script(found: dict[str, Any]) -> str:

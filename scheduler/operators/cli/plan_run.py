@@ -36,8 +36,8 @@ from scheduler.operators.cli.plan_move import (
     program_call,
     run_program,
     where,
+    words,
 )
-from scheduler.operators.cli.plan_report import words
 from scheduler.operators.cli.terminal import clear_line, progress
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning import check as checks
