@@ -30,7 +30,7 @@ from scheduler.claims.claim_adoption import ClaimAdoption
 from scheduler.claims.claim_reconciler import ClaimReconciler
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.claims.standby_keeper import StandbyKeeper
-from scheduler.claims.standby_keeping import StandbyKeeping
+from scheduler.claims.standby_keeper_thread import StandbyKeeperThread
 from scheduler.client.nova_conductor import NovaConductor
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.hosts.snapshots import SnapshotLog
@@ -165,10 +165,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self.destinations.allocator = load_allocator(conf)
         lease = ReleaseLease(database, conf.host)
         self._releases = ReleaseQueue(lambda: self.destinations.claimer, lease.hold)
-        self._standbys = self._standby_keeping()
+        self._standbys = self._standby_keeper_thread()
         self._server, self._push_server = self._create_servers()
 
-    def _standby_keeping(self) -> StandbyKeeping:
+    def _standby_keeper_thread(self) -> StandbyKeeperThread:
         conf, database = self._conf, self._database
         keeper = StandbyKeeper(
             database,
@@ -180,7 +180,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         def interval() -> float:
             return float(conf.failover.keeper_interval) if conf.failover.keeper else 0.0
 
-        return StandbyKeeping(database, conf.host, keeper, interval)
+        return StandbyKeeperThread(database, conf.host, keeper, interval)
 
     def _create_servers(self) -> tuple[RpcServer, RpcServer]:
         """Return the server of requests, and that of pushes by agents and schedulers."""

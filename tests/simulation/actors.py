@@ -28,7 +28,7 @@ from scheduler.api.scheduler_endpoint import SchedulerEndpoint
 from scheduler.api.tracking_endpoint import PushEndpoint, TrackingEndpoint
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from scheduler.claims.standby_keeper import StandbyKeeper
-from scheduler.claims.standby_keeping import StandbyKeeping
+from scheduler.claims.standby_keeper_thread import StandbyKeeperThread
 from scheduler.messaging.change_publisher import COLLECTING
 from scheduler.select_destinations.destination_builder import build_destinations
 from tests.databases import a_conf
@@ -119,7 +119,7 @@ class Scheduler(Process):
         releases = ReleaseQueue(lambda: destinations.claimer, lease.hold)
         plan, claimer = (lambda: destinations.driver.plan), (lambda: destinations.claimer)
         keeper = StandbyKeeper(database, cache, plan, claimer)
-        StandbyKeeping(database, self.name, keeper, lambda: KEEPER).start()
+        StandbyKeeperThread(database, self.name, keeper, lambda: KEEPER).start()
         publisher.start()
         self._broker.serve(
             self._simulator.actor,

@@ -11,8 +11,8 @@ from inventory import leases
 from inventory.claims import standbys
 from inventory.claims.types import Standby
 from inventory.tables import leases as table
-from scheduler.claims import standby_keeping
-from scheduler.claims.standby_keeping import LEASE_NAME, StandbyKeeping
+from scheduler.claims import standby_keeper_thread
+from scheduler.claims.standby_keeper_thread import LEASE_NAME, StandbyKeeperThread
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
@@ -50,7 +50,7 @@ class Interval:
 
 
 def keeping(database, keeper, interval=None):
-    found = StandbyKeeping(database, "s1", keeper, interval or Interval())
+    found = StandbyKeeperThread(database, "s1", keeper, interval or Interval())
     found.start()
     return found
 
@@ -99,7 +99,7 @@ def test_a_failure_is_logged_once_and_tried_again(database, caplog):
 
 
 def test_a_scheduler_may_be_told_to_keep_none(database, monkeypatch):
-    monkeypatch.setattr(standby_keeping, "LEAST", 0.01)
+    monkeypatch.setattr(standby_keeper_thread, "LEAST", 0.01)
     protect(database)
     found = keeping(database, keeper := Keeper(), interval := Interval(0))
     interval.pass_by(6)

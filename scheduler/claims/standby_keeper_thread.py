@@ -21,7 +21,7 @@ LASTS, LEAST = 3, 30.0
 STOP_TIMEOUT = 5.0
 
 
-class StandbyKeeping:
+class StandbyKeeperThread:
     """Lets a keeper look at all standbys again and again.
 
     interval returns the seconds between two looks, 0 where this scheduler keeps none; it is asked
