@@ -18,7 +18,8 @@ _INDEX = "ix_decision_inputs_snapshot_log_written_at"
 
 def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
-        _rename_in_sqlite()
+        if _has_film("decisions"):
+            _rename_in_sqlite()
         return
     # One statement for each table: a sync may be killed between two of them.
     if _has_film("decisions"):

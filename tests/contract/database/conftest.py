@@ -4,6 +4,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ import pytest
 
 from inventory import migrations
 from inventory.engine import Database
-from tests.databases import a_node, empty, open_at, save
+from tests.databases import a_node, empty, execute, open_at, save
 from tests.fixtures import availability, releases
 from tests.fixtures.daemons.mariadb import MariaDB
 
@@ -45,6 +46,23 @@ def new_database(request: pytest.FixtureRequest, tmp_path) -> NewDatabase:
         return lambda: f"sqlite:///{tmp_path}/{uuid4().hex}.sqlite"
     server = a_server(request)
     return lambda: by_driver(server.create_database(f"test_{uuid4().hex}"), request.param)
+
+
+@pytest.fixture
+def fresh(new_database: NewDatabase) -> Iterator[Database]:
+    """Yield a database without tables."""
+    with closing(open_at(new_database())) as database:
+        yield database
+
+
+@pytest.fixture
+def old_schema(fresh: Database) -> Database:
+    """Return a database with the tables of 0009, as db sync made them then."""
+    dumps = Path(__file__).parents[2] / "fixtures" / "schema_0009"
+    text = (dumps / f"{fresh.engine.dialect.name}.sql").read_text()
+    for statement in text.strip().removesuffix(";").split(";\n"):
+        execute(fresh, statement)
+    return fresh
 
 
 @pytest.fixture(scope="session")

@@ -23,21 +23,12 @@ from scheduler.history.saved_decision import from_database
 from tests.databases import a_node, open_at, save
 from tests.fixtures.daemons.process import PATIENCE
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-# Databases at 0009 as db sync made them, and decisions as they were saved then.
-DUMPS, DECISIONS = FIXTURES / "schema_0009", FIXTURES / "decisions_version_1"
+# Decisions as they were saved at 0009.
+DECISIONS = Path(__file__).parents[2] / "fixtures" / "decisions_version_1"
 
 SYNC = "import sys; from tests.databases import open_at; from inventory import migrations;" + (
     "print(migrations.sync(open_at(sys.argv[1])))"
 )
-
-
-@pytest.fixture
-def fresh(new_database):
-    """Yield a database without tables."""
-    database = open_at(new_database())
-    yield database
-    database.close()
 
 
 def execute(database, *statements):
@@ -72,19 +63,17 @@ def test_the_migrations_lead_to_the_tables_of_the_code(fresh):
 
 
 @pytest.fixture
-def at_0009(fresh):
+def at_0009(old_schema):
     """Return a database at 0009 with rows in it."""
-    text = (DUMPS / f"{fresh.engine.dialect.name}.sql").read_text()
     execute(
-        fresh,
-        *text.strip().removesuffix(";").split(";\n"),
+        old_schema,
         "INSERT INTO instances (uuid, host, node, vcpus, memory_mb, root_gb, vm_state, flavor_id)"
         " VALUES ('u1', 'h1', 'n1', 1, 1024, 10, 'active', 7)",
         "INSERT INTO services (uuid, host, `binary`, topic, disabled, forced_down, report_count)"
         " VALUES ('s1', 'h1', 'nova-compute', 'compute', 1, 0, 5)",
     )
-    fresh.write(save_decisions)
-    return fresh
+    old_schema.write(save_decisions)
+    return old_schema
 
 
 def save_decisions(connection):
@@ -228,17 +217,13 @@ def sync_killed_after(database, done):
 @pytest.mark.parametrize(
     "done",
     [
-        each if each in (1, 16, 41) else pytest.param(each, marks=pytest.mark.matrix)
-        for each in (*range(1, 41, 3), 36, 39, 41)
+        each if each in (1, 16, 40) else pytest.param(each, marks=pytest.mark.matrix)
+        for each in range(1, 43, 3)
     ],
 )
 def test_a_first_sync_that_is_killed_between_two_changes_can_be_repeated(fresh, done):
     sync_killed_after(fresh, done)
-    # MariaDB may be at an earlier step.
-    refusal = (
-        "no tables of Berthmaster yet: run 'berthmaster db|is at 00(09|10), .* run 'berthmaster db"
-    )
-    with pytest.raises(SchemaError, match=refusal):
+    with pytest.raises(SchemaError, match="no tables of Berthmaster yet: run 'berthmaster db"):
         migrations.check(fresh)
     assert migrations.sync(fresh)[1] == migrations.HEAD
     assert fresh.read(differences) == []

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A schema serves the release before, and says so; what starts on which, and the cures."""
 
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,17 +12,10 @@ from alembic.script import ScriptDirectory
 from inventory import migrations
 from inventory.engine import Database
 from inventory.migrations import HEAD, Schema, SchemaError
-from tests.databases import execute, open_at
+from tests.databases import execute
 
 Column = tuple[str, bool]
 Shape = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def fresh(new_database):
-    """Yield a database without tables."""
-    with closing(open_at(new_database())) as database:
-        yield database
 
 
 @pytest.fixture
@@ -78,10 +70,10 @@ def shape(connection: sa.Connection) -> Shape:
 
 
 @pytest.mark.usefixtures("next_step")
-def test_a_step_takes_nothing_away_from_the_code_that_it_says_it_works_with(fresh):
+def test_a_step_takes_nothing_away_from_the_code_that_it_says_it_works_with(old_schema):
     shapes: dict[str, Shape] = {}
     for step in steps():
-        with migrations._exclusive(fresh) as connection:
+        with migrations._exclusive(old_schema) as connection:
             config = migrations._config()
             config.attributes["connection"] = connection
             command.upgrade(config, step.revision)
