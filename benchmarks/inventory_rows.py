@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from benchmarks.fleet import a_fleet
 from inventory import aggregates, services, tables
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time, utc_moment
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
 from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
@@ -73,7 +73,7 @@ def audit(database: Database, every: int = 1) -> None:
 
 
 def _earlier(connection: sa.Connection) -> datetime:
-    now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     return now.replace(microsecond=0) - AN_HOUR
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.errors import some
 from inventory.objects.field_types import without_surrogates
 from inventory.rows import CHUNK, select_in, time_text
@@ -88,7 +88,7 @@ def record(connection: sa.Connection, changes: Iterable[Changed]) -> None:
     entries = [*_entries(changes)]
     if entries:
         # Read first: drivers send many rows together only if all of their values are parameters.
-        now = connection.execute(sa.select(utc_moment())).scalar_one()
+        now = current_time(connection)
         about = {**asdict(actor), "changed_at": now}
         connection.execute(sa.insert(table), [about | each for each in entries])
 
@@ -142,7 +142,7 @@ def in_words(fields: Fields) -> str:
 
 def prune(connection: sa.Connection, keep: float) -> bool:
     """Delete some entries that are older than this, in seconds; return whether there were any."""
-    until = connection.execute(sa.select(utc_moment())).scalar_one() - timedelta(seconds=keep)
+    until = current_time(connection) - timedelta(seconds=keep)
     # Other processes that prune wait here.
     old = sa.select(table.c.id).where(table.c.changed_at < until)
     in_order = old.order_by(table.c.changed_at, table.c.id).limit(CHUNK)

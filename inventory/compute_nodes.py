@@ -11,7 +11,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from inventory import revisions
-from inventory.dialects import utc_moment, utc_now
+from inventory.dialects import current_time, utc_moment, utc_now
 from inventory.rows import columns, execute_in, named, named_in, select_in
 from inventory.tables import compute_nodes as table
 
@@ -43,7 +43,7 @@ def row_versions(
     written = sa.func.coalesce(c.updated_at, c.created_at).label("written")
     names = (c.host, c.hypervisor_hostname)
     query = _LIVE.with_only_columns(*names, c.id, c.uuid, c.generation, written)
-    now = connection.scalar(sa.select(utc_moment())) or datetime.min
+    now = current_time(connection)
     return {
         # A row without a time counts as very old.
         (row.host, row.hypervisor_hostname): RowVersion(

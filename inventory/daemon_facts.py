@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from conf.daemon.process import PACKAGE
-from inventory.dialects import utc_now
+from inventory.dialects import current_time, utc_now
 from inventory.rows import time_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def history(connection: sa.Connection, uptime: float, problem: "Problem | None")
     # Commands, which read facts only, start without the options.
     from conf.settings_in_effect import without_accounts
 
-    now = connection.execute(sa.select(utc_now())).scalar_one()
+    now = current_time(connection, utc_now)
     found: dict[str, Any] = {"started_at": now - timedelta(seconds=uptime)}
     if problem is not None:
         found["last_error"] = without_accounts(problem.text)[:_LONGEST]

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time, utc_moment
 from inventory.rows import CHUNK, chunks, select_in
 from inventory.tables import decision_inputs, decision_instances, decisions
 
@@ -177,7 +177,7 @@ def prune(connection: sa.Connection, max_age: float, max_number: int) -> bool:
 
     Several processes may do so at a time.
     """
-    (now,) = connection.execute(sa.select(utc_moment())).one()
+    now = current_time(connection)
     return _prune_decisions(connection, now - timedelta(seconds=max_age), max_number) or (
         _prune_inputs(connection, now - timedelta(seconds=UNUSED_AGE))
     )

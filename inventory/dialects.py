@@ -41,6 +41,12 @@ class utc_moment(utc_now):
     sqlite = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
+def current_time(connection: sa.Connection, clock: type[utc_now] = utc_moment) -> datetime:
+    """Return the database's time."""
+    found: datetime = connection.execute(sa.select(clock())).scalar_one()
+    return found
+
+
 @compiles(utc_now, "mysql")
 @compiles(utc_now, "mariadb")
 def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]

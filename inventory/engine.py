@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from inventory.database_errors import (
     message_of,
     translated,
 )
-from inventory.dialects import utc_moment, utc_now
+from inventory.dialects import current_time, utc_now
 from inventory.errors import counted
 from inventory.tables import idempotency_keys
 
@@ -115,7 +115,7 @@ class Database:
             known = sa.select(table.c.key).where(table.c.key == key)
             if results and connection.scalar(known) is not None:
                 return results[-1]
-            now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
+            now = current_time(connection, utc_now)
             connection.execute(sa.delete(table).where(table.c.created_at < now - _KEYS_KEPT))
             connection.execute(sa.insert(table).values(key=key, created_at=now))
             results.append(work(connection))
@@ -129,8 +129,7 @@ class Database:
         Not repeated, unlike read(). Raises errors of oslo.db and SQLAlchemy.
         """
         with self.engine.connect() as connection, connection.begin():
-            now: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
-        return now.replace(tzinfo=UTC).timestamp()
+            return current_time(connection).replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
         self.engine.dispose()

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.database_errors import execute_each
-from inventory.dialects import utc_now
+from inventory.dialects import current_time, utc_now
 from inventory.instance_states import released
 from inventory.rows import columns, named, named_in
 from inventory.rows import written_since as query_since
@@ -165,7 +165,6 @@ def _delete(connection: sa.Connection, ids: Sequence[int], here: sa.ColumnElemen
         return
     stamps = {"deleted": table.c.id, "deleted_at": utc_now(), "updated_at": utc_now()}
     connection.execute(sa.update(table).where(table.c.id.in_(ids)).values(**stamps))
-    now = connection.scalar(sa.select(utc_now()))
-    assert now is not None
-    old = sa.and_(table.c.deleted != 0, table.c.deleted_at < now - KEPT)
+    kept_since = current_time(connection, utc_now) - KEPT
+    old = sa.and_(table.c.deleted != 0, table.c.deleted_at < kept_since)
     connection.execute(sa.delete(table).where(here, old, ~table.c.managed))

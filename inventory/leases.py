@@ -11,7 +11,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.engine import Database
 from inventory.tables import leases as table
 
@@ -36,13 +36,13 @@ def release(database: Database, name: str, owner: str) -> None:
 
 def listed(connection: sa.Connection) -> dict[str, tuple[str, float]]:
     """Return by name the owner of each lease, and for how many more seconds, which may be < 0."""
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     rows = connection.execute(sa.select(table.c.name, table.c.owner, table.c.expires_at))
     return {row.name: (row.owner, (row.expires_at - now).total_seconds()) for row in rows}
 
 
 def _hold(connection: sa.Connection, name: str, owner: str, seconds: float) -> str:
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     values = {"owner": owner, "expires_at": now + timedelta(seconds=seconds)}
     is_free = sa.or_(table.c.owner == owner, table.c.expires_at < now)
     taken = sa.update(table).where(table.c.name == name, is_free).values(**values)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from inventory import aggregates, audit_log, revisions
 from inventory.audit_log import Changed
-from inventory.dialects import utc_now
+from inventory.dialects import current_time, utc_now
 from inventory.objects.field_types import without_surrogates
 from inventory.rows import columns, execute_in, named, select_in
 from inventory.tables import services as table
@@ -92,8 +92,7 @@ def report_down(connection: sa.Connection, ids: Sequence[int], limit: float) -> 
 
 def _before(connection: sa.Connection, seconds: float) -> datetime:
     """Return the time that is this many seconds ago on the database's clock."""
-    now: datetime = connection.execute(sa.select(utc_now())).scalar_one()
-    return now - timedelta(seconds=seconds)
+    return current_time(connection, utc_now) - timedelta(seconds=seconds)
 
 
 def follow(connection: sa.Connection, states: Mapping[int, ServiceState]) -> None:

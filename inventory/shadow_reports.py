@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.tables import shadow_reports as table
 
 # Of older shadows the rows are deleted.
@@ -15,7 +15,7 @@ KEPT = 10
 
 def begin(connection: sa.Connection, scheduler: str, config: str) -> int:
     """Add the row of a new shadow, by the host of its scheduler and its file; return its id."""
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     row = {"scheduler": scheduler, "config": config, "began_at": now, "written_at": now}
     found = connection.execute(sa.insert(table).values(**row, document="{}"))
     assert found.inserted_primary_key is not None
@@ -28,7 +28,7 @@ def begin(connection: sa.Connection, scheduler: str, config: str) -> int:
 
 def write(connection: sa.Connection, number: int, document: str) -> None:
     """Write what a shadow has found so far, as JSON."""
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     row = sa.update(table).where(table.c.id == number)
     connection.execute(row.values(document=document, written_at=now))
 

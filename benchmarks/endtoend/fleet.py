@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from benchmarks import comparable
 from inventory import tables
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.engine import Database
 from inventory.heartbeat import VERSION
 from inventory.services import COMPUTE
@@ -26,7 +26,7 @@ def store(database: Database, size: int) -> None:
     fleet = comparable.a_fleet(size)
 
     def work(connection: sa.Connection) -> None:
-        now = connection.execute(sa.select(utc_moment())).scalar_one()
+        now = current_time(connection)
         binary, topic = COMPUTE
         alive = {"binary": binary, "topic": topic, "version": VERSION, "last_seen_up": now}
         services = [{**alive, "uuid": str(uuid4()), "host": each["host"]} for each in fleet]

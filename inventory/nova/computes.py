@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_now
 from inventory.nova.database import NovaDatabase, NovaTable
 from inventory.rows import named, named_in
 
@@ -24,13 +23,6 @@ NODE = (
     *("supported_instances", "metrics", "pci_stats", "stats", "numa_topology"),
     *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
 )
-
-
-def now(connection: sa.Connection) -> datetime:
-    """Return the time of the server in UTC, which the stamps of rows are compared with."""
-    found: datetime | None = connection.scalar(sa.select(utc_now()))
-    assert found is not None
-    return found
 
 
 def services(

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED, COUNTED
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.tables import allocations, decisions
 
 _COLUMNS = (
@@ -53,7 +53,7 @@ class ClaimCounts:
 def search(connection: sa.Connection, wanted: ClaimFilter, start: int, limit: int) -> list[Any]:
     """Return some of the claims, the oldest first, with their ages and whether they are overdue."""
     c = allocations.c
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     query = sa.select(*(c[name] for name in _COLUMNS)).order_by(c.created_at, c.id)
     for column, value in ((c.host, wanted.host), (c.instance_uuid, wanted.instance_uuid)):
         if value is not None:
@@ -73,7 +73,7 @@ def search(connection: sa.Connection, wanted: ClaimFilter, start: int, limit: in
 def counts(connection: sa.Connection) -> ClaimCounts:
     """Return how many claims there are."""
     c = allocations.c
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     of_states = sa.select(c.state, sa.func.count()).group_by(c.state)
     waits = c.state.in_(COUNTED)
     late = sa.select(sa.func.count()).where(waits, c.expires_at <= now)
@@ -91,7 +91,7 @@ def lost_claims(connection: sa.Connection, age: timedelta) -> list[dict[str, Any
     conflicted are those that lost claims, conflicts the claims, given_up those that lost them all.
     """
     c = decisions.c
-    since: datetime = connection.execute(sa.select(utc_moment())).scalar_one() - age
+    since = current_time(connection) - age
     sums = {
         "decisions": sa.func.count(),
         "conflicted": sa.func.sum(sa.case((c.conflicts > 0, 1), else_=0)),

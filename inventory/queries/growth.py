@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.instances import KEPT
 from inventory.queries.instance_ends import instance_ends
 from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
@@ -38,7 +38,7 @@ def read_growth(connection: sa.Connection, since: datetime) -> Growth | None:
 
     Instances that have moved since count as if they had always been there.
     """
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     c = decisions.c
     first = connection.scalar(sa.select(sa.func.min(c.decided_at)).where(c.decided_at >= since))
     if first is None:

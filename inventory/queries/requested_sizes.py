@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.fits import local_disk_mb
 from inventory.tables import decisions, instances
 
@@ -27,7 +27,7 @@ _BANDS = 6 * _BANDS_PER_HALF_LIFE
 
 def counted_until(connection: sa.Connection) -> datetime:
     """Return the time, in UTC, up to which requests are counted now."""
-    now = connection.execute(sa.select(utc_moment())).scalar_one() - timedelta(seconds=_DELAY)
+    now = current_time(connection) - timedelta(seconds=_DELAY)
     return now - (now - datetime.min) % timedelta(seconds=INTERVAL)
 
 

@@ -25,6 +25,7 @@ from compute_agent.virt.nova.changed_rows import (
 from compute_agent.virt.nova.node_rows import NodeRows
 from compute_agent.virt.nova.servers import ServerRows, Servers
 from compute_agent.virt.nova.service_states import ServiceStates
+from inventory.dialects import current_time, utc_now
 from inventory.nova import computes
 from inventory.nova.database import NovaDatabase
 
@@ -98,7 +99,8 @@ class CellMirror:
         return self._servers.moves(node)
 
     def _read(self, connection: sa.Connection, cell: NovaDatabase, whole: bool) -> _Rows:
-        now = computes.now(connection)
+        # As the stamps of rows, which have no fractions.
+        now = current_time(connection, utc_now)
         since = None if whole or self._read_at is None else self._read_at - OVERLAP
         digests = self._timer.take(connection, cell, since is None)
         if since is None:
