@@ -10,7 +10,6 @@ import getpass
 import json
 import os
 import socket
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -116,23 +115,22 @@ def turned_on(
     All of them are on. None for those that are not in the log. A reason that was changed later is
     no such change.
     """
-    entries = defaultdict[str, list[dict[str, Any]]](list)
-    query = sa.select(table).where(table.c.kind == HOST).order_by(table.c.id.desc())
-    for row in select_in(connection, query, table.c.name, {host for host, _ in switches}):
-        entries[row.name].append(_document(row._asdict()))
-    return {(host, name): _turned_on(entries[host], name) for host, name in switches}
+    c, found = table.c, dict.fromkeys(switches)
+    for switch in {name for _, name in switches}:
+        turned = _is_on(c.before, switch) != _is_on(c.after, switch)
+        newest = sa.select(sa.func.max(c.id)).where(c.kind == HOST, turned).group_by(c.name)
+        hosts = {host for host, name in switches if name == switch}
+        ids = [number for (number,) in select_in(connection, newest, c.name, hosts)]
+        for row in select_in(connection, sa.select(table), c.id, ids):
+            entry = _document(row._asdict())
+            if entry["after"].get(switch) not in (None, False):
+                found[row.name, switch] = entry
+    return found
 
 
-def _turned_on(entries: Iterable[dict[str, Any]], switch: str) -> dict[str, Any] | None:
-    for entry in entries:
-        before, after = entry["before"], entry["after"]
-        if switch not in before.keys() | after.keys():
-            continue
-        if after.get(switch) in (None, False):
-            return None
-        if before.get(switch) in (None, False):
-            return entry
-    return None
+def _is_on(fields: sa.Column[str], switch: str) -> sa.ColumnElement[bool]:
+    """Return where fields, as JSON, have a switch that is on: true, or a reason."""
+    return sa.or_(*(fields.contains(f'"{switch}":{on}', autoescape=True) for on in ("true", '"')))
 
 
 def in_words(fields: Fields) -> str:

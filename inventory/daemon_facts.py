@@ -4,6 +4,7 @@
 
 import time
 from datetime import timedelta
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
 _LONGEST = 255
 
 
+@cache
+def _version() -> str:
+    # Each heartbeat writes it, and it is read from a file.
+    return metadata.version(PACKAGE)
+
+
 def release() -> dict[str, Any]:
     """Return the columns that each heartbeat writes."""
-    return {"daemon_release": metadata.version(PACKAGE), "reported_at": utc_now()}
+    return {"daemon_release": _version(), "reported_at": utc_now()}
 
 
 def history(connection: sa.Connection, uptime: float, problem: "Problem | None") -> dict[str, Any]:
