@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of migrations that can be repeated, and the types of their columns.
+"""Steps of migrations that can be repeated.
 
 MariaDB commits each change of a table: a sync that was killed between two of them goes on.
 """
@@ -9,12 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects import mysql
 
-NAME = sa.String(length=255)
-TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
-MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+from inventory.tables import OPTIONS
 
 
 def create_table(name: str, *columns: Any, **options: Any) -> None:

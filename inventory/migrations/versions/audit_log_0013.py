@@ -4,7 +4,8 @@
 
 import sqlalchemy as sa
 
-from inventory.migrations.steps import MOMENT, NAME, TEXT, add_index, create_table
+from inventory.migrations.steps import add_index, create_table
+from inventory.tables import MOMENT, NAME, NUMBER, TEXT
 
 revision = "0013"
 down_revision = "0012"
@@ -15,7 +16,7 @@ oldest_code = "0010"
 def upgrade() -> None:
     create_table(
         "audit_log",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+        sa.Column("id", NUMBER, primary_key=True),
         sa.Column("changed_at", MOMENT, nullable=False),
         *(
             sa.Column(name, NAME, nullable=False)

@@ -4,7 +4,8 @@
 
 import sqlalchemy as sa
 
-from inventory.migrations.steps import NAME, add_columns
+from inventory.migrations.steps import add_columns
+from inventory.tables import NAME
 
 revision = "0014"
 down_revision = "0013"

@@ -4,7 +4,8 @@
 
 import sqlalchemy as sa
 
-from inventory.migrations.steps import MOMENT, add_columns, add_index
+from inventory.migrations.steps import add_columns, add_index
+from inventory.tables import MOMENT, UUID
 
 revision = "0015"
 down_revision = "0014"
@@ -14,5 +15,5 @@ oldest_code = "0010"
 
 def upgrade() -> None:
     add_columns("reservations", sa.Column("starts_at", MOMENT))
-    add_columns("allocations", sa.Column("next_reservation_uuid", sa.String(length=36)))
+    add_columns("allocations", sa.Column("next_reservation_uuid", UUID))
     add_index("allocations", "next_reservation_uuid")

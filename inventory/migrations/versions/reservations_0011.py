@@ -4,21 +4,20 @@
 
 import sqlalchemy as sa
 
-from inventory.migrations.steps import MOMENT, NAME, add_columns, add_index, create_table
+from inventory.migrations.steps import add_columns, add_index, create_table
+from inventory.tables import MOMENT, NAME, UUID
 
 revision = "0011"
 down_revision = "0010"
 # It only adds, and code of 0010 counts a place as it counts a claim.
 oldest_code = "0010"
 
-_UUID = sa.String(length=36)
-
 
 def upgrade() -> None:
     create_table(
         "reservations",
         sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("uuid", _UUID, nullable=False, unique=True),
+        sa.Column("uuid", UUID, nullable=False, unique=True),
         sa.Column("name", NAME, nullable=False, unique=True),
         sa.Column("project_id", NAME, nullable=False),
         *(sa.Column(name, NAME) for name in ("flavor_name", "availability_zone")),
@@ -28,5 +27,5 @@ def upgrade() -> None:
         *(sa.Column(name, MOMENT) for name in ("created_at", "ends_at")),
     )
     names = ("reservation_uuid", "taken_by", "place_uuid")
-    add_columns("allocations", *(sa.Column(name, _UUID) for name in names))
+    add_columns("allocations", *(sa.Column(name, UUID) for name in names))
     add_index("allocations", "reservation_uuid")

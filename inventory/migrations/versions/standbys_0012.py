@@ -4,7 +4,8 @@
 
 import sqlalchemy as sa
 
-from inventory.migrations.steps import MOMENT, NAME, TEXT, add_index, create_table
+from inventory.migrations.steps import add_index, create_table
+from inventory.tables import MOMENT, NAME, TEXT, UUID
 
 revision = "0012"
 down_revision = "0011"
@@ -16,7 +17,7 @@ def upgrade() -> None:
     create_table(
         "standbys",
         sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("instance_uuid", sa.String(length=36), nullable=False),
+        sa.Column("instance_uuid", UUID, nullable=False),
         *(sa.Column(name, NAME) for name in ("project_id", "group_uuid")),
         sa.Column("place_node_id", sa.Integer, nullable=False),
         sa.Column("domains", TEXT, nullable=False),
