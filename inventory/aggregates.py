@@ -105,30 +105,48 @@ def create(
 ) -> str:
     """Create an aggregate and return its uuid; a name that exists raises DBDuplicateEntry."""
     uuid = str(uuid4())
+    insert(connection, {"uuid": uuid, "name": name}, hosts, metadata)
+    revisions.advance(connection, revisions.AGGREGATES)
+    revisions.advance_eligibility(connection, hosts)
+    return uuid
+
+
+def insert(
+    connection: sa.Connection,
+    names: Mapping[str, Any],
+    hosts: Iterable[str],
+    metadata: Mapping[str, str],
+) -> None:
+    """Add the rows of an aggregate: names has its uuid and name, and the id if it is given."""
     stamps = {"created_at": utc_now(), "updated_at": utc_now()}
-    result = connection.execute(sa.insert(aggregates).values(uuid=uuid, name=name, **stamps))
-    owner = {"aggregate_id": int(result.lastrowid)}
+    result = connection.execute(sa.insert(aggregates).values(**names, **stamps))
+    owner = {"aggregate_id": names.get("id") or int(result.lastrowid)}
     members = [owner | {"host": host} for host in dict.fromkeys(hosts)]
     if members:
         connection.execute(sa.insert(aggregate_hosts), members)
     pairs = [owner | {"key": key, "value": value} for key, value in metadata.items()]
     if pairs:
         connection.execute(sa.insert(aggregate_metadata), pairs)
-    revisions.advance(connection, revisions.AGGREGATES)
-    revisions.advance_eligibility(connection, hosts)
-    return uuid
 
 
 def everything(connection: sa.Connection) -> list[AggregateRecord]:
-    """Return all aggregates by id, without what SQLite keeps of deleted ones."""
-    found = {
-        row.id: AggregateRecord(row.id, row.uuid, row.name)
-        for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id))
-    }
-    for row in connection.execute(sa.select(aggregate_hosts)):
+    """Return all aggregates by id."""
+    tables = (aggregates, aggregate_hosts, aggregate_metadata)
+    return joined(*(connection.execute(sa.select(table)) for table in tables))
+
+
+def joined(
+    rows: Iterable[Any], hosts: Iterable[Any], metadata: Iterable[Any]
+) -> list[AggregateRecord]:
+    """Return aggregates by id from the rows of their tables, without what is left of others.
+
+    SQLite keeps hosts and metadata of deleted aggregates.
+    """
+    found = {row.id: AggregateRecord(row.id, row.uuid, row.name) for row in rows}
+    for row in hosts:
         if row.aggregate_id in found:
             found[row.aggregate_id].hosts.append(row.host)
-    for row in connection.execute(sa.select(aggregate_metadata)):
+    for row in metadata:
         if row.aggregate_id in found:
             found[row.aggregate_id].metadata[row.key] = row.value
-    return list(found.values())
+    return [found[number] for number in sorted(found)]

@@ -56,9 +56,11 @@ def named_in(
     connection: sa.Connection,
     query: sa.Select[Any],
     column: sa.ColumnElement[Any],
-    values: Iterable[Any],
+    values: Iterable[Any] | None,
 ) -> list[Any]:
-    """Return select_in() as named tuples."""
+    """Return select_in() as named tuples, all rows where values is None."""
+    if values is None:
+        return named(connection.execute(query))
     rows: list[Any] = []
     for some in chunks(sorted(values)):
         rows += named(connection.execute(query.where(column.in_(some))))

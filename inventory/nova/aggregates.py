@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from inventory.aggregates import AggregateRecord
+from inventory.aggregates import AggregateRecord, joined
 from inventory.nova.database import NovaDatabase
 
 _TABLES = (
@@ -30,15 +30,7 @@ def read_aggregates(api: NovaDatabase) -> Sequence[AggregateRecord]:
     """Return all aggregates by id; raises NovaDatabaseUnavailable."""
 
     def read(connection: sa.Connection) -> Sequence[AggregateRecord]:
-        rows = {
-            name: connection.execute(api.table(connection, name).live(*columns)).all()
-            for name, columns in _TABLES
-        }
-        found = {row.id: AggregateRecord(row.id, row.uuid, row.name) for row in rows["aggregates"]}
-        for row in rows["aggregate_hosts"]:
-            found[row.aggregate_id].hosts.append(row.host)
-        for row in rows["aggregate_metadata"]:
-            found[row.aggregate_id].metadata[row.key] = row.value
-        return [found[number] for number in sorted(found)]
+        queries = (api.table(connection, name).live(*columns) for name, columns in _TABLES)
+        return joined(*(connection.execute(query) for query in queries))
 
     return api.read(read)

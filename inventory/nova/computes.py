@@ -31,9 +31,7 @@ def services(
     """Return the live compute services, of these hosts or all, with the columns SERVICE."""
     table = cell.table(connection, "services")
     query = table.live(*SERVICE).where(table.c.binary == COMPUTE)
-    if hosts is not None:
-        return named_in(connection, query, table.c.host, hosts)
-    return named(connection.execute(query))
+    return named_in(connection, query, table.c.host, hosts)
 
 
 def unusual_services(
@@ -67,10 +65,7 @@ def nodes(
 ) -> list[Any]:
     """Return the columns NODE of the live compute nodes, of these hosts or all."""
     table = cell.table(connection, "compute_nodes")
-    query = table.live(*NODE)
-    if hosts is not None:
-        return named_in(connection, query, table.c.host, hosts)
-    return named(connection.execute(query))
+    return named_in(connection, table.live(*NODE), table.c.host, hosts)
 
 
 def written_nodes(connection: sa.Connection, cell: NovaDatabase, since: datetime) -> list[Any]:

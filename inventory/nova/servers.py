@@ -49,10 +49,8 @@ def instances(
 ) -> list[Any]:
     """Return the columns INSTANCE of the instances that are on these hosts, or on any."""
     table = cell.table(connection, "instances")
-    query = table.live(*INSTANCE)
-    if hosts is not None:
-        return named_in(connection, query, table.c.host, hosts)
-    return named(connection.execute(query.where(table.c.host.is_not(None))))
+    query = table.live(*INSTANCE).where(table.c.host.is_not(None))
+    return named_in(connection, query, table.c.host, hosts)
 
 
 def written_instances(

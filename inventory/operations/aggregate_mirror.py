@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from inventory import aggregates, revisions
 from inventory.aggregates import AggregateRecord
-from inventory.dialects import utc_now
 from inventory.engine import Database
 from inventory.objects.aggregate import PROJECT_KEY
 from inventory.rows import execute_in
@@ -42,11 +41,12 @@ def _write(connection: sa.Connection, wanted: Sequence[AggregateRecord]) -> Mirr
     replaced = [each.id for each in old]
     # Members first, for SQLite does not cascade; and all before any is made again, since two
     # aggregates may have swapped their names.
-    for each in (aggregate_hosts, aggregate_metadata):
-        execute_in(connection, sa.delete(each), each.c.aggregate_id, replaced)
+    for parts in (aggregate_hosts, aggregate_metadata):
+        execute_in(connection, sa.delete(parts), parts.c.aggregate_id, replaced)
     execute_in(connection, sa.delete(table), table.c.id, replaced)
-    for record in new:
-        _insert(connection, record)
+    for each in new:
+        names = {"id": each.id, "uuid": each.uuid, "name": each.name}
+        aggregates.insert(connection, names, sorted(each.hosts), each.metadata)
     kept = {each.id for each in new}
     gone = [each.name for each in old if each.id not in kept]
     return Mirrored(written=[each.name for each in new], deleted=gone)
@@ -73,20 +73,6 @@ def _affected_hosts(old: Sequence[AggregateRecord], new: Sequence[AggregateRecor
         else:
             hosts |= {*each.hosts, *(before.hosts if before else ())}
     return hosts.union(*(each.hosts for each in was.values()))
-
-
-def _insert(connection: sa.Connection, record: AggregateRecord) -> None:
-    values = {"id": record.id, "uuid": record.uuid, "name": record.name}
-    stamps = {"created_at": utc_now(), "updated_at": utc_now()}
-    connection.execute(sa.insert(table).values(**values, **stamps))
-    members = [{"aggregate_id": record.id, "host": host} for host in sorted({*record.hosts})]
-    pairs = [
-        {"aggregate_id": record.id, "key": key, "value": value}
-        for key, value in record.metadata.items()
-    ]
-    for rows_of, rows in ((aggregate_hosts, members), (aggregate_metadata, pairs)):
-        if rows:
-            connection.execute(sa.insert(rows_of), rows)
 
 
 def _key(record: AggregateRecord) -> object:
