@@ -20,30 +20,18 @@ Known = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
-    """A network interface and the node device that it is an interface of."""
+class DevicePart:
+    """A part of the node device owner that guests may use, by its name.
 
+    A network interface ("net"), a part such as a virtual GPU ("mdev"), which has a uuid, or what
+    speaks virtio to a guest by way of a file ("vdpa").
+    """
+
+    kind: str
     owner: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Vdpa:
-    """The part of a virtual function that speaks virtio to a guest, by way of a file."""
-
-    owner: str
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Mediated:
-    """A part of a device, such as a virtual GPU; its name is a uuid."""
-
-    owner: str
-    name: str
-
-
-Part = PciDevice | Interface | Vdpa | Mediated
 _PARTS = ("domain", "bus", "slot", "function")
 
 
@@ -97,30 +85,31 @@ def _description(link: Any, device: Any, libvirt: ModuleType) -> str | None:
     return xml
 
 
-def joined(parts: Mapping[str, Part | None]) -> tuple[PciDevice, ...]:
+def joined(parts: Mapping[str, PciDevice | DevicePart | None]) -> tuple[PciDevice, ...]:
     """Return the devices among the parts, by the names of node devices, with their own names."""
     interfaces: dict[str, list[str]] = {}
     names: dict[str, set[str]] = {}
-    for part in parts.values():
-        if isinstance(part, Interface):
+    of_devices = [part for part in parts.values() if isinstance(part, DevicePart)]
+    for part in of_devices:
+        if part.kind == "net":
             interfaces.setdefault(part.owner, []).append(part.name)
-        if isinstance(part, Interface | Vdpa | Mediated) and part.name:
+        if part.name:
             names.setdefault(part.owner, set()).add(part.name)
-    vdpa = {part.owner for part in parts.values() if isinstance(part, Vdpa)}
+    vdpa = {part.owner for part in of_devices if part.kind == "vdpa"}
     devices = []
-    for name, part in parts.items():
-        if isinstance(part, PciDevice):
-            is_vdpa = part.kind == "type-VF" and name in vdpa
+    for name, device in parts.items():
+        if isinstance(device, PciDevice):
+            is_vdpa = device.kind == "type-VF" and name in vdpa
             # A card that switches has an interface for each virtual function, with longer names.
             found = min(interfaces.get(name, []), key=lambda each: (len(each), each), default=None)
-            kind = "vdpa" if is_vdpa else part.kind
+            kind = "vdpa" if is_vdpa else device.kind
             own = tuple(sorted(names.get(name, ())))
-            devices.append(replace(part, kind=kind, interface=found, names=own))
+            devices.append(replace(device, kind=kind, interface=found, names=own))
     return tuple(sorted(devices, key=lambda device: device.address))
 
 
-def parse(xml: str) -> Part | None:
-    """Return the part that XML describes, None if it cannot be read or used."""
+def parse(xml: str) -> PciDevice | DevicePart | None:
+    """Return the device or part that XML describes, None if it cannot be read or used."""
     try:
         root = document(xml, "XMLDesc")
     except DriverAnswerUnusable:
@@ -129,14 +118,11 @@ def parse(xml: str) -> Part | None:
     pci = root.find("capability[@type='pci']")
     if pci is not None:
         return _pci(pci)
-    interface = root.findtext("capability[@type='net']/interface")
-    if interface:
-        return Interface(owner, interface)
-    uuid = root.findtext("capability[@type='mdev']/uuid")
-    if uuid:
-        return Mediated(owner, uuid)
+    for kind, field in (("net", "interface"), ("mdev", "uuid")):
+        if name := root.findtext(f"capability[@type='{kind}']/{field}"):
+            return DevicePart(kind, owner, name)
     vdpa = root.find("capability[@type='vdpa']")
-    return None if vdpa is None else Vdpa(owner, vdpa.findtext("chardev", ""))
+    return None if vdpa is None else DevicePart("vdpa", owner, vdpa.findtext("chardev", ""))
 
 
 def _pci(pci: Element) -> PciDevice | None:

@@ -17,7 +17,7 @@ from compute_agent.audit.pci_devices import free_pools
 from compute_agent.virt.driver import DriverUnavailable, PciDevice
 from compute_agent.virt.libvirt import devices
 from compute_agent.virt.libvirt.connection import library
-from compute_agent.virt.libvirt.devices import Interface, Known, Mediated, Vdpa
+from compute_agent.virt.libvirt.devices import DevicePart, Known
 from tests.fixtures import agent
 from tests.fixtures.agent import sample
 from tests.unit.compute_agent.virt.libvirt.library import NO_SUPPORT, Daemon, Error
@@ -211,13 +211,13 @@ def test_parts_are_put_together_by_name() -> None:
         "virtual": virtual,
         "card": card,
         "none": None,
-        "long": Interface("card", "eth10"),
-        "short": Interface("card", "eth9"),
-        "lo": Interface("computer", "lo"),
-        "vdpa0": Vdpa("virtual", "/dev/vhost-vdpa-0"),
-        "mdev": Mediated("card", "b155f2a1"),
+        "long": DevicePart("net", "card", "eth10"),
+        "short": DevicePart("net", "card", "eth9"),
+        "lo": DevicePart("net", "computer", "lo"),
+        "vdpa0": DevicePart("vdpa", "virtual", "/dev/vhost-vdpa-0"),
+        "mdev": DevicePart("mdev", "card", "b155f2a1"),
         # One that a card offers as a whole is no virtual function.
-        "vdpa1": Vdpa("card"),
+        "vdpa1": DevicePart("vdpa", "card", ""),
     }
     one, two = devices.joined(parts)
     assert (one.kind, one.interface) == ("type-PF", "eth9")
