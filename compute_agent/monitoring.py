@@ -115,13 +115,11 @@ class AgentMetrics:
             "1 if another agent with the same work does it, and this one would take over.",
             float(self._stands_by),
         )
-        age = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "berthmaster_audit_age_seconds",
             "Time since the end of the last successful audit; absent before the first.",
+            None if self.audited_at is None else time.monotonic() - self.audited_at,
         )
-        if self.audited_at is not None:
-            age.add_metric([], time.monotonic() - self.audited_at)
-        yield age
         yield from self._collect_nodes(tuple(self._nodes.values()))
 
     def _collect_nodes(self, nodes: tuple[dict[str, float], ...]) -> Iterator[GaugeMetricFamily]:

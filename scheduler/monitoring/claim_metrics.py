@@ -66,7 +66,4 @@ class ClaimMetrics(SpacedReads[PendingClaims]):
         """Yield the metrics, read again if they are old."""
         pending = self.latest()
         for number, (name, text) in enumerate(METRICS):
-            gauge = GaugeMetricFamily(name, text)
-            if pending is not None:
-                gauge.add_metric([], pending[number])
-            yield gauge
+            yield GaugeMetricFamily(name, text, None if pending is None else pending[number])

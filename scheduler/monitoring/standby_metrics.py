@@ -31,8 +31,10 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics, read again if they are old."""
         found = self.latest()
-        protected = GaugeMetricFamily(
-            "berthmaster_protected_instances", "Instances that are to have standbys."
+        yield GaugeMetricFamily(
+            "berthmaster_protected_instances",
+            "Instances that are to have standbys.",
+            None if found is None else found["protected"],
         )
         lacking = GaugeMetricFamily(
             "berthmaster_protected_instances_without_standby",
@@ -40,10 +42,8 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
             labels=["mode"],
         )
         if found is not None:
-            protected.add_metric([], found["protected"])
             for mode in (REQUIRED, PREFERRED):
                 lacking.add_metric([mode], found.get(mode, 0))
-        yield protected
         yield lacking
 
     def check(self) -> str | None:
@@ -64,14 +64,11 @@ class ReservationMetrics(SpacedReads[int]):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metric, read again if it is old."""
-        found = self.latest()
-        gauge = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "berthmaster_reserved_places_taken_by_others",
             "Places of reservations that instances of other projects are in.",
+            self.latest(),
         )
-        if found is not None:
-            gauge.add_metric([], found)
-        yield gauge
 
 
 class HeldMetrics(SpacedReads[Promises]):
