@@ -24,19 +24,8 @@ LOG = logging.getLogger(__name__)
 # Deleted rows are kept for readers that ask what changed; they reload everything more often.
 KEPT = timedelta(days=1)
 _FACTS = (
-    "display_name",
-    "project_id",
-    "vcpus",
-    "memory_mb",
-    "root_gb",
-    "vm_state",
-    "flavor_id",
-    "flavor_name",
-    "image_properties",
-    "task_state",
-    "os_type",
-    "ephemeral_gb",
-    "swap_mb",
+    *("display_name", "project_id", "flavor_id", "flavor_name", "image_properties", "os_type"),
+    *("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb", "vm_state", "task_state"),
 )
 # Columns that are not NULL, for mappings without them.
 _ZERO = {"ephemeral_gb": 0, "swap_mb": 0}

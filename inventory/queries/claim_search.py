@@ -13,18 +13,8 @@ from inventory.dialects import current_time
 from inventory.tables import allocations, decisions
 
 _COLUMNS = (
-    "instance_uuid",
-    "state",
-    "host",
-    "node",
-    "vcpus",
-    "memory_mb",
-    "disk_mb",
-    "flavor_name",
-    "project_id",
-    "request_id",
-    "created_at",
-    "expires_at",
+    *("instance_uuid", "state", "host", "node", "vcpus", "memory_mb", "disk_mb"),
+    *("flavor_name", "project_id", "request_id", "created_at", "expires_at"),
 )
 GIVEN_UP = "given_up"
 

@@ -12,21 +12,9 @@ from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
 from inventory.tables import allocations, decisions, instances
 
 _COLUMNS = (
-    "id",
-    "decided_at",
-    "outcome",
-    "instances",
-    "hosts",
-    "request_id",
-    "project_id",
-    "vcpus",
-    "memory_mb",
-    "disk_mb",
-    "milliseconds",
-    "conflicts",
-    "scheduler",
-    "snapshot_log",
-    "snapshot_number",
+    *("id", "decided_at", "outcome", "instances", "hosts", "request_id", "project_id"),
+    *("vcpus", "memory_mb", "disk_mb", "milliseconds", "conflicts"),
+    *("scheduler", "snapshot_log", "snapshot_number"),
 )
 # Sizes of a flavor, whose disk differs by the image.
 _MAX_SIZES = 20

@@ -20,17 +20,8 @@ from inventory.tables import instances
 from inventory.tables import services as services_table
 
 FIGURES = (
-    "vcpus",
-    "memory_mb",
-    "local_gb",
-    "vcpus_used",
-    "memory_mb_used",
-    "local_gb_used",
-    "free_ram_mb",
-    "free_disk_gb",
-    "current_workload",
-    "running_vms",
-    "disk_available_least",
+    *("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used"),
+    *("free_ram_mb", "free_disk_gb", "current_workload", "running_vms", "disk_available_least"),
 )
 _LIVE = table.c.deleted == 0
 _NAMES = (table.c.id, table.c.uuid, table.c.host, table.c.hypervisor_hostname)

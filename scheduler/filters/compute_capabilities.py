@@ -19,18 +19,10 @@ UNCOLUMNED = frozenset({"instances", "limits", "service"})
 # Nova's hosts lack these: a scoped key can only mean a statistic of that name, and an unscoped key
 # is for other filters.
 _NOT_IN_NOVA = frozenset(
-    {
-        "disabled_reason",
-        "forced_down",
-        "generation",
-        "heartbeat_age",
-        "held_alternates",
-        "last_seen",
-        "node_id",
-        "service_disabled",
-        "trust_level",
-        "unserved",
-    }
+    (
+        *("disabled_reason", "forced_down", "heartbeat_age", "last_seen", "service_disabled"),
+        *("generation", "held_alternates", "node_id", "trust_level", "unserved"),
+    )
 )
 ATTRIBUTES = (UNCOLUMNED | NUMBERS | frozenset(OBJECTS)) - _NOT_IN_NOVA
 _ADDRESS_BITS = "hw:maxphysaddr_bits"

@@ -16,52 +16,25 @@ Column = npt.NDArray[Any]
 
 # Units are in the names; ratios are factors, updated is seconds since 1970 on the database's clock.
 # heartbeat_age is seconds since the host's compute service was last seen; last_seen is when that
-# was, on the clock of the table's owner.
+# was, on the clock of the table's owner. held_alternates are alternates that are claimed there, for
+# builds that may fail elsewhere.
 INTEGERS = (
-    "node_id",
-    "generation",
-    "total_usable_ram_mb",
-    "free_ram_mb",
-    "total_usable_disk_gb",
-    "free_disk_mb",
-    "disk_mb_used",
-    "vcpus_total",
-    "vcpus_used",
-    "num_instances",
-    "num_io_ops",
-    "failed_builds",
-    # How many alternates are claimed here, for builds that may fail elsewhere.
-    "held_alternates",
+    *("node_id", "generation", "total_usable_ram_mb", "free_ram_mb"),
+    *("total_usable_disk_gb", "free_disk_mb", "disk_mb_used", "vcpus_total", "vcpus_used"),
+    *("num_instances", "num_io_ops", "failed_builds", "held_alternates"),
 )
 FLOATS = (
-    "cpu_allocation_ratio",
-    "ram_allocation_ratio",
-    "disk_allocation_ratio",
-    "heartbeat_age",
-    "last_seen",
-    "updated",
+    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+    *("heartbeat_age", "last_seen", "updated"),
 )
 # unserved: no compute service of the host is registered that could build an instance.
 FLAGS = ("service_disabled", "forced_down", "unserved")
+# trust_level is that of an attestation service, for TrustedFilter.
 OBJECTS = (
-    "host",
-    "nodename",
-    "uuid",
-    "cell_uuid",
-    "host_ip",
-    "hypervisor_type",
-    "hypervisor_version",
-    "hypervisor_hostname",
-    "cpu_info",
-    "supported_instances",
-    "numa_topology",
-    "pci_stats",
-    "metrics",
-    "stats",
-    "aggregates",
-    "disabled_reason",
-    # Of an attestation service, for TrustedFilter.
-    "trust_level",
+    *("host", "nodename", "uuid", "cell_uuid", "host_ip"),
+    *("hypervisor_type", "hypervisor_version", "hypervisor_hostname"),
+    *("cpu_info", "supported_instances", "numa_topology", "pci_stats", "metrics", "stats"),
+    *("aggregates", "disabled_reason", "trust_level"),
 )
 # The types of single elements.
 ELEMENTS: dict[str, type] = {
