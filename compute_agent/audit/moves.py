@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from inventory.objects.amounts import larger
 from inventory.objects.numa import InstanceNUMATopology
 
 
@@ -62,11 +63,7 @@ def _other_size(size: Size, move: Move) -> Size:
     if size == move.new:
         return move.old
     # It is neither of them: holding too little would be the worse mistake.
-    return Size(
-        max(move.old.vcpus, move.new.vcpus),
-        max(move.old.memory_mb, move.new.memory_mb),
-        max(move.old.disk_mb, move.new.disk_mb),
-    )
+    return Size(*larger(move.old, move.new))
 
 
 def _other_cells(numa: InstanceNUMATopology | None, move: Move) -> InstanceNUMATopology | None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from compute_agent.virt.driver import Size
 from inventory.claims import places
 from inventory.claims.places import Place
-from inventory.objects.amounts import Amounts, amounts_of, covers
+from inventory.objects.amounts import Amounts, covers
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class SettledPlaces:
 def settle(
     connection: sa.Connection,
     there: Iterable[Place],
-    instances: Mapping[str, Size],
+    instances: Mapping[str, Amounts],
     coming: Mapping[str, Amounts],
 ) -> SettledPlaces:
     """Write what the places on a node hold from now on, whose row is locked.
@@ -37,8 +37,7 @@ def settle(
     there = list(there)
     ended = [each for each in there if not each.lasts]
     before = [each for each in there if each.lasts]
-    takes = {uuid: amounts_of(size) for uuid, size in instances.items()}
-    after = settled(before, takes, coming)
+    after = settled(before, instances, coming)
     pairs = zip(after, before, strict=True)
     changed = [now for now, then in pairs if now != then or now.passes]
     places.write(connection, changed)

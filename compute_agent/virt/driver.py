@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from prometheus_client import Metric
 
@@ -97,9 +97,8 @@ class PciDevice:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """An amount of what a node has; memory and disk in MiB."""
+class Size(NamedTuple):
+    """Amounts of what a node has; memory and disk in MiB."""
 
     vcpus: int = 0
     memory_mb: int = 0

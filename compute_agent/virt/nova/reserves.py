@@ -12,7 +12,7 @@ from operator import attrgetter, or_
 
 from compute_agent.audit.moves import room_for_migrations
 from compute_agent.virt.driver import Guest, Move, NodeName, Size
-from inventory.objects.amounts import NAMES
+from inventory.objects.amounts import NAMES, plus
 
 # Seconds after which nova-compute has counted an instance on its node for certain.
 SETTLED = 10.0
@@ -91,12 +91,7 @@ def _held(node: NodeName, guests: Iterable[Guest], moves: Collection[Move]) -> d
     for uuid in {each.instance_uuid for each in moves}:
         its = [each for each in moves if each.instance_uuid == uuid]
         for room in room_for_migrations(node, its, here):
-            size = found.get(uuid, Size())
-            found[uuid] = Size(
-                size.vcpus + room.size.vcpus,
-                size.memory_mb + room.size.memory_mb,
-                size.disk_mb + room.size.disk_mb,
-            )
+            found[uuid] = Size(*plus(found.get(uuid, Size()), room.size))
     return found
 
 
