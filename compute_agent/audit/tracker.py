@@ -134,6 +134,7 @@ class ResourceTracker:
             LOG.debug("%s uses %s of its %s MiB", name.node, facts.memory_used_mb, facts.memory_mb)
             # For the log alone: a figure that always moves would change the row at every audit.
             facts = replace(facts, memory_used_mb=None)
+        own = facts.settings
         return PollResult(
             name=name,
             uuid=facts.uuid or self._confirmed_uuid(name),
@@ -141,7 +142,7 @@ class ResourceTracker:
             settings=_settings_of(facts, this.settings),
             facts=facts,
             guests=guests,
-            metrics=_metrics_of(facts) or self._metrics(name),
+            metrics=[*map(dict, own.metrics)] if own and own.metrics else self._metrics(name),
             moves=list(self._driver.moves(name)),
         )
 
@@ -275,10 +276,6 @@ def _settings_of(facts: NodeFacts, options: Settings) -> Settings:
     # A row without a ratio of its own has that of the options.
     ratios = {**options.ratios, **own.ratios}
     return replace(options, host_ip=own.host_ip, reserved=own.reserved, ratios=ratios)
-
-
-def _metrics_of(facts: NodeFacts) -> list[dict[str, Any]]:
-    return [dict(each) for each in facts.settings.metrics] if facts.settings else []
 
 
 def _log_claims(stored: AuditResult) -> None:

@@ -27,8 +27,8 @@ def add_columns(table: str, *columns: sa.Column[Any]) -> None:
             op.add_column(table, column)
 
 
-def add_index(table: str, *columns: str, name: str = "") -> None:
-    """Add an index unless it exists; its name is made of the columns, or of name."""
-    full = f"ix_{table}_{name or '_'.join(columns)}"
-    if full not in {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}:
-        op.create_index(full, table, list(columns))
+def add_index(table: str, column: str) -> None:
+    """Add an index unless it exists."""
+    name = f"ix_{table}_{column}"
+    if name not in {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}:
+        op.create_index(name, table, [column])

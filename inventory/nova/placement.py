@@ -19,6 +19,8 @@ from inventory.nova.placement_session import MICROVERSION, PlacementSession
 
 Resources = Mapping[str, int]
 T = TypeVar("T")
+# Requests for providers one by one.
+_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +115,16 @@ class PlacementClient:
             },
         )
 
-    def records(self, workers: int = 8) -> PlacementRecords:
+    def records(self) -> PlacementRecords:
         """Return who has what of all providers, with one request for each, some at a time."""
         providers = self.providers()
         uuids = [each.uuid for each in providers]
-        allocations = _of_each(uuids, self.allocations_of, workers)
+        allocations = _of_each(uuids, self.allocations_of)
         return PlacementRecords(allocations, {each.uuid: each.root_uuid for each in providers})
 
-    def inventories_of(
-        self, uuids: Sequence[str], workers: int = 8
-    ) -> Mapping[str, Mapping[str, Inventory]]:
+    def inventories_of(self, uuids: Sequence[str]) -> Mapping[str, Mapping[str, Inventory]]:
         """Return what providers have, with one request for each, some at a time."""
-        return _of_each(uuids, self.inventories, workers)
+        return _of_each(uuids, self.inventories)
 
     def inventories(self, provider_uuid: str) -> Mapping[str, Inventory]:
         """Return what a provider has, by resource class."""
@@ -183,7 +183,7 @@ class PlacementClient:
 
 
 def _of_each(
-    uuids: Sequence[str], ask: Callable[[str], Mapping[str, T]], workers: int
+    uuids: Sequence[str], ask: Callable[[str], Mapping[str, T]]
 ) -> dict[str, Mapping[str, T]]:
     """Return the answers about providers, some asked at a time; nothing of one that is gone."""
 
@@ -195,7 +195,7 @@ def _of_each(
                 return {}
             raise
 
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
         return dict(zip(uuids, pool.map(answer, uuids), strict=True))
 
 

@@ -209,9 +209,9 @@ def list_of(item: FieldType, most: int = MAX_ITEMS) -> FieldType:
     return FieldType(read, lambda values: list(map(item.write, values)))
 
 
-def set_of(item: FieldType, most: int = MAX_ITEMS) -> FieldType:
+def set_of(item: FieldType) -> FieldType:
     """Return the type of arrays whose order means nothing."""
-    listed = list_of(item, most)
+    listed = list_of(item)
     return FieldType(lambda value: set(listed.read(value)), sorted)
 
 

@@ -56,11 +56,12 @@ def group_refusals(
     return [
         RefusalGroup(
             len(members),
-            tuple(_name(hosts, row) for row in members[:_NAMES]),
+            tuple(host_name(*each) for each in names),
             refusals[key],
-            tuple(hosts.get(row, "host") for row in members[:_NAMES]),
+            tuple(host for host, _ in names),
         )
         for key, members in groups.items()
+        for names in (hosts.nodes(np.array(members[:_NAMES])),)
     ]
 
 
@@ -98,7 +99,3 @@ def _usual(name: str, groups: Iterable[RefusalGroup]) -> str:
     others = len(reasons) - 1
     more = f"and {others} other {'reason' if others == 1 else 'reasons'}"
     return f"{reason}, {more}" if others else reason
-
-
-def _name(hosts: HostTable, row: int) -> str:
-    return host_name(hosts.get(row, "host"), hosts.get(row, "nodename"))

@@ -72,7 +72,7 @@ class Events:
         removals = ExitStack()
         self._add(
             removals,
-            lambda: link.registerCloseCallback(self._lost, None),
+            lambda: link.registerCloseCallback(lambda *_: self._wake(), None),
             lambda _: link.unregisterCloseCallback(),
         )
         of_guests = [
@@ -122,9 +122,6 @@ class Events:
 
     def _device_changed(self, _link: Link, device: Any, *_details: object) -> None:
         self.devices.add(device.name())
-        self._wake()
-
-    def _lost(self, _link: Link, _reason: int, _opaque: object) -> None:
         self._wake()
 
     def _audit_again_later(self) -> None:
