@@ -3,7 +3,7 @@
 """One cell of a Nova cloud in memory, kept true by polls of its database."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
@@ -24,10 +24,10 @@ from compute_agent.virt.nova.changed_rows import (
 )
 from compute_agent.virt.nova.node_rows import NodeRows
 from compute_agent.virt.nova.servers import ServerRows, Servers
-from compute_agent.virt.nova.service_states import ServiceStates
 from inventory.dialects import current_time, utc_now
 from inventory.nova import computes
 from inventory.nova.database import NovaDatabase
+from inventory.services import ServiceState
 
 LOG = log.getLogger(__name__)
 # A transaction commits later than it stamps. What is stamped by a clock that is further behind is
@@ -35,6 +35,52 @@ LOG = log.getLogger(__name__)
 OVERLAP = timedelta(seconds=10)
 # Seconds between two warnings of such a clock.
 WARNING_INTERVAL = 600.0
+HEALTHY = ServiceState()
+
+
+class ServiceStates:
+    """The states of the cell's compute services by host, as Nova has them.
+
+    limit is the age in seconds up to which a heartbeat counts as alive.
+    """
+
+    def __init__(self, limit: float) -> None:
+        # Replaced when it changes, so that readers need no lock.
+        self.by_host: dict[str, ServiceState] = {}
+        # Those that are not healthy.
+        self._unusual: set[str] = set()
+        self._limit = limit
+
+    def read(
+        self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime
+    ) -> Sequence[Any]:
+        """Return the rows that matter, for apply()."""
+        seen_since = now - timedelta(seconds=self._limit)
+        return computes.unusual_services(connection, cell, since, seen_since)
+
+    def apply(self, rows: Iterable[Any], now: datetime, hosts: Container[str]) -> set[str]:
+        """Take the states from rows, all rows of hosts; return the hosts of which they changed."""
+        old = self.by_host
+        # Who is no longer among the unusual ones is healthy again.
+        found: dict[str, ServiceState | None] = dict.fromkeys(self._unusual, HEALTHY)
+        found |= dict.fromkeys(host for host in old if host in hosts)
+        for row in rows:
+            found[row.host] = None if row.deleted else self._state(row, now)
+        self._unusual = {host for host, each in found.items() if each not in (None, HEALTHY)}
+        changed = {host for host, each in found.items() if old.get(host) != each}
+        if changed:
+            new = {**old, **found}
+            self.by_host = {host: each for host, each in new.items() if each is not None}
+        return changed
+
+    def _state(self, row: Any, now: datetime) -> ServiceState:
+        reason = None
+        if row.disabled:
+            reason = "disabled in Nova" + (
+                f": {row.disabled_reason}" if row.disabled_reason else ""
+            )
+        alive = computes.is_alive(row, now, self._limit)
+        return ServiceState(reason, bool(row.forced_down), alive)
 
 
 @dataclass(frozen=True, slots=True)
