@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.dialects import current_time, utc_moment
-from inventory.rows import CHUNK, chunks, select_in
+from inventory.rows import CHUNK, chunks, select_in, where_given
 from inventory.tables import decision_inputs, decision_instances, decisions
 
 # Bytes of a row. Servers may refuse statements of more than a megabyte, and bytes grow when quoted.
@@ -122,13 +122,10 @@ def listed(
     since: datetime | None = None,
 ) -> list[sa.Row[Any]]:
     """Return the newest decisions, the newest first, without their documents; since is in UTC."""
-    query = _newest(limit)
+    c = decisions.c
+    query = where_given(_newest(limit), (c.outcome, outcome), (c.project_id, project_id))
     if since is not None:
-        query = query.where(decisions.c.decided_at >= since)
-    if outcome is not None:
-        query = query.where(decisions.c.outcome == outcome)
-    if project_id is not None:
-        query = query.where(decisions.c.project_id == project_id)
+        query = query.where(c.decided_at >= since)
     return [*connection.execute(query).all()]
 
 

@@ -67,6 +67,13 @@ def named_in(
     return rows
 
 
+def where_given(
+    query: sa.Select[Any], *wanted: tuple[sa.ColumnElement[Any], Any]
+) -> sa.Select[Any]:
+    """Return a query for rows with these values of columns; None stands for any value."""
+    return query.where(*(column == value for column, value in wanted if value is not None))
+
+
 def columns(table: sa.Table, names: Sequence[str]) -> Sequence[sa.ColumnElement[Any]]:
     """Return these columns of a table, all of them without names."""
     return [table.c[name] for name in names] if names else [*table.c]

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED, COUNTED
 from inventory.dialects import current_time
+from inventory.rows import where_given
 from inventory.tables import allocations, decisions
 
 _COLUMNS = (
@@ -45,9 +46,7 @@ def search(connection: sa.Connection, wanted: ClaimFilter, start: int, limit: in
     c = allocations.c
     now = current_time(connection)
     query = sa.select(*(c[name] for name in _COLUMNS)).order_by(c.created_at, c.id)
-    for column, value in ((c.host, wanted.host), (c.instance_uuid, wanted.instance_uuid)):
-        if value is not None:
-            query = query.where(column == value)
+    query = where_given(query, (c.host, wanted.host), (c.instance_uuid, wanted.instance_uuid))
     if not wanted.confirmed:
         query = query.where(c.state != CONFIRMED)
     return [

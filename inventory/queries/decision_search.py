@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.queries.requested_sizes import SIZE_COLUMNS, Size
+from inventory.rows import where_given
 from inventory.tables import allocations, decisions, instances
 
 _COLUMNS = (
@@ -40,14 +41,12 @@ class Wanted:
 def search(connection: sa.Connection, wanted: Wanted, limit: int) -> list[sa.Row[Any]]:
     """Return the newest of the decisions, without their documents."""
     c = decisions.c
-    query = sa.select(*(c[name] for name in _COLUMNS))
-    for column, value in (
+    query = where_given(
+        sa.select(*(c[name] for name in _COLUMNS)),
         (c.outcome, wanted.outcome),
         (c.project_id, wanted.project_id),
         (c.request_id, wanted.request_id),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    )
     if wanted.sizes is not None:
         same = [
             sa.and_(c.vcpus == vcpus, c.memory_mb == memory_mb, c.disk_mb == disk_mb)

@@ -15,7 +15,7 @@ from inventory import decisions, server_groups
 from inventory.claims.types import ALTERNATE, PENDING
 from inventory.errors import Malformed, NotFound, nearest
 from inventory.queries import host_queries, name_queries
-from inventory.rows import named, time_text
+from inventory.rows import named, time_text, where_given
 from inventory.tables import allocations, decision_instances, instances
 
 # uuids of a name in an error.
@@ -77,9 +77,10 @@ def show(connection: sa.Connection, text: str) -> _Row:
 def _instances(connection: sa.Connection, host: str | None, project: str | None) -> list[_Row]:
     c = instances.c
     columns = [c[name] for name in (*_PLACE, *_SIZE, "vm_state", "task_state")]
-    query = _narrowed(sa.select(*columns).where(_LIVE), c, host, project)
+    query = sa.select(*columns).where(_LIVE)
+    query = where_given(query, (c.host, host), (c.project_id, project))
     return [
-        _place(row, row.display_name) | {"state": row.vm_state, "task": row.task_state}
+        _place(row) | {"state": row.vm_state, "task": row.task_state}
         for row in named(connection.execute(query))
     ]
 
@@ -93,23 +94,15 @@ def _pending(connection: sa.Connection, host: str | None, project: str | None) -
     query = sa.select(
         a.instance_uuid.label("uuid"), names.scalar_subquery().label("display_name"), *columns
     ).where(a.state == PENDING, ~there)
-    return [
-        _place(row, row.display_name) | {"state": PENDING, "task": None}
-        for row in named(connection.execute(_narrowed(query, a, host, project)))
-    ]
+    query = where_given(query, (a.host, host), (a.project_id, project))
+    rows = named(connection.execute(query))
+    return [_place(row) | {"state": PENDING, "task": None} for row in rows]
 
 
-def _narrowed(query: sa.Select[Any], c: Any, host: str | None, project: str | None) -> Any:
-    for column, value in ((c.host, host), (c.project_id, project)):
-        if value is not None:
-            query = query.where(column == value)
-    return query
-
-
-def _place(row: Any, name: str | None) -> _Row:
+def _place(row: Any) -> _Row:
     return {
         "uuid": row.uuid,
-        "name": name,
+        "name": row.display_name,
         "host": row.host,
         "node": row.node,
         "project_id": row.project_id,
