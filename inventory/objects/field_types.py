@@ -64,10 +64,10 @@ def shown(value: object) -> str:
     return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
 
 
-def read_under(step: str, read: Callable[[Any], T], value: Any) -> T:
-    """Read a value, and add the step to the path of an error."""
+def read_under(step: str | int, read: Callable[..., T], *arguments: Any) -> T:
+    """Return read(*arguments), or add the step to the path of its error."""
     try:
-        return read(value)
+        return read(*arguments)
     except Malformed as wrong:
         wrong.under(step)
         raise

@@ -6,15 +6,14 @@ Source: behaviour reference 1.9. Tenants write queries, so all that costs time o
 """
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from inventory.errors import counted
-from inventory.objects.field_types import Malformed, shown
+from inventory.objects.field_types import Malformed, read_under, shown
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.filters.json.operators import OPERATORS, And, Membership, Operation, unmet_part
 from scheduler.filters.json.values import Argument, Literal, variable
@@ -27,8 +26,6 @@ MAX_VARIABLES = 64
 _PART_CHARACTERS = 200
 _VALUE_CHARACTERS = 60
 _MAX_VALUES = 5
-
-T = TypeVar("T")
 
 
 class JsonFilter(BaseHostFilter):
@@ -57,7 +54,7 @@ class JsonFilter(BaseHostFilter):
 
 def _query(spec: RequestSpec) -> Argument:
     """Parse the query of a request; raise Malformed with the place of the mistake."""
-    return _under("query", _read, spec.get_scheduler_hint("query"))
+    return read_under("query", _read, spec.get_scheduler_hint("query"))
 
 
 def _why_not(query: Argument, hosts: HostTable, row: int) -> str:
@@ -118,9 +115,9 @@ def _operation(value: list[Any], level: int) -> Operation:
     arguments: list[Argument] = []
     for index, each in enumerate(value[1:], 1):
         if operation is Membership and index > 1:
-            arguments += _under(index, _alternatives, each, level + 1)
+            arguments += read_under(index, _alternatives, each, level + 1)
         else:
-            arguments.append(_under(index, _argument, each, level + 1))
+            arguments.append(read_under(index, _argument, each, level + 1))
     return operation(value, arguments)
 
 
@@ -132,7 +129,7 @@ def _alternatives(value: Any, level: int) -> list[Argument]:
         raise _too_deep()
     found: list[Argument] = []
     for index, each in enumerate(value):
-        found += _under(index, _alternatives, each, level + 1)
+        found += read_under(index, _alternatives, each, level + 1)
     return found
 
 
@@ -149,15 +146,6 @@ def _argument(value: Any, level: int) -> Argument:
 
 def _is_operator(value: Any) -> bool:
     return isinstance(value, str) and value in OPERATORS
-
-
-def _under(step: str | int, read: Callable[..., T], *arguments: Any) -> T:
-    """Call read, and add the step to the path of an error."""
-    try:
-        return read(*arguments)
-    except Malformed as error:
-        error.under(step)
-        raise
 
 
 def _too_deep() -> Malformed:
