@@ -104,7 +104,6 @@ class AgentMetrics:
                 self._nodes[row.id] = {name: getattr(row, name) or 0 for name in FIGURES}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the present values."""
         yield GaugeMetricFamily(
             "berthmaster_hypervisor_connected",
             "1 if the hypervisor answered at the last audit.",
@@ -156,7 +155,6 @@ class DriverMetrics:
         self._driver = driver
 
     def collect(self) -> Iterable[Metric]:
-        """Return the present values."""
         return self._driver.metrics()
 
 
@@ -194,7 +192,6 @@ class Monitoring:
         self._server.start()
 
     def stop(self) -> None:
-        """Stop the status server."""
         if self._server is not None:
             self._server.stop()
         if self._broker is not None:

@@ -178,7 +178,6 @@ class PlacementClient:
         return True
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
         self.session.close()
 
 

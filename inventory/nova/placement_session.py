@@ -146,7 +146,6 @@ class PlacementSession:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it comes from."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

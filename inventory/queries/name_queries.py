@@ -52,7 +52,6 @@ def _named_by(key: str) -> Callable[[sa.Connection], Iterable[str]]:
 
 
 def _domains_and_hosts(connection: sa.Connection) -> Iterable[str]:
-    """Return the failure domains and the hosts."""
     return chain(_named_by(FAILURE_DOMAIN)(connection), _hosts(connection))
 
 

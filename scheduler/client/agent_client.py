@@ -125,5 +125,4 @@ class AgentClient:
         return _silent(f"{who} not answered within {timeout:g} s")
 
     def close(self) -> None:
-        """Close the connections."""
         self._transport.cleanup()

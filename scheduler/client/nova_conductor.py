@@ -61,7 +61,6 @@ class NovaConductor:
         return DELETED if mapping is None else None
 
     def close(self) -> None:
-        """Close the connections."""
         disconnect(self._transport)
 
     def _fetch(self, name: str, method: str, uuid: str, **options: Any) -> dict[str, Any] | None:

@@ -128,7 +128,6 @@ class SchedulerClient:
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self._transport.cleanup()
 
     def _call(

@@ -173,7 +173,6 @@ def consumes_numbers_only(hosts: HostTable, spec: RequestSpec) -> bool:
 
 
 def candidate(hosts: HostTable, row: int, limits: Mapping[str, Any], weight: float) -> Candidate:
-    """Return the host of a row as a candidate."""
     get = hosts.get
     host, node, uuid = get(row, "host"), get(row, "nodename"), get(row, "uuid")
     return Candidate(row, host, node, uuid, get(row, "cell_uuid"), limits, weight)

@@ -85,7 +85,6 @@ class RowIndex:
         return other
 
     def rows(self) -> Collection[int]:
-        """Return the rows of all nodes."""
         return self._row_of.values()
 
     def row_of(self, host: str, nodename: str) -> int | None:

@@ -93,7 +93,6 @@ class Monitoring:
             self._pages.stop()
 
     def stop(self) -> None:
-        """Stop serving."""
         self._started.close()
 
 
@@ -104,7 +103,6 @@ class DroppedMetrics:
         self._dropped = dropped
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield a counter of each kind."""
         for kind, number in self._dropped.items():
             text = f"Lost {kind}: more waited than there was room for, or they could not be sent."
             yield CounterMetricFamily(f"berthmaster_{kind}_dropped", text, number())
@@ -155,7 +153,6 @@ class Report:
         self._last: deque[str] = deque(maxlen=LAST)
 
     def on_finished(self, trace: RequestTrace) -> None:
-        """Remember a finished request."""
         at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
         first = trace.instance_uuids[0] if trace.instance_uuids else None
         line = f"{at} {first or '(no uuid)'} {trace.outcome} in {1000 * trace.total:.1f} ms"

@@ -63,7 +63,6 @@ class ClaimMetrics(SpacedReads[PendingClaims]):
         super().__init__(database, existing.pending, INTERVAL)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics, read again if they are old."""
         pending = self.latest()
         for number, (name, text) in enumerate(METRICS):
             yield GaugeMetricFamily(name, text, None if pending is None else pending[number])

@@ -64,7 +64,6 @@ class RequestMetrics:
         self._without_host = _Children(without_host)
 
     def on_finished(self, trace: RequestTrace) -> None:
-        """Count a finished request."""
         self._outcomes[trace.outcome].inc()
         for stage, seconds in trace.seconds.items():
             self._seconds[stage].observe(seconds)

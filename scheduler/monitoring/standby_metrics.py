@@ -29,7 +29,6 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
         super().__init__(database, standby_rows.lacking, INTERVAL)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics, read again if they are old."""
         found = self.latest()
         yield GaugeMetricFamily(
             "berthmaster_protected_instances",
@@ -63,7 +62,6 @@ class ReservationMetrics(SpacedReads[int]):
         super().__init__(database, reservations.taken_by_others, HELD_INTERVAL)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metric, read again if it is old."""
         yield GaugeMetricFamily(
             "berthmaster_reserved_places_taken_by_others",
             "Places of reservations that instances of other projects are in.",
@@ -78,7 +76,6 @@ class HeldMetrics(SpacedReads[Promises]):
         super().__init__(database, lambda each: total(promised.read(each).values()), HELD_INTERVAL)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics, read again if they are old."""
         found = self.latest()
         for at, (name, unit) in enumerate(_HELD.items()):
             gauge = GaugeMetricFamily(

@@ -55,7 +55,6 @@ class ImageMetaProps(Mapping[str, Any]):
         return self._values.get(name, default)
 
     def texts(self) -> dict[str, str]:
-        """Return all properties as texts."""
         return {name: str(value) for name, value in self._values.items()}
 
     def __getitem__(self, name: str) -> Any:

@@ -191,7 +191,6 @@ class DiskSizes:
         return {path: size for path, (size, _) in list(self._known.items()) if size is not None}
 
     def close(self) -> None:
-        """Fail the running call and all later ones at once."""
         self._worker.close()
 
     def _domains(self, link: Link, owners: Mapping[str, bytes]) -> dict[str, Any]:

@@ -63,7 +63,6 @@ class ImageStore(ABC):
         return size // GIB, free // GIB
 
     def close(self) -> None:
-        """Fail the running look() and all later ones at once."""
         self._closed = True
 
     def _ask(self) -> tuple[int, int]:

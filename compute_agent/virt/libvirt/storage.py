@@ -79,7 +79,6 @@ class Storage:
         return found.f_frsize * found.f_blocks // GIB, available_least(free, growing)
 
     def close(self) -> None:
-        """Fail the running look() and all later ones at once."""
         self._closed = True
         workers = [each.worker for each in list(self._file_systems.values())]
         for worker in (self._worker, *workers):

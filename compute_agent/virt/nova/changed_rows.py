@@ -65,7 +65,6 @@ class DigestTimer:
 
 
 def changed_hosts(old: Digests, new: Digests) -> ChangedHosts:
-    """Return the hosts of which some digest differs."""
     return ChangedHosts(*(_differing(old[name], new[name]) for name in ChangedHosts._fields))
 
 

@@ -196,7 +196,6 @@ def variable(source: str) -> Argument:
 
 
 def from_mask(mask: Mask) -> Truths:
-    """Return the truths of a mask."""
     return np.asarray(mask).astype(np.int8) * np.int8(2) - np.int8(1)
 
 
