@@ -105,14 +105,11 @@ def follow(connection: sa.Connection, states: Mapping[int, ServiceState]) -> Non
         disable_automatically(connection, ids, reason)
     enabled = [each for each, state in states.items() if state.disabled_reason is None]
     enable_automatically(connection, enabled)
-    for cell in {each.cell_uuid for each in states.values()}:
-        ids = [each for each, state in states.items() if state.cell_uuid == cell]
-        where = sa.and_(table.c.id.in_(ids), table.c.cell_uuid.is_distinct_from(cell))
-        _switch(connection, where, cell_uuid=cell)
-    for down in (True, False):
-        ids = [each for each, state in states.items() if state.forced_down is down]
-        where = sa.and_(table.c.id.in_(ids), table.c.forced_down != down)
-        _switch(connection, where, forced_down=down)
+    for name in ("cell_uuid", "forced_down"):
+        for value in {getattr(each, name) for each in states.values()}:
+            ids = [each for each, state in states.items() if getattr(state, name) == value]
+            where = sa.and_(table.c.id.in_(ids), table.c[name].is_distinct_from(value))
+            _switch(connection, where, **{name: value})
 
 
 def beats(connection: sa.Connection, ids: Iterable[int]) -> int:

@@ -107,9 +107,7 @@ def _rooms(found: PollResult, here: list[Guest], claims: Collection[Any]) -> lis
 def _capacity(facts: NodeFacts) -> dict[str, Any]:
     least = facts.disk_available_least
     return {
-        "vcpus": usage.storable(facts.vcpus),
-        "memory_mb": usage.storable(facts.memory_mb),
-        "local_gb": usage.storable(facts.local_gb),
+        **_storable(facts, "vcpus", "memory_mb", "local_gb"),
         # Below zero where thin images may outgrow the disk.
         "disk_available_least": None if least is None else usage.storable(least),
         "hypervisor_type": facts.hypervisor_type,
@@ -153,11 +151,7 @@ def _instance(guest: Guest) -> dict[str, Any]:
         "uuid": guest.uuid,
         "display_name": _shortened(guest.name),
         "project_id": _shortened(guest.project_id),
-        "vcpus": usage.storable(guest.vcpus),
-        "memory_mb": usage.storable(guest.memory_mb),
-        "root_gb": usage.storable(guest.root_gb),
-        "ephemeral_gb": usage.storable(guest.ephemeral_gb),
-        "swap_mb": usage.storable(guest.swap_mb),
+        **_storable(guest, "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"),
         "vm_state": guest.vm_state,
         "task_state": guest.task_state,
         "os_type": _shortened(guest.os_type),
@@ -166,6 +160,10 @@ def _instance(guest: Guest) -> dict[str, Any]:
         # Equal properties make equal texts, which readers parse once.
         "image_properties": None if properties is None else json.dumps(properties, sort_keys=True),
     }
+
+
+def _storable(sized: NodeFacts | Guest, *names: str) -> dict[str, int]:
+    return {name: usage.storable(getattr(sized, name)) for name in names}
 
 
 def _shortened(name: str | None) -> str | None:
