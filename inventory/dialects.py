@@ -16,6 +16,8 @@ from sqlalchemy.sql.expression import FunctionElement
 # that has locked rows. Seconds.
 _LOCK_WAIT = 5
 _IDLE = 30
+# Without them a server that accepts a connection and never answers blocks its caller. Seconds.
+_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 # Bytes of an aggregated value.
 _LONGEST_VALUE = 2**30
 # At a member of a cluster, reads (1), updates and deletes (2) wait until it has applied what other
@@ -56,6 +58,13 @@ def _utc_now_mysql(element, compiler, **kw):  # type: ignore[no-untyped-def]
 @compiles(utc_now, "sqlite")
 def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
     return element.sqlite
+
+
+def timeouts(url: sa.URL) -> dict[str, int]:
+    """Return timeouts for a driver of MariaDB or MySQL, but those that its URL has."""
+    if url.get_backend_name() not in ("mysql", "mariadb"):
+        return {}
+    return {name: each for name, each in _TIMEOUTS.items() if name not in url.query}
 
 
 def share_sqlite(engine: sa.Engine) -> None:

@@ -195,8 +195,6 @@ def open_database(
 
 # Claims write with JSON_TABLE. By whether it is MariaDB.
 _LEAST_VERSIONS = {True: (10, 6), False: (8, 0, 19)}
-# Without them a server that accepts a connection and never answers blocks its caller. Seconds.
-_MYSQL_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 
 
 def _engine_options(conf: cfg.ConfigOpts, url: sa.URL) -> dict[str, object]:
@@ -209,9 +207,7 @@ def _engine_options(conf: cfg.ConfigOpts, url: sa.URL) -> dict[str, object]:
     # It would yield to green threads, which run whenever one waits for the server anyway.
     options["thread_checkin"] = False
     if url.get_backend_name() in ("mysql", "mariadb"):
-        # A parameter of the URL must not be given twice.
-        ours = {name: each for name, each in _MYSQL_TIMEOUTS.items() if name not in url.query}
-        parameters = options["connection_parameters"] or urlencode(ours)
+        parameters = options["connection_parameters"] or urlencode(dialects.timeouts(url))
         options["connection_parameters"] = f"{parameters}&plugin={mysql_pool.PLUGIN}"
     return options
 

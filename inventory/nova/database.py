@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from inventory import dialects
+
 T = TypeVar("T")
 
-# Seconds. A server that accepts a connection and never answers must not block its reader for long.
-_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "write_timeout": 30}
 # A line of SHOW GRANTS, and the rights in it that change rows or tables.
 _GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?P<database>\*|`[^`]*`)\.\S+ TO ")
 _WRITING = frozenset({"ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"})
@@ -56,7 +56,7 @@ class NovaDatabase:
         try:
             parsed = sa.make_url(url)
             self._engine = sa.create_engine(
-                parsed, pool_pre_ping=True, connect_args=_arguments(parsed)
+                parsed, pool_pre_ping=True, connect_args=dialects.timeouts(parsed)
             )
         # Without the error's text, which quotes the URL and so its password.
         except (ImportError, sa.exc.NoSuchModuleError) as error:
@@ -158,13 +158,6 @@ def _digest(query: sa.Select[Any]) -> sa.ColumnElement[str]:
     parts = [sa.func.coalesce(each, "\\N") for each in query.selected_columns]
     row = sa.func.crc32(sa.func.concat_ws("\0", *parts))
     return sa.func.concat_ws(":", sa.func.count(), sa.func.sum(row), sa.func.bit_xor(row))
-
-
-def _arguments(url: sa.URL) -> dict[str, int]:
-    if url.get_backend_name() not in ("mysql", "mariadb"):
-        return {}
-    # A parameter of the URL must not be given twice.
-    return {name: each for name, each in _TIMEOUTS.items() if name not in url.query}
 
 
 def allows_writing(grant: str, database: str) -> bool:
