@@ -87,8 +87,7 @@ def record(connection: sa.Connection, changes: Iterable[Changed]) -> None:
     entries = [*_entries(changes)]
     if entries:
         # Read first: drivers send many rows together only if all of their values are parameters.
-        now = current_time(connection)
-        about = {**asdict(actor), "changed_at": now}
+        about = {**asdict(actor), "changed_at": current_time(connection)}
         connection.execute(sa.insert(table), [about | each for each in entries])
 
 

@@ -169,10 +169,8 @@ def delete(connection: sa.Connection, ids: Sequence[int]) -> int:
 
 def find(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any] | None:
     """Return the live row of a service, as all_live() does; letter case of the host is ignored."""
-    name = host.strip()
-    query = _query().where(sa.func.lower(table.c.host) == name.lower(), table.c.binary == binary)
-    # SQLite may have rows that differ by letter case only: the exact one comes first.
-    return connection.execute(query.order_by(table.c.host != name)).first()
+    rows, _ = find_all(connection, [host], binary)
+    return rows[0] if rows else None
 
 
 def find_all(
@@ -183,6 +181,7 @@ def find_all(
     lower = sa.func.lower(table.c.host)
     query = _query().where(table.c.binary == binary)
     rows = select_in(connection, query, lower, {name.strip().lower() for name in names})
+    # SQLite may have rows that differ by letter case only: the exact one counts.
     by_name = {row.host.lower(): row for row in rows} | {row.host: row for row in rows}
     found: dict[int, sa.Row[Any]] = {}
     unknown = []
