@@ -198,7 +198,7 @@ def _repeated(
 
 
 def renew(connection: sa.Connection, kept: Collection[tuple[str, str]], lease: float) -> None:
-    """Renew the leases of unconfirmed claims, by host and uuid, for lease seconds from now on.
+    """Let unconfirmed claims, by host and uuid, last for lease seconds from now on at least.
 
     Raises ClaimLost in a race.
     """
@@ -213,7 +213,9 @@ def _renew(connection: sa.Connection, rows: Iterable[sa.Row[Any]], lease: float)
         compute_nodes.lock(connection, {row.compute_node_id for row in pending})
         existing.check_unchanged(connection, pending)
         until = connection.execute(sa.select(utc_moment())).scalar_one() + timedelta(seconds=lease)
-        renewal = sa.update(table).values(expires_at=until)
+        ends = table.c.expires_at
+        # A longer lease stays, as that of 'plan --claim --lease'.
+        renewal = sa.update(table).where(ends.is_(None) | (ends < until)).values(expires_at=until)
         execute_in(connection, renewal, table.c.id, [row.id for row in pending])
 
 

@@ -216,3 +216,15 @@ def test_what_is_renewed_is_claimed_on_the_host_and_not_there_yet(cloud):
         if row.expires_at is not None and row.expires_at > row.created_at
     }
     assert renewed == {(U1, 1)}
+
+
+def test_a_longer_lease_is_never_shortened(cloud):
+    claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
+
+    def renewed_for(lease):
+        cloud.write(lambda c: claims.renew(c, {("h1", U1)}, lease))
+        return cloud.read(lambda c: c.execute(sa.select(table.c.expires_at)).scalar_one())
+
+    long = renewed_for(5000)
+    assert renewed_for(60) == long
+    assert renewed_for(9000) > long
