@@ -15,6 +15,8 @@ from typing import IO
 from inventory.errors import OperationRefused
 
 STARTED, DONE, FAILED = "started", "done", "failed"
+# The instance was on no host when its turn came: there is nothing to move.
+GONE = "gone"
 
 
 class Journal:
@@ -28,6 +30,10 @@ class Journal:
     def state(self, number: int) -> str | None:
         """Return the last state of a move, None before it has any."""
         return self._states.get(number)
+
+    def is_over(self, number: int) -> bool:
+        """Return whether nothing is left to do for a move."""
+        return self.state(number) in (DONE, GONE)
 
     def why(self, number: int) -> str:
         """Return why a move has failed, as far as is known."""

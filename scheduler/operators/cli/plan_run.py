@@ -26,7 +26,7 @@ from scheduler.operators.cli.live_fleet import read_fleet
 from scheduler.operators.cli.live_table import live_hosts
 from scheduler.operators.cli.plan_check import add_plan, read_moves
 from scheduler.operators.cli.plan_claims import hold_room
-from scheduler.operators.cli.plan_journal import DONE, FAILED, STARTED, Journal, journal_of
+from scheduler.operators.cli.plan_journal import DONE, FAILED, GONE, STARTED, Journal, journal_of
 from scheduler.operators.cli.plan_move import (
     MoveFailed,
     calls_of,
@@ -58,8 +58,8 @@ class PlanRun(ReportCommand):
     --command. Room is claimed for the moves of each step until they are done, but where claims are
     allocations in Placement, which Nova moves itself. FILE.journal says what was done; the same
     command goes on after a failure, a kill or Ctrl-C, which lets the move under way end. Of a plan
-    of several stages each run carries out one. The exit status is 0 if all its moves are done,
-    else 1.
+    of several stages each run carries out one. A move whose instance is on no host any more is
+    passed over. The exit status is 0 if all other moves of the stage are done, else 1.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -138,11 +138,14 @@ def carry_out(
         run = _Run(command, args, moves, journal, interrupted)
         for step in run.steps():
             run.make(step)
-    left = [each.stage for number, each in enumerate(moves) if journal.state(number) != DONE]
+    left = [each.stage for number, each in enumerate(moves) if not journal.is_over(number)]
+    gone = sum(journal.state(number) == GONE for number in range(len(moves)))
     is_complete, goes_on = run.stage not in left, _go_on(command, args, path) if left else None
     what = f"stage {run.stage} is done, this begins the next one" if is_complete else "this goes on"
     rest = f"; {what}: {goes_on}" if goes_on else ""
-    run.write(f"{len(moves) - len(left)} of {counted(len(moves), 'move')} done{rest}")
+    lost = f", {counted(gone, 'instance is', 'instances are')} gone" if gone else ""
+    done = len(moves) - len(left) - gone
+    run.write(f"{done} of {counted(len(moves), 'move')} done{lost}{rest}")
     return {
         "file": str(path),
         "stage": run.stage,
@@ -186,7 +189,7 @@ class _Run:
     ) -> None:
         self._command, self._asked = command, args
         self._moves, self._journal, self._interrupted = moves, journal, interrupted
-        left = [each.stage for n, each in enumerate(moves) if journal.state(n) != DONE]
+        left = [each.stage for n, each in enumerate(moves) if not journal.is_over(n)]
         # The one whose turn it is, None where nothing is left to do.
         self.stage = min(left, default=None)
         self._failures = 0
@@ -219,7 +222,12 @@ class _Run:
             self._kept = {(each.move.target.host, each.move.uuid) for each in found}
             self._renewed = -math.inf
             for number in step:
-                if self._journal.state(number) == DONE or self._stops:
+                if self._journal.is_over(number) or self._stops:
+                    continue
+                # One that was under way may not be reported by either host yet.
+                if checked[number].state == checks.GONE and not self._is_started(number):
+                    self._journal.note(number, GONE, checked[number].why)
+                    self._say(number, f"is passed over: {checked[number].why}")
                     continue
                 try:
                     self._check(live.database, number, checked[number], not_held.get(number))
@@ -249,16 +257,16 @@ class _Run:
         move = checked.move
         if not_held is not None:
             raise MoveFailed(f"no room is claimed on {move.target.host}: {not_held}")
-        if (
-            checked.state in (checks.DONE, checks.POSSIBLE)
-            or self._journal.state(number) == STARTED
-        ):
+        if checked.state in (checks.DONE, checks.POSSIBLE) or self._is_started(number):
             return
         # An instance with a claim looks as if it moved; one for this move may be of plan --claim.
         held = (each for each in instance(database, move)["claims"] if each["state"] == PENDING)
         pending = {Place(each["host"], each["node"]) for each in held}
         if pending != {move.target}:
             raise MoveFailed(checked.why)
+
+    def _is_started(self, number: int) -> bool:
+        return self._journal.state(number) == STARTED
 
     def _move(self, database: Database, number: int) -> None:
         """Have an instance moved, and return when it is there; raises MoveFailed."""
