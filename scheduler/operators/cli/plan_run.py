@@ -46,7 +46,7 @@ from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import EVACUATION, Place, PlannedMove
 from scheduler.select_destinations.destination_builder import load_allocator
 
-MOVE_TIMEOUT = 3600.0
+FAILURES, MOVE_TIMEOUT = 1, 3600.0
 
 
 class PlanRun(ReportCommand):
@@ -68,10 +68,10 @@ class PlanRun(ReportCommand):
         parser.add_argument(
             "--at-most",
             type=positive,
-            default=1,
+            default=FAILURES,
             dest="failures",
             metavar="N",
-            help="Number of failed moves after which the run stops (default: 1).",
+            help=f"Number of failed moves after which the run stops (default: {FAILURES}).",
         )
         parser.add_argument(
             "--timeout",
@@ -112,7 +112,7 @@ def add_run(parser: Any) -> None:
         "Make evacuations too. Switch off the hosts that are down before: an instance that still"
         " runs there would use the same disks as the one that is rebuilt elsewhere.",
     )
-    parser.set_defaults(failures=1, timeout=MOVE_TIMEOUT)
+    parser.set_defaults(failures=FAILURES, timeout=MOVE_TIMEOUT)
 
 
 def check_evacuations(args: Any, moves: Sequence[PlannedMove]) -> None:
@@ -171,6 +171,8 @@ def _go_on(command: BaseCommand, args: Any, path: Path) -> str:
     line = [command.app.NAME, *options.configuration]
     line += [f"--cloud={options.cloud}"] if options.cloud else []
     line += ["plan", "run", str(path)]
+    numbers = {"--at-most": (args.failures, FAILURES), "--timeout": (args.timeout, MOVE_TIMEOUT)}
+    line += [f"{name}={n:.10g}" for name, (n, default) in numbers.items() if n != default]
     flags = {"--keep-zone": args.keep_zone, "--evacuate": args.evacuate, "--watch": args.watch}
     line += [name for name, is_given in flags.items() if is_given]
     return shlex.join([*line, *(f"--command={each}" for each in args.command or ())])

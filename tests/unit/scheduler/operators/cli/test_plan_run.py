@@ -184,9 +184,12 @@ def test_it_stops_at_the_first_failure_and_goes_on_with_it(command, plan, mover,
 def test_at_most_so_many_moves_fail(command, plan, mover, tmp_path):
     for uuid in ("i3", "i1"):
         (tmp_path / f"fail-{uuid}").touch()
-    done = command.run("plan", "run", str(plan), mover, "--at-most=2")
+    done = command.run("plan", "run", str(plan), mover, "--at-most=2", "--timeout=1200")
     assert "1 of 3 moves done; this goes on: " in done.stdout
     assert calls(tmp_path) == ["i3", "i2", "i1"]
+    # What was asked for holds for the rest as well.
+    line = shlex.split(done.stdout.splitlines()[-1])
+    assert line[-3:] == ["--at-most=2", "--timeout=1200", mover]
 
 
 def test_an_instance_that_is_gone_is_passed_over(command, plan, mover, cloud, tmp_path):
