@@ -90,13 +90,10 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             add_configuration(parser, option, metavar=metavar, what=what)
         what = f"Cloud to work on, as '{PROGRAM} cloud list' names it (default: {clouds.VARIABLE})."
         complete(parser.add_argument("--cloud", metavar="NAME", help=what), "clouds")
-        parser.add_argument(
-            "--database-timeout",
-            type=seconds,
-            metavar="S",
-            help="Seconds to wait for a database that does not answer"
-            f" (default: {DATABASE_TIMEOUT:g}).",
+        help_text = (
+            f"Seconds to wait for a database that does not answer (default: {DATABASE_TIMEOUT:g})."
         )
+        parser.add_argument("--database-timeout", type=seconds, metavar="S", help=help_text)
         parser.add_argument(
             "--operator",
             type=operator,

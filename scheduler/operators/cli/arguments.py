@@ -139,14 +139,8 @@ def add_long(parser: Any) -> None:
 
 def add_watch(parser: Any) -> None:
     """Add the option that repeats a list."""
-    parser.add_argument(
-        "--watch",
-        nargs="?",
-        type=seconds,
-        const=2.0,
-        metavar="SECONDS",
-        help="List again every SECONDS until Ctrl-C (default: 2).",
-    )
+    what = "List again every SECONDS until Ctrl-C (default: 2)."
+    parser.add_argument("--watch", nargs="?", type=seconds, const=2.0, metavar="SECONDS", help=what)
 
 
 def add_repeatable(parser: Any, *names: str, what: str, **settings: Any) -> Any:
@@ -176,43 +170,28 @@ def add_reason(parser: Any) -> None:
 
 def add_since(parser: Any, what: str) -> None:
     """Add the argument for the earliest time of what is listed."""
-    parser.add_argument(
-        "--since",
-        type=age_or_time,
-        metavar="TIME",
-        help=f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC"
-        " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone.",
+    help_text = (
+        f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC"
+        " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone."
     )
+    parser.add_argument("--since", type=age_or_time, metavar="TIME", help=help_text)
 
 
 def add_limit(parser: Any, what: str, default: int) -> None:
     """Add the argument that bounds how many rows a report shows."""
-    parser.add_argument(
-        "--limit",
-        type=positive,
-        default=default,
-        metavar="N",
-        help=f"Maximum number of {what} to show (default: {default}); -f json shows all of them.",
-    )
+    help_text = f"Maximum number of {what} to show (default: {default}); -f json shows all of them."
+    parser.add_argument("--limit", type=positive, default=default, metavar="N", help=help_text)
 
 
 def add_timeout(parser: Any, default: float = RPC_TIMEOUT) -> None:
     """Add the argument that bounds how long a command waits for an answer over RPC."""
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=default,
-        metavar="S",
-        help=f"Seconds to wait for the answer (default: {default:g}).",
-    )
+    what = f"Seconds to wait for the answer (default: {default:g})."
+    parser.add_argument("--timeout", type=seconds, default=default, metavar="S", help=what)
 
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
     """Add the arguments of commands that call an agent."""
-    agent = parser.add_argument(
-        "--agent",
-        metavar="NAME",
-        help="[DEFAULT] host of the agent that reports the host (default: the name of the host).",
-    )
+    what = "[DEFAULT] host of the agent that reports the host (default: the name of the host)."
+    agent = parser.add_argument("--agent", metavar="NAME", help=what)
     complete(agent, "hosts")
     add_timeout(parser, timeout)

@@ -53,22 +53,13 @@ class AuditList(ListCommand):
         what = "Name, id or uuid of the aggregate that the changes are about."
         complete(parser.add_argument("--aggregate", type=not_empty, help=what), "aggregates")
         # The second name is for the application, which takes the first one for its own.
+        what = "Operator who made the changes."
         parser.add_argument(
-            "--operator",
-            "--by",
-            dest="by",
-            type=not_empty,
-            metavar="NAME",
-            help="Operator who made the changes.",
+            "--operator", "--by", dest="by", type=not_empty, metavar="NAME", help=what
         )
         add_since(parser, "changes")
-        parser.add_argument(
-            "--limit",
-            type=positive,
-            default=50,
-            metavar="N",
-            help="Maximum number of changes to list (default: 50).",
-        )
+        what = "Maximum number of changes to list (default: 50)."
+        parser.add_argument("--limit", type=positive, default=50, metavar="N", help=what)
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:

@@ -200,13 +200,9 @@ class ReportCommand(BaseCommand):
 
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
+        what = "Output format: text and tables, or JSON with all facts (default: table)."
         parser.add_argument(
-            "-f",
-            "--format",
-            dest="formatter",
-            choices=self.formats,
-            default="table",
-            help="Output format: text and tables, or JSON with all facts (default: table).",
+            "-f", "--format", dest="formatter", choices=self.formats, default="table", help=what
         )
         FittedTable().add_argument_group(parser)
         return parser

@@ -68,13 +68,11 @@ class Capacity(ReportCommand):
         what = "Place one instance of each flavor in turn, until the next has no host."
         add_flag(parser, "--together", what)
         add_flag(parser, "--largest", "Show how large one more instance can be, too.")
-        parser.add_argument(
-            "--max",
-            type=positive,
-            metavar="N",
-            help=f"Maximum number of instances to place (default: {MAX_INSTANCES}; unlimited where"
-            " hosts can be counted without placing any).",
+        what = (
+            f"Maximum number of instances to place (default: {MAX_INSTANCES}; unlimited where"
+            " hosts can be counted without placing any)."
         )
+        parser.add_argument("--max", type=positive, metavar="N", help=what)
         add_limit(parser, "hosts for each flavor", 50)
         capacity_forecast.add_forecast(parser)
         check_combination(parser, _problem)

@@ -52,20 +52,15 @@ def add_forecast(parser: Any) -> None:
         help="Show instead after how many days the flavors no longer fit, by zone and aggregate, if"
         f" the cloud goes on growing; by default those {_USUAL} that are asked for most.",
     )
+    what = f"Days to look ahead (default: {_DAYS})."
     add(
-        "--days",
-        type=lambda text: positive(text, most=3650),
-        default=_DAYS,
-        metavar="N",
-        help=f"Days to look ahead (default: {_DAYS}).",
+        "--days", type=lambda text: positive(text, most=3650), default=_DAYS, metavar="N", help=what
     )
-    add(
-        "--since",
-        type=age_or_time,
-        metavar="TIME",
-        help="Time since when growth is counted: an age such as 12h or 2d, or a time in UTC"
-        f" (default: {_SINCE.days}d).",
+    what = (
+        "Time since when growth is counted: an age such as 12h or 2d, or a time in UTC"
+        f" (default: {_SINCE.days}d)."
     )
+    add("--since", type=age_or_time, metavar="TIME", help=what)
 
 
 def usual_flavors(live: LiveHosts) -> list[Flavor]:

@@ -90,10 +90,8 @@ class Demo(BaseCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument(
-            "--connection-uri",
-            help="URI of the libvirt to poll (default: this machine's, if it answers).",
-        )
+        what = "URI of the libvirt to poll (default: this machine's, if it answers)."
+        parser.add_argument("--connection-uri", help=what)
 
     def take_action(self, args: Any) -> int:
         self._print(INTRODUCTION)

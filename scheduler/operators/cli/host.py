@@ -95,12 +95,9 @@ class HostList(ListCommand):
             "--aggregate", help="Name, id or uuid of the aggregate of the hosts to list."
         )
         complete(aggregate, "aggregates")
+        what = f"States of the hosts to list, of {', '.join(fleet.STATES)}."
         states = parser.add_argument(
-            "--state",
-            type=_states,
-            default=fleet.STATES,
-            metavar="STATE[,STATE...]",
-            help=f"States of the hosts to list, of {', '.join(fleet.STATES)}.",
+            "--state", type=_states, default=fleet.STATES, metavar="STATE[,STATE...]", help=what
         )
         complete_words(states, fleet.STATES)
         add_long(parser)

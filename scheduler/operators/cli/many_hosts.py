@@ -22,13 +22,11 @@ _NONE = "no host is given: name hosts, or a file that has them with --from"
 def add_hosts(parser: Any, shown_by: str = "host list", names: str = "hosts") -> None:
     """Add the arguments that name hosts, one at least; see hosts_of()."""
     add_host(parser, "*", shown_by, names)
-    parser.add_argument(
-        "--from",
-        dest="file",
-        metavar="FILE",
-        help="File with further names of hosts, one in a line, or - for standard input. Empty lines"
-        " and what follows a # are left out.",
+    what = (
+        "File with further names of hosts, one in a line, or - for standard input. Empty lines"
+        " and what follows a # are left out."
     )
+    parser.add_argument("--from", dest="file", metavar="FILE", help=what)
     # Otherwise an option before the hosts would end them.
     parser.parse_args = parser.parse_intermixed_args
     check_combination(parser, lambda args: None if args.host or args.file else _NONE)

@@ -53,21 +53,14 @@ class NovaShadow(ReportCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument(
-            "--requests",
-            type=positive,
-            metavar="N",
-            help="Number of requests to compare (default: until Ctrl-C, which prints the report).",
-        )
+        what = "Number of requests to compare (default: until Ctrl-C, which prints the report)."
+        parser.add_argument("--requests", type=positive, metavar="N", help=what)
         parser.add_argument("--minutes", type=positive, metavar="M", help="Minutes to listen.")
-        parser.add_argument(
-            "--wait",
-            type=seconds,
-            default=WAIT,
-            metavar="S",
-            help="Seconds to wait for an allocation before a request counts as refused by Nova"
-            f" (default: {WAIT:g}).",
+        what = (
+            "Seconds to wait for an allocation before a request counts as refused by Nova"
+            f" (default: {WAIT:g})."
         )
+        parser.add_argument("--wait", type=seconds, default=WAIT, metavar="S", help=what)
         add_limit(parser, "disagreements", MAX_SHOWN)
 
     def take_action(self, args: Any) -> int:

@@ -54,12 +54,8 @@ class PlanDrain(PlanCommand):
 
     def add_goal(self, parser: Any) -> None:
         add_host(parser, nargs="+")
-        parser.add_argument(
-            "--at-most",
-            type=positive,
-            metavar="N",
-            help="Maximum number of hosts that are emptied at the same time (default: all).",
-        )
+        what = "Maximum number of hosts that are emptied at the same time (default: all)."
+        parser.add_argument("--at-most", type=positive, metavar="N", help=what)
         check_combination(parser, _run_of_stages)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
@@ -108,13 +104,8 @@ class PlanConsolidate(PlanCommand):
 
     def add_goal(self, parser: Any) -> None:
         _add_budget(parser)
-        parser.add_argument(
-            "--seed",
-            type=int,
-            default=0,
-            metavar="N",
-            help="Seed of the search; the same seed gives the same plan (default: 0).",
-        )
+        what = "Seed of the search; the same seed gives the same plan (default: 0)."
+        parser.add_argument("--seed", type=int, default=0, metavar="N", help=what)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
         return consolidate(planned.fleet, _budget(args), args.seed, planned.search_time)
@@ -131,21 +122,12 @@ class PlanBalance(PlanCommand):
     """
 
     def add_goal(self, parser: Any) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--resource",
-            choices=RESOURCES,
-            default="memory",
-            help="Resource to spread (default: memory).",
-        )
-        what.add_argument("--metric", metavar="NAME", help="Metric to spread, in per cent.")
-        parser.add_argument(
-            "--margin",
-            type=positive,
-            default=10,
-            metavar="POINTS",
-            help="Largest difference between two hosts, in points of per cent (default: 10).",
-        )
+        load = parser.add_mutually_exclusive_group()
+        what = "Resource to spread (default: memory)."
+        load.add_argument("--resource", choices=RESOURCES, default="memory", help=what)
+        load.add_argument("--metric", metavar="NAME", help="Metric to spread, in per cent.")
+        what = "Largest difference between two hosts, in points of per cent (default: 10)."
+        parser.add_argument("--margin", type=positive, default=10, metavar="POINTS", help=what)
         _add_budget(parser)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
@@ -166,13 +148,8 @@ class PlanMakeRoom(PlanCommand):
 
     def add_goal(self, parser: Any) -> None:
         add_flavors(parser)
-        parser.add_argument(
-            "--number",
-            type=positive,
-            default=1,
-            metavar="N",
-            help="Number of instances that are to fit (default: 1).",
-        )
+        what = "Number of instances that are to fit (default: 1)."
+        parser.add_argument("--number", type=positive, default=1, metavar="N", help=what)
         check_combination(parser, _one_flavor)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:

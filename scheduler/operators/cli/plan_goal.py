@@ -93,12 +93,8 @@ class PlanCommand(ReportCommand):
             "Claim the room for the moves of the first step, so that nothing else gets it. Moves to"
             " other hosts, and requests for the same instances, replace these claims.",
         )
-        parser.add_argument(
-            "--lease",
-            type=seconds,
-            metavar="S",
-            help="Seconds that --claim holds the room (default: [claims] lease).",
-        )
+        what = "Seconds that --claim holds the room (default: [claims] lease)."
+        parser.add_argument("--lease", type=seconds, metavar="S", help=what)
         add_flag(
             parser,
             "--run",

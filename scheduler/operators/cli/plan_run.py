@@ -65,21 +65,12 @@ class PlanRun(ReportCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_plan(parser)
         add_run(parser)
+        what = f"Number of failed moves after which the run stops (default: {FAILURES})."
         parser.add_argument(
-            "--at-most",
-            type=positive,
-            default=FAILURES,
-            dest="failures",
-            metavar="N",
-            help=f"Number of failed moves after which the run stops (default: {FAILURES}).",
+            "--at-most", type=positive, default=FAILURES, dest="failures", metavar="N", help=what
         )
-        parser.add_argument(
-            "--timeout",
-            type=seconds,
-            default=MOVE_TIMEOUT,
-            metavar="S",
-            help=f"Seconds that a move may take (default: {MOVE_TIMEOUT:.0f}).",
-        )
+        what = f"Seconds that a move may take (default: {MOVE_TIMEOUT:.0f})."
+        parser.add_argument("--timeout", type=seconds, default=MOVE_TIMEOUT, metavar="S", help=what)
         check_combination(parser, missing_program)
 
     def take_action(self, args: Any) -> int:
@@ -93,14 +84,12 @@ class PlanRun(ReportCommand):
 
 def add_run(parser: Any) -> None:
     """Add the options of carry_out(), and the defaults of failures and timeout."""
-    parser.add_argument(
-        "--command",
-        type=program_call,
-        metavar="CALL",
-        help="Program with its arguments that makes a move, waits until it is over, and ends"
+    what = (
+        "Program with its arguments that makes a move, waits until it is over, and ends"
         " with status 0; {server}, {host}, {node} and {source} stand for the instance, where it"
-        " goes, and the host it leaves. No shell is used.",
+        " goes, and the host it leaves. No shell is used."
     )
+    parser.add_argument("--command", type=program_call, metavar="CALL", help=what)
     add_flag(
         parser,
         "--watch",

@@ -122,18 +122,12 @@ def device(text: str) -> InstancePCIRequest:
 def add_flavors(parser: Any) -> None:
     """Add the arguments for instances of several flavors, and for the hosts that they may use."""
     where = add_request(parser)
-    where.add_argument(
-        "--group-policy",
-        choices=POLICIES,
-        help="Policy of a new server group that all instances are assumed to be members of.",
+    what = "Policy of a new server group that all instances are assumed to be members of."
+    where.add_argument("--group-policy", choices=POLICIES, help=what)
+    what = (
+        f"Maximum number of members on one host, with --group-policy {ANTI_AFFINITY} (default: 1)."
     )
-    where.add_argument(
-        "--max-per-host",
-        type=positive,
-        metavar="N",
-        help=f"Maximum number of members on one host, with --group-policy {ANTI_AFFINITY}"
-        " (default: 1).",
-    )
+    where.add_argument("--max-per-host", type=positive, metavar="N", help=what)
     check_combination(parser, _wrong_group)
 
 

@@ -49,19 +49,13 @@ class ServerGroupCreate(ShowCommand):
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("name", help="Name of the server group, which must be unique.")
-        parser.add_argument(
-            "--policy",
-            choices=POLICIES,
-            default=AFFINITY,
-            help="Policy of the server group: members on one host, or on different hosts; soft"
-            " policies as far as possible (default: affinity).",
+        what = (
+            "Policy of the server group: members on one host, or on different hosts; soft"
+            " policies as far as possible (default: affinity)."
         )
-        parser.add_argument(
-            "--max-per-host",
-            type=positive,
-            metavar="N",
-            help=f"Maximum number of members on one host, with {ANTI_AFFINITY} (default: 1).",
-        )
+        parser.add_argument("--policy", choices=POLICIES, default=AFFINITY, help=what)
+        what = f"Maximum number of members on one host, with {ANTI_AFFINITY} (default: 1)."
+        parser.add_argument("--max-per-host", type=positive, metavar="N", help=what)
         check_combination(parser, _max_without_anti_affinity)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:

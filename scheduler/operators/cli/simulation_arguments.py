@@ -69,98 +69,53 @@ def add_simulation(parser: Any) -> None:
     trace = parser.add_argument_group(
         "arrivals: those of a file, of the saved decisions, or made up by the other options"
     ).add_argument
-    trace(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="Trace, as CSV or Parquet, or one that Azure, Alibaba or Google has published: see"
-        " 'Simulating' in the guide.",
+    what = (
+        "Trace, as CSV or Parquet, or one that Azure, Alibaba or Google has published: see"
+        " 'Simulating' in the guide."
     )
-    trace(
-        "--machine",
-        type=machine,
-        metavar=_MACHINE,
-        help="What a whole machine has, for traces in shares of one: Azure's and Google's.",
+    trace("--trace", type=Path, metavar="FILE", help=what)
+    what = "What a whole machine has, for traces in shares of one: Azure's and Google's."
+    trace("--machine", type=machine, metavar=_MACHINE, help=what)
+    what = (
+        "Time from which saved decisions are made again, on the hosts of that time: an age"
+        " such as 12h or 2d, or a time in UTC."
     )
-    trace(
-        "--decisions",
-        type=age_or_time,
-        metavar="TIME",
-        help="Time from which saved decisions are made again, on the hosts of that time: an age"
-        " such as 12h or 2d, or a time in UTC.",
+    trace("--decisions", type=age_or_time, metavar="TIME", help=what)
+    what = (
+        f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}); with --trace,"
+        " of its first requests (default: all)."
     )
-    trace(
-        "--arrivals",
-        type=lambda text: positive(text, most=MAX_ARRIVALS),
-        metavar="N",
-        help=f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}); with --trace,"
-        " of its first requests (default: all).",
-    )
-    trace(
-        "--flavors",
-        type=usual_flavors,
-        metavar="VCPUS:RAM_MB:DISK_GB=WEIGHT,...",
-        help="Sizes to draw from, and how often (default: what is usually asked of this cloud).",
-    )
-    trace(
-        "--rate",
-        type=_amount,
-        metavar="N",
-        help=f"Mean number of arrivals an hour (default: {DEFAULT_RATE:g}).",
-    )
-    trace(
-        "--lifetime",
-        type=_amount,
-        metavar="HOURS",
-        help="Mean time for which instances stay (default: they all stay).",
-    )
-    trace(
-        "--seeds",
-        type=lambda text: positive(text, most=1000),
-        metavar="N",
-        help="Number of runs with different arrivals, of which means are shown (default: 1).",
-    )
+    trace("--arrivals", type=lambda text: positive(text, most=MAX_ARRIVALS), metavar="N", help=what)
+    what = "Sizes to draw from, and how often (default: what is usually asked of this cloud)."
+    trace("--flavors", type=usual_flavors, metavar="VCPUS:RAM_MB:DISK_GB=WEIGHT,...", help=what)
+    what = f"Mean number of arrivals an hour (default: {DEFAULT_RATE:g})."
+    trace("--rate", type=_amount, metavar="N", help=what)
+    what = "Mean time for which instances stay (default: they all stay)."
+    trace("--lifetime", type=_amount, metavar="HOURS", help=what)
+    what = "Number of runs with different arrivals, of which means are shown (default: 1)."
+    trace("--seeds", type=lambda text: positive(text, most=1000), metavar="N", help=what)
     where = parser.add_argument_group("hosts: by default those of the cloud, with their instances")
     what = "Empty hosts to simulate in place of those of the cloud"
     add_repeatable(where, "--hosts", type=host_kind, metavar=_HOSTS, what=what)
-    where.add_argument(
-        "--rack-size",
-        type=positive,
-        metavar="N",
-        help="Hosts of --hosts, of one kind, that are a failure domain (default: each for itself).",
-    )
+    what = "Hosts of --hosts, of one kind, that are a failure domain (default: each for itself)."
+    where.add_argument("--rack-size", type=positive, metavar="N", help=what)
     add_flag(where, "--empty", "Leave out the instances of the cloud; NUMA cells stay in use.")
     how = parser.add_argument_group("decisions")
-    add_repeatable(
-        how,
-        "--config",
-        type=Path,
-        metavar="FILE",
-        what="Configuration to decide by, in place of the one of this command; of several all are"
-        " run and shown side by side",
+    what = (
+        "Configuration to decide by, in place of the one of this command; of several all are"
+        " run and shown side by side"
     )
-    add_repeatable(
-        how,
-        "--failover",
-        choices=FAILOVER,
-        metavar="MODE",
-        what=f"How all instances that come are protected, of {', '.join(FAILOVER)}; of several all"
+    add_repeatable(how, "--config", type=Path, metavar="FILE", what=what)
+    what = (
+        f"How all instances that come are protected, of {', '.join(FAILOVER)}; of several all"
         " are run and shown side by side. By default they are not, and without it decisions of"
-        " --decisions are made as they were",
+        " --decisions are made as they were"
     )
-    how.add_argument(
-        "--build-time",
-        type=not_negative,
-        default=0,
-        metavar="S",
-        help="Seconds for which a new instance counts as being built (default: 0).",
-    )
-    how.add_argument(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="Keep the result of each run there, and read it if the same run is there already.",
-    )
+    add_repeatable(how, "--failover", choices=FAILOVER, metavar="MODE", what=what)
+    what = "Seconds for which a new instance counts as being built (default: 0)."
+    how.add_argument("--build-time", type=not_negative, default=0, metavar="S", help=what)
+    what = "Keep the result of each run there, and read it if the same run is there already."
+    how.add_argument("--results", type=Path, metavar="DIR", help=what)
     how.add_argument(
         "--html", type=Path, metavar="FILE", help="Write a page with the table and plots over time."
     )
