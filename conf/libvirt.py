@@ -107,7 +107,6 @@ Name of the Ceph client, for images_type rbd. The user berthmaster must be able 
 
 
 def uri(conf: cfg.ConfigOpts) -> str:
-    """Return the URI to connect to."""
     if conf.libvirt.connection_uri:
         return str(conf.libvirt.connection_uri)
     return "lxc:///" if conf.libvirt.virt_type == "lxc" else "qemu:///system"

@@ -23,8 +23,6 @@ Files = Sequence[tuple[str, Sections]]
 
 
 class Setting(NamedTuple):
-    """An option in a file."""
-
     file: str
     section: str
     text: str

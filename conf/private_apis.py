@@ -163,7 +163,6 @@ def expiration(incoming: Any) -> float:
 
 
 def size_of(incoming: Any) -> int:
-    """Return how many bytes a message has."""
     return len(_find(incoming, BODY) or "")
 
 

@@ -40,7 +40,6 @@ def settings_in_effect(conf: cfg.ConfigOpts) -> list[dict[str, Any]]:
 def _setting(
     conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt, files: loading.Files
 ) -> tuple[Any, str]:
-    """Return the value of an option, and what has set it."""
     section = None if group == "DEFAULT" else group
     value = conf[group][name] if section else conf[name]
     value = _masked(option, value) if option.secret and value else _shown(value)
@@ -79,5 +78,4 @@ def _shown(value: Any) -> Any:
 
 
 def without_accounts(text: str) -> str:
-    """Return a text without the accounts in its URLs."""
     return _ACCOUNT.sub(rf"\1{MASK}@", text)

@@ -12,7 +12,6 @@ class HostPort(types.String):  # type: ignore[misc]  # oslo.config has no types
     """A text for parsed(), or an empty one."""
 
     def __call__(self, value: object) -> str:
-        """Return the text; raises ValueError."""
         text = str(super().__call__(value)).strip()
         if text:
             parsed(text)

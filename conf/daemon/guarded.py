@@ -83,7 +83,6 @@ class GuardedService(ServiceBase):  # type: ignore[misc]  # oslo.service ships n
         self._service.stop()
 
     def wait(self) -> None:
-        """Return when the service has stopped."""
         self._service.wait()
 
     def reset(self) -> None:

@@ -34,7 +34,6 @@ class Finding:
 
     @property
     def healthy(self) -> bool:
-        """Whether the part has no problem."""
         return not self.problem
 
 
@@ -65,8 +64,6 @@ class Health:
 
 
 class _Part:
-    """One part and its check."""
-
     def __init__(self, name: str, check: Check, fresh: float) -> None:
         self._name = name
         self._check = check

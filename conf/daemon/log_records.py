@@ -82,7 +82,6 @@ class OneLineRecord(logging.LogRecord):
         return text if first in text else f"{text}: {first}"
 
     def getMessage(self) -> str:
-        """Return the message."""
         return escaped(super().getMessage())
 
     @property

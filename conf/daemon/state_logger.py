@@ -51,5 +51,4 @@ class StateLogger:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the text of an error in one line."""
     return " ".join(str(error).split()) or repr(error)

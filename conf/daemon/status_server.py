@@ -83,7 +83,6 @@ class StatusServer:
             LOG.info("Pages at http://%s:%s/", shown, port)
 
     def stop(self) -> None:
-        """Stop serving, if it was started."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -123,7 +122,6 @@ class Application:
         self.pages = pages
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
         if path not in METHODS and self.pages is not None:
             return self.pages({**environ, HEALTH: self._report}, start_response)
@@ -179,11 +177,9 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether one more client is allowed."""
         return len(self._open) < MAX_CLIENTS
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a client in a thread of its own."""
         self._open[request] = time.monotonic() + CONNECTION_TIMEOUT
         super().process_request(request, client_address)
 

@@ -153,8 +153,6 @@ class AggregateUnset(_AggregateChange):
 
 
 class _HostsChange(_AggregateChange):
-    """A command that changes which hosts are in an aggregate."""
-
     def apply_to_hosts(
         self, args: Any, operation: Callable[..., Any], counter: str
     ) -> tuple[Any, Any]:

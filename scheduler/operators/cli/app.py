@@ -132,7 +132,6 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             cmd.produce_output = checked
 
     def print_help_if_requested(self) -> None:
-        """Print the help of the program if it was asked for, and end."""
         if self.options.deferred_help:
             print_help(self)
             raise SystemExit(0)
@@ -205,7 +204,6 @@ def _check_columns(purpose: str, names: Sequence[str], columns: Sequence[str]) -
 
 
 def _shell(*arguments: Any) -> Any:
-    """Return an interactive shell of commands."""
     # It takes a while to import, so cliff imports it late, too.
     from cliff.interactive import InteractiveApp
 

@@ -20,7 +20,6 @@ MAX_INTEGER = 2**31 - 1
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """Return (key, value) of KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
@@ -128,7 +127,6 @@ def complete_words(argument: Any, words: Iterable[str]) -> None:
 
 
 def add_flag(parser: Any, name: str, what: str) -> None:
-    """Add an option without a value."""
     parser.add_argument(name, action="store_true", help=what)
 
 
@@ -138,7 +136,6 @@ def add_long(parser: Any) -> None:
 
 
 def add_watch(parser: Any) -> None:
-    """Add the option that repeats a list."""
     what = "List again every SECONDS until Ctrl-C (default: 2)."
     parser.add_argument("--watch", nargs="?", type=seconds, const=2.0, metavar="SECONDS", help=what)
 
@@ -158,18 +155,15 @@ def add_configuration(parser: Any, option: str, *others: str, **settings: Any) -
 def add_host(
     parser: Any, nargs: str | None = None, shown_by: str = "host list", names: str = "hosts"
 ) -> None:
-    """Add the argument that names a host."""
     help_text = f"Name of the host, as '{shown_by}' shows it."
     complete(parser.add_argument("host", nargs=nargs, help=help_text), names)
 
 
 def add_reason(parser: Any) -> None:
-    """Add the argument for the reason of a change."""
     parser.add_argument("--reason", metavar="TEXT", help="Reason to record with the change.")
 
 
 def add_since(parser: Any, what: str) -> None:
-    """Add the argument for the earliest time of what is listed."""
     help_text = (
         f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC"
         " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone."
@@ -184,13 +178,11 @@ def add_limit(parser: Any, what: str, default: int) -> None:
 
 
 def add_timeout(parser: Any, default: float = RPC_TIMEOUT) -> None:
-    """Add the argument that bounds how long a command waits for an answer over RPC."""
     what = f"Seconds to wait for the answer (default: {default:g})."
     parser.add_argument("--timeout", type=seconds, default=default, metavar="S", help=what)
 
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
-    """Add the arguments of commands that call an agent."""
     what = "[DEFAULT] host of the agent that reports the host (default: the name of the host)."
     agent = parser.add_argument("--agent", metavar="NAME", help=what)
     complete(agent, "hosts")

@@ -30,16 +30,12 @@ BY_TERMINAL = argparse.Namespace(max_width=0, fit_width=False, print_empty=False
 
 
 class Table(NamedTuple):
-    """A table of a report: its title, the names of its columns, and its rows."""
-
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
 class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
-    """A command, with what it needs of its application."""
-
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
         self.add_arguments(parser)
@@ -58,7 +54,6 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
 
     @property
     def liveness_limit(self) -> float:
-        """The age in seconds up to which a heartbeat counts as alive."""
         from conf.service import liveness_limit
 
         return liveness_limit(self.conf)
@@ -156,8 +151,6 @@ class _Fitted(BaseCommand):
 
 
 class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
-    """A command that prints rows."""
-
     # Whether it only looks, so that it can be repeated.
     is_watchable: ClassVar[bool] = False
     pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)

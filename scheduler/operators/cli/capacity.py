@@ -151,7 +151,6 @@ class Capacity(ReportCommand):
 
 
 def _problem(args: argparse.Namespace) -> str | None:
-    """Return what is wrong with arguments that are each right."""
     if not args.forecast:
         if not args.flavor:
             return "the following arguments are required: --flavor, or --vcpus and others"

@@ -36,15 +36,12 @@ _GROWTH_COLUMNS = ("Flavor", "Came", "Left", "More A Day")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A flavor and a place, and the request that asks for both."""
-
     flavor: str
     where: str
     spec: RequestSpec
 
 
 def add_forecast(parser: Any) -> None:
-    """Add the arguments of the forecast."""
     add = parser.add_argument_group("forecast").add_argument
     add(
         "--forecast",
@@ -125,7 +122,6 @@ def make_forecast(
 
 
 def sections(found: Mapping[str, Any]) -> Iterator[str | Table]:
-    """Yield what a forecast says to people."""
     rows = [
         (each["flavor"], each["where"], each["fit_now"], _phrase(each, found["days"]))
         for each in found["forecasts"]

@@ -58,7 +58,6 @@ def known() -> Mapping[str, Cloud]:
 
 
 def files() -> list[Path]:
-    """Return the files that may name clouds."""
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return [Path(own, "berthmaster", _NAME), Path("/etc/berthmaster", _NAME)]
 

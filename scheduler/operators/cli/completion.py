@@ -89,7 +89,6 @@ def _typed(word: str) -> str:
 
 
 def expected_after(app: Any, words: Words, wants_options: bool) -> Expected:
-    """Return what can follow after these words of a command line."""
     arguments = arguments_of(app.parser)
     waiting, count = _followed(arguments, words, until_positional=True)
     if waiting is not None:

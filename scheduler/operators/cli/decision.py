@@ -153,7 +153,6 @@ class DecisionSave(BaseCommand):
 
 
 def add_decision(parser: Any) -> None:
-    """Add the argument that names a decision."""
     decision = parser.add_argument(
         "decision",
         metavar="ID",

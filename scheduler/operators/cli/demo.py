@@ -169,14 +169,12 @@ class Demo(BaseCommand):
 
 
 def _simulated(directory: Path) -> str:
-    """Return the URI of a host that libvirt simulates."""
     path = directory / "host.xml"
     path.write_text(SIMULATED_HOST)
     return f"test://{path}"
 
 
 def _libvirt_answers() -> bool:
-    """Return whether this machine's libvirt answers in time."""
     try:
         import libvirt
     except ImportError:
@@ -249,7 +247,6 @@ def _request(memory_mb: int, instances: int) -> SelectArguments:
 
 
 def _select(client: SchedulerClient, request: SelectArguments) -> Sequence[Sequence[Selection]]:
-    """Return the answer of the scheduler over RPC."""
     uuids = [uuid for uuid in request.instance_uuids if uuid]
     return client.select_destinations(CALLER, request.spec, uuids)
 

@@ -22,7 +22,6 @@ Document = Mapping[str, Any]
 
 
 def placements_table(title: str, placements: Iterable[Document]) -> Table:
-    """Return the hosts of the instances of a decision."""
     rows = [
         (
             each["instance_uuid"] or "",
@@ -82,13 +81,11 @@ def format_explanation(explanation: Document, limit: int = MAX_HOSTS) -> list[Ta
 
 
 def filters_table(steps: Iterable[Document]) -> Table:
-    """Return how many hosts each filter left, in the order of the filters."""
     rows = [(each["name"], each["before"], each["after"]) for each in steps]
     return Table("Hosts left by each filter", ("Filter", "Before", "After"), rows)
 
 
 def weights_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
-    """Return the best hosts with their weights, weigher by weigher."""
     weighed = [each for each in explanation["verdicts"] if each["weighed"]]
     best = sorted(weighed, key=lambda each: each["rank"])[:limit]
     shares = [each["weighed"]["shares"] for each in best]
@@ -120,13 +117,11 @@ def reasons_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
 
 
 def refusals_table(explanation: Document) -> Table:
-    """Return how many hosts each rule and filter refuses, whatever the others do."""
     rows = sorted(explanation["reasons"].items(), key=lambda each: -each[1])
     return Table("Hosts refused by each filter by itself", ("Filter", "Hosts"), rows)
 
 
 def near_misses_table(explanation: Document) -> Table:
-    """Return the changes of which each alone would have been enough, the smallest first."""
     rows = [(each["text"],) for each in explanation["near_misses"]]
     return Table("Any one of these would have been enough", ("Change",), rows)
 
@@ -178,7 +173,6 @@ def _differences(weighed: Document, chosen: Document) -> list[tuple[str, ...]]:
 
 
 def _choice(drawn_from: int) -> str:
-    """Return how the host was chosen among those that passed."""
     match drawn_from:
         case 0:
             return "The driver chooses without weights."

@@ -34,8 +34,6 @@ class HypervisorList(ListCommand):
 
 
 class _OneHypervisor(BaseCommand):
-    """A command for one hypervisor."""
-
     def add_arguments(self, parser: Any) -> None:
         what = "Name, host, uuid or id of the hypervisor, as 'hypervisor list' shows it."
         complete(parser.add_argument("hypervisor", help=what), "hypervisors")

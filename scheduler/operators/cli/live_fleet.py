@@ -29,7 +29,6 @@ UNKNOWN = (
 
 
 def add_keep_zone(parser: Any) -> None:
-    """Add the option for read_fleet()."""
     add_flag(parser, "--keep-zone", "Keep every instance in the availability zone of its host.")
 
 
@@ -77,7 +76,6 @@ def host_names(hosts: HostTable, names: Collection[str]) -> list[str]:
 
 
 def _instance_rows(connection: sa.Connection, hosts: HostTable) -> InstanceRows:
-    """Return what the database has about the instances on all hosts."""
     rows = [*hosts.rows()]
     names = {hosts.get(row, "host") for row in rows}
     found: dict[str, Any] = {row.uuid: row for row in instances.of_hosts(connection, names)}

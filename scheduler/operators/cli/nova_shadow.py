@@ -138,7 +138,6 @@ def _differs(each: Shadowed) -> bool:
 
 
 def _latencies(shadow: Shadow) -> dict[str, Any]:
-    """Return the latencies by what was measured."""
     found = shadow.requests
     exact = [each.nova_seconds for each in found if each.exact and each.nova_seconds is not None]
     seen = [each.nova_seconds for each in found if not each.exact and each.nova_seconds is not None]

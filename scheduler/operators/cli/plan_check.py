@@ -46,7 +46,6 @@ class PlanCheck(ReportCommand):
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    """Add the file of a plan, and what it is checked by."""
     parser.add_argument("file", type=Path, help="File with a plan, as -f json has written it.")
     add_keep_zone(parser)
 

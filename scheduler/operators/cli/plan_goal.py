@@ -70,8 +70,6 @@ class Planned:
 
 
 class PlanCommand(ReportCommand):
-    """A goal of a plan."""
-
     formats = (*ReportCommand.formats, "script")
     # Of the search, in seconds.
     time_limit: ClassVar[float] = 60.0
@@ -129,7 +127,6 @@ class PlanCommand(ReportCommand):
         return 0 if document["complete"] and held and is_done else 1
 
     def _planned(self, args: Any) -> dict[str, Any]:
-        """Return the plan as a document."""
         with live_hosts(self.app) as live:
             fleet = read_fleet(self, live, args)
             search_time = SearchTime(time.monotonic() + args.time_limit, fleet)

@@ -28,7 +28,6 @@ class Journal:
         self._whys: dict[int, str] = {}
 
     def state(self, number: int) -> str | None:
-        """Return the last state of a move, None before it has any."""
         return self._states.get(number)
 
     def is_over(self, number: int) -> bool:
@@ -36,7 +35,6 @@ class Journal:
         return self.state(number) in (DONE, GONE)
 
     def why(self, number: int) -> str:
-        """Return why a move has failed, as far as is known."""
         return self._whys.get(number, "")
 
     def note(self, number: int, state: str, why: str = "") -> None:

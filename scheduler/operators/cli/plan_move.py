@@ -97,7 +97,6 @@ def _is_unconfirmed(places: Sequence[dict[str, Any]]) -> bool:
 
 
 def where(found: Mapping[str, Any]) -> str:
-    """Return in words where an instance is, and what it does there."""
     state = found["task"] or found["state"]
     return f"on {found['host']}" + (f" ({state})" if state else "")
 
@@ -153,7 +152,6 @@ def program_call(text: str) -> tuple[str]:
 
 
 def missing_program(args: argparse.Namespace) -> str | None:
-    """Return what is wrong if there is no such program."""
     program = shlex.split(args.command[0])[0] if args.command else "openstack"
     if shutil.which(program):
         return None

@@ -150,7 +150,6 @@ def _cost(moves: Sequence[PlannedMove]) -> dict[str, Any]:
 
 
 def sections(found: dict[str, Any]) -> Iterator[str | Table]:
-    """Yield a plan for people."""
     yield from _heading(found)
     cost = found["cost"]
     if found["moves"]:

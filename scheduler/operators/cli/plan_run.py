@@ -203,7 +203,6 @@ class _Run:
         return self._interrupted.is_set() or self._failures >= self._asked.failures
 
     def make(self, step: Sequence[int]) -> None:
-        """Make the moves of a step that are not done yet."""
         with live_hosts(self._command.app) as live:
             fleet = read_fleet(self._command, live, self._asked)
             # Not those before: what of them has failed has made no room.

@@ -155,7 +155,6 @@ def add_request(parser: Any) -> Any:
 
 
 def _add_requirements(group: Any) -> None:
-    """Add the arguments for what instances need of a host besides their size."""
     for option, (pair, what) in _PAIRS.items():
         added = add_repeatable(group, option, type=pair, metavar="K=V", what=what)
         if option == "--hint":

@@ -190,7 +190,6 @@ class Select(ListCommand):
         return spec, uuids
 
     def _destination(self, args: Any) -> Destination | None:
-        """Return the destination of --aggregate, for which alone the database is read."""
         if not args.aggregate:
             return None
         from inventory import aggregates

@@ -64,8 +64,6 @@ class ServiceList(ListCommand):
 
 
 class _ServicesCommand(HostsCommand):
-    """A command that changes the services of hosts, all or none of them."""
-
     def add_arguments(self, parser: Any) -> None:
         add_hosts(parser, "service list", "service hosts")
         _add_binary(parser)

@@ -33,8 +33,6 @@ from scheduler.plugins import PluginError
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration to decide by, and the name under which it is shown."""
-
     name: str
     conf: cfg.ConfigOpts
 
@@ -53,7 +51,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name under which the run is shown."""
         shown = self.configuration.name
         return f"{shown}, failover {self.failover}" if self.failover else shown
 

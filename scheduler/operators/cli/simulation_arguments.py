@@ -65,7 +65,6 @@ def usual_flavors(text: str) -> list[WeightedSize]:
 
 
 def add_simulation(parser: Any) -> None:
-    """Add the arguments of a simulation."""
     trace = parser.add_argument_group(
         "arrivals: those of a file, of the saved decisions, or made up by the other options"
     ).add_argument
@@ -123,7 +122,6 @@ def add_simulation(parser: Any) -> None:
 
 
 def _problem(args: argparse.Namespace) -> str | None:
-    """Return what is wrong with arguments that are each right."""
     made_up = ("arrivals", "flavors", "rate", "lifetime", "seeds")
     given = [name for name in made_up if getattr(args, name) is not None]
     if args.trace is not None and args.decisions is not None:

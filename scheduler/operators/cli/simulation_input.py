@@ -89,7 +89,6 @@ def _hosts(app: App, args: Any) -> HostTable:
 
 
 def _made_up(args: Any, mix: FlavorMix) -> Iterator[tuple[int, Sequence[Arrival]]]:
-    """Yield the seeds with their arrivals."""
     if args.flavors is not None:
         mix = fixed_mix(MixSettings(args.flavors, 0.0))
     if not mix:

@@ -52,8 +52,6 @@ class Plot:
 
 
 class Refused(NamedTuple):
-    """A size of instances, and how many of them were refused."""
-
     vcpus: int
     memory_mb: int
     disk_mb: int
@@ -72,7 +70,6 @@ def check_libraries() -> None:
 
 
 def render(documents: Sequence[Document], notes: Sequence[str]) -> str:
-    """Return the page of some runs."""
     import jinja2
 
     environment = jinja2.Environment(

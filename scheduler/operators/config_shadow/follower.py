@@ -41,8 +41,6 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """A saved decision, and when it was made."""
-
     row: Any
     document: DecisionDocument
 

@@ -126,7 +126,6 @@ class _Shadow:
         LOG.info("The shadow follows all decisions from now on, by %s", name)
 
     def step(self) -> None:
-        """Follow, and write the report."""
         self._mix.refresh()
         self._follower.step()
         text = json.dumps(self._follower.document())

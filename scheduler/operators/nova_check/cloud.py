@@ -126,7 +126,6 @@ def _cells(conf: cfg.ConfigOpts, mappings: CellMappings) -> Iterator[Finding]:
 
 
 def cell_access(conf: cfg.ConfigOpts) -> CellAccess:
-    """Return how the options have the databases of cells reached."""
     own = conf.nova
     return CellAccess(own.cell_template_connection, own.cell_username, own.cell_password)
 

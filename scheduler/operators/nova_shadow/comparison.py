@@ -14,8 +14,6 @@ EQUAL = 1e-9
 
 
 class Kind(StrEnum):
-    """How two decisions compare."""
-
     SAME = "same"
     TIE = "tie"
     DRAWN = "drawn"
@@ -47,7 +45,6 @@ class Comparison:
 
 
 def unknown(text: str, host: str | None = None) -> Comparison:
-    """Return the comparison of what cannot be compared, with the reason."""
     return Comparison(Kind.UNKNOWN, text, host)
 
 
@@ -138,7 +135,6 @@ class Latency:
 
 
 def latency(seconds: Sequence[float]) -> Latency:
-    """Return the latency of some requests."""
     ordered = sorted(seconds)
     if not ordered:
         return Latency(0, None, None)

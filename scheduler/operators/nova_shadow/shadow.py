@@ -152,7 +152,6 @@ class Shadow:
                 self._pending.append(one)
 
     def _seek(self) -> None:
-        """Look for answers."""
         now = monotonic()
         with self._lock:
             due = [each for each in self._pending if each.next_look <= now]

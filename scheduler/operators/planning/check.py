@@ -15,8 +15,6 @@ GONE, ELSEWHERE = "gone", "elsewhere"
 
 @dataclass(frozen=True, slots=True)
 class CheckedMove:
-    """A move, what has become of it, and why in words."""
-
     move: PlannedMove
     state: str
     why: str = ""

@@ -94,7 +94,6 @@ class Fleet:
                     each.fixed = None
 
     def kind_of_move(self, resident: Resident) -> str:
-        """Return how a resident moves from the host that it is on now."""
         return EVACUATION if self._is_gone(resident.row) else resident.kind
 
     def place(self, row: int) -> Place:
@@ -168,7 +167,6 @@ class Fleet:
         return self._refusal(copy, spec, row)
 
     def consumption(self, spec: RequestSpec, row: int) -> Consumption:
-        """Return what the instance of a request would take on a row."""
         return HostState.of(self.hosts.working_copy(), row).consume_from_request(spec)
 
     def move(self, resident: Resident, row: int, reason: str) -> None:
@@ -266,7 +264,6 @@ class Fleet:
 
     @contextmanager
     def closing(self, rows: Iterable[int]) -> Iterator[None]:
-        """Close rows in the block."""
         before, self.closed = self.closed, self.closed.copy()
         self.closed[[*rows]] = True
         try:
@@ -288,7 +285,6 @@ class Fleet:
 
     @contextmanager
     def avoiding(self, rows: Iterable[int]) -> Iterator[None]:
-        """Avoid rows in the block."""
         before, self.avoided = self.avoided, self.avoided.copy()
         self.avoided[[*rows]] = True
         try:

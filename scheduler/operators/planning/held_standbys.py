@@ -79,7 +79,6 @@ class HeldStandbys:
             self.leaving.append(before)
 
     def move_back(self, before: HeldStandby, after: HeldStandby | None) -> None:
-        """Take move() back."""
         if after is None:
             self._change(before, 1)
         else:
@@ -93,7 +92,6 @@ class HeldStandbys:
             self._change(each, -1)
 
     def take_end_back(self, standbys: list[HeldStandby]) -> None:
-        """Take end() back."""
         self.leaving = standbys
         for each in standbys:
             self._change(each, 1)

@@ -24,8 +24,6 @@ KeepGoing = Callable[[], bool]
 
 
 class Place(NamedTuple):
-    """A node of a host."""
-
     host: str
     node: str
 
@@ -60,7 +58,6 @@ class Resident:
 
     @property
     def given_back(self) -> Consumption:
-        """What its host gets back when it leaves."""
         if self.place is NOTHING:
             return self.taken
         vcpus, memory_mb, disk_mb = plus(amounts_of(self.taken), self.place, -1)
@@ -91,7 +88,6 @@ NO_COST = Cost(0, 0)
 
 
 def cost_of(residents: Sequence[Resident]) -> Cost:
-    """Return what it costs to move these residents."""
     return Cost(len(residents), sum(each.spec.memory_mb for each in residents))
 
 
@@ -103,7 +99,6 @@ class Budget:
     memory_mb: int | None = None
 
     def has(self, cost: Cost) -> bool:
-        """Return whether a plan may cost this much."""
         within = self.moves is None or cost.moves <= self.moves
         return within and (self.memory_mb is None or cost.memory_mb <= self.memory_mb)
 
@@ -161,5 +156,4 @@ class MovePlan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the goal is reached with these moves."""
         return not self.unplanned and bool(self.result.get("reached", True))

@@ -30,7 +30,6 @@ class Arrival:
 
     @property
     def size(self) -> Size:
-        """What each of its instances takes."""
         spec = self.request.spec
         return spec.vcpus, spec.memory_mb, spec.disk_mb
 

@@ -86,7 +86,6 @@ class _Fleet:
 
 
 def rows_by_size(hosts: HostTable) -> dict[Size, list[int]]:
-    """Return the rows of the instances of each size that hosts have."""
     found: dict[Size, list[int]] = {}
     for row in hosts.rows():
         for instance in hosts.instances.on(row).values():

@@ -30,13 +30,11 @@ class SimulatedProtection:
         return replace(request, protection=Protection(self._mode, sums))
 
     def hold(self, uuid: str, planned: PlannedStandby | None) -> None:
-        """Hold the standby of an instance that has come."""
         if planned is not None and planned.host is not None:
             self._standbys[uuid] = planned
             self._sums.change(planned.host.row, planned.domains, planned.size, 1)
 
     def end(self, uuid: str) -> None:
-        """End the standby of an instance that leaves, if it has one."""
         planned = self._standbys.pop(uuid, None)
         if planned is not None and planned.host is not None:
             self._sums.change(planned.host.row, planned.domains, planned.size, -1)

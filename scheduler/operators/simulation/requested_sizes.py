@@ -27,7 +27,6 @@ class RequestedSizes:
         self._known_at = 0.0
 
     def add(self, size: Size, instances: int) -> None:
-        """Count instances that are asked for now."""
         self._added[size] = self._added.get(size, 0) + instances
 
     def mix_at(self, time: float) -> FlavorMix | None:

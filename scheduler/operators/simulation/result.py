@@ -41,11 +41,9 @@ class SimulationResult:
 
     @property
     def end(self) -> FleetUsage:
-        """The usage after the last request."""
         return self.samples[-1].usage
 
     def document(self) -> dict[str, Any]:
-        """Return all facts as JSON has them."""
         return {
             "requests": self.requests,
             "refused": self.refused,

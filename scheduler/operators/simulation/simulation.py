@@ -120,7 +120,6 @@ class Simulation:
         return result
 
     def advance(self, time: float) -> None:
-        """Let happen what happens until a time."""
         while self._events and self._events[0].time <= time:
             event = heapq.heappop(self._events)
             if event.leaves:

@@ -32,7 +32,6 @@ _FIGURES = 3
 
 
 def view(source: Source, asked: Asked) -> View:
-    """Return the capacity for a flavor, or for those that are asked for most."""
     text = asked.text("flavor")
     given = _flavor(text) if text else None
     zones, names = source.read(_known)

@@ -22,7 +22,6 @@ _LISTED = 50
 
 
 def view(source: Source, asked: Asked) -> View:
-    """Return a page of the claims, the oldest first."""
     wanted = ClaimFilter(asked.text("host"), asked.text("instance"), asked.flag("all"))
     page = max(1, asked.number("page", 1))
     start = PAGE * (page - 1)

@@ -87,7 +87,6 @@ class PageProcess:
         return cls(command, _is_loopback(status.parsed(conf.status.bind)[0]))
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         answer = self._answer(environ)
         length = ("Content-Length", str(len(answer.body)))
         start_response(answer.status, [*answer.headers, length, *HEADERS])

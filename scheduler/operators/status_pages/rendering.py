@@ -60,14 +60,12 @@ class Place:
 
 
 def render(view: View, place: Place) -> str:
-    """Return the page of a view."""
     template = _environment().get_template(view.template)
     return template.render(view=view, place=place, **view.facts, **view.shown)
 
 
 @cache
 def asset(name: str) -> bytes:
-    """Return the style or the icon."""
     return (resources.files("scheduler.operators.status_pages") / "templates" / name).read_bytes()
 
 

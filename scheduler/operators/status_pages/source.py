@@ -36,12 +36,10 @@ class Source:
 
     @property
     def liveness_limit(self) -> float:
-        """The age in seconds up to which a heartbeat counts as alive."""
         return liveness_limit(self.conf)
 
     @property
     def default_zone(self) -> str:
-        """The zone of hosts without another."""
         return str(self.conf.default_availability_zone)
 
     def read(self, query: Callable[..., T], *arguments: object) -> T:
@@ -63,7 +61,6 @@ class Source:
             return self._database
 
     def explain(self, row: Any, question: Question, until: float) -> Explained:
-        """Return what Explainer.explain() does."""
         return self._explainer.explain(self.read, row, question, until)
 
     @contextmanager

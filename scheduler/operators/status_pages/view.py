@@ -75,12 +75,10 @@ def item_link(kind: str, key: object) -> str:
 
 
 def host_link(name: str) -> str:
-    """Return the address of a host, from any view."""
     return item_link("hosts", name)
 
 
 def instance_link(uuid: str) -> str:
-    """Return the address of an instance, from any view."""
     return item_link("instances", uuid)
 
 
