@@ -14,19 +14,9 @@ from inventory.errors import NotFound
 from inventory.queries import host_queries
 from scheduler.operators.cli.arguments import add_long, add_since, complete, not_empty, positive
 from scheduler.operators.cli.base import ListCommand, list_rows, readable, titles_for
+from scheduler.operators.cli.table_format import titled
 
-COLUMNS = {
-    "id": "ID",
-    "changed_at": "Changed At",
-    "operator": "Operator",
-    "machine": "Machine",
-    "command": "Command",
-    "kind": "Kind",
-    "name": "Name",
-    "hosts": "Hosts",
-    "before": "Before",
-    "after": "After",
-}
+COLUMNS = titled("id changed_at operator machine command kind name hosts before after")
 # Without --long. What has changed may be of any length.
 FEW = ("changed_at", "operator", "command", "name", "before", "after")
 

@@ -14,18 +14,12 @@ from inventory.queries import host_queries, name_queries
 from inventory.rows import time_text
 from scheduler.operators.cli.arguments import add_flag, add_long, complete
 from scheduler.operators.cli.base import ListCommand, list_rows, titles_for
+from scheduler.operators.cli.table_format import titled
 
-COLUMNS = {
-    "instance_uuid": "Instance",
-    "state": "State",
-    "host": "Host",
-    "node": "Node",
-    "vcpus": "vCPUs",
-    "memory_mb": "Memory MB",
-    "disk_mb": "Disk MB",
-    "created_at": "Created At",
-    "expires_at": "Expires At",
-}
+COLUMNS = titled(
+    "instance_uuid state host node vcpus memory_mb disk_mb created_at expires_at",
+    instance_uuid="Instance",
+)
 # What fits in 100 characters.
 FEW = ("instance_uuid", "state", "host", "expires_at")
 

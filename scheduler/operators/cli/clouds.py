@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from inventory.errors import nearest
 from scheduler.operators.cli.base import ListCommand, Names, list_rows
+from scheduler.operators.cli.table_format import titled
 
 VARIABLE = "BERTHMASTER_CLOUD"
 _NAME = "clouds.conf"
 # What a section may have, each with one path or several.
 _OPTIONS = ("config_file", "config_dir")
-COLUMNS = {"name": "Name", "current": "Current", "configuration": "Configuration", "file": "File"}
+COLUMNS = titled("name current configuration file")
 
 
 class Cloud(NamedTuple):

@@ -17,17 +17,11 @@ from inventory import services
 from inventory.errors import NotFound, nearest, some
 from scheduler.operators.cli.arguments import add_flag, add_timeout, complete
 from scheduler.operators.cli.base import ListCommand, Names, list_rows
+from scheduler.operators.cli.table_format import titled
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import SchedulerFailure
 
-COLUMNS = {
-    "binary": "Binary",
-    "hosts": "Hosts",
-    "group": "Group",
-    "option": "Option",
-    "value": "Value",
-    "set_by": "Set By",
-}
+COLUMNS = titled("binary hosts group option value set_by")
 SCHEDULER, AGENT = services.SCHEDULER[0], services.COMPUTE[0]
 # The group of the lists of plug-ins, which are no options.
 IN_USE = "in use"

@@ -31,6 +31,7 @@ from scheduler.operators.cli.base import (
     titles_for,
 )
 from scheduler.operators.cli.format_decision import filters_table, format_heading, placements_table
+from scheduler.operators.cli.table_format import titled
 from scheduler.operators.cli.terminal import progress
 from scheduler.plugins import PluginError
 from scheduler.request_trace import OUTCOMES, REPEATED
@@ -40,18 +41,13 @@ from scheduler.wire.to_json import json_value
 WRITE_TIMEOUT = 2.0
 # The most decisions of one instance or request that are read, the newest first.
 MAX_FOUND = 1000
-COLUMNS = {
-    "id": "Number",
-    "decided_at": "Decided At",
-    "outcome": "Outcome",
-    "instances": "Instances",
-    "hosts": "Hosts",
-    "request_id": "Request",
-    "project_id": "Project",
-    "milliseconds": "ms",
-    "conflicts": "Conflicts",
-    "scheduler": "Scheduler",
-}
+COLUMNS = titled(
+    "id decided_at outcome instances hosts request_id project_id milliseconds conflicts scheduler",
+    id="Number",
+    request_id="Request",
+    project_id="Project",
+    milliseconds="ms",
+)
 # What fits in 100 characters, with the first hosts of a decision.
 FEW = ("id", "decided_at", "outcome", "instances", "hosts", "milliseconds")
 _HOSTS_WIDTH = 18

@@ -16,6 +16,7 @@ from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
 from scheduler.operators.cli.plan_goal import SearchTime
+from scheduler.operators.cli.table_format import titled
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.planning.failover import (
     FailureDomain,
@@ -28,14 +29,7 @@ from scheduler.operators.planning.types import KeepGoing
 
 PLACES = ("Instance", "From", "To", "Memory MB")
 DOMAINS = ("Domain", "Hosts", "Instances", "Placed", "Refused")
-STATUS = {
-    "instance": "Instance",
-    "host": "Host",
-    "domain": "Failure domain",
-    "standby": "Standby",
-    "mode": "Mode",
-    "reason": "Reason",
-}
+STATUS = titled("instance host domain standby mode reason", domain="Failure domain")
 
 
 class FailoverSimulate(ReportCommand):

@@ -25,29 +25,19 @@ from scheduler.operators.cli.arguments import (
 )
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
+from scheduler.operators.cli.table_format import titled
 from scheduler.wire.errors import SchedulerFailure
 
-LIST = {
-    "host": "Host",
-    "node": "Node",
-    "zone": "Zone",
-    "status": "Status",
-    "state": "State",
-    "vcpus_used": "vCPUs Used",
-    "vcpus": "vCPUs",
-    "vcpus_percent": "vCPUs %",
-    "free_ram_mb": "Memory MB Free",
-    "memory_mb": "Memory MB",
-    "memory_percent": "Memory %",
-    "free_disk_gb": "Disk GB Free",
-    "local_gb": "Disk GB",
-    "disk_percent": "Disk %",
-    "running_vms": "Instances",
-    "disabled_reason": "Disabled Reason",
-    "off_since": "Off Since",
-    "off_by": "Off By",
-    "last_seen_up": "Last Seen",
-}
+LIST = titled(
+    "host node zone status state vcpus_used vcpus vcpus_percent free_ram_mb memory_mb"
+    " memory_percent free_disk_gb local_gb disk_percent running_vms disabled_reason off_since"
+    " off_by last_seen_up",
+    free_ram_mb="Memory MB Free",
+    free_disk_gb="Disk GB Free",
+    local_gb="Disk GB",
+    running_vms="Instances",
+    last_seen_up="Last Seen",
+)
 # What fits in 80 characters.
 FEW = ("host", "zone", "state", "vcpus_percent", "memory_percent", "disk_percent")
 DESCRIPTION = {

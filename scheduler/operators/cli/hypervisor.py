@@ -8,15 +8,11 @@ from typing import Any
 from inventory.queries import hypervisor_queries
 from scheduler.operators.cli.arguments import add_agent, complete
 from scheduler.operators.cli.base import BaseCommand, ListCommand, ShowCommand, list_rows, one_row
+from scheduler.operators.cli.table_format import titled
 from scheduler.wire.errors import ServiceUnavailable
 
-LIST = {
-    "id": "ID",
-    "hypervisor_hostname": "Hypervisor Hostname",
-    "state": "State",
-    "status": "Status",
-}
-SERVERS = {"uuid": "ID", "name": "Name", "hypervisor_hostname": "Hypervisor Hostname"}
+LIST = titled("id hypervisor_hostname state status")
+SERVERS = titled("uuid name hypervisor_hostname", uuid="ID")
 
 
 class HypervisorList(ListCommand):

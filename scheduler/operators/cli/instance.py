@@ -10,20 +10,13 @@ from cliff.columns import FormattableColumn
 from inventory.queries import instance_queries
 from scheduler.operators.cli.arguments import add_long, complete, not_empty
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
+from scheduler.operators.cli.table_format import titled
 
-COLUMNS = {
-    "uuid": "ID",
-    "name": "Name",
-    "host": "Host",
-    "node": "Node",
-    "state": "State",
-    "task": "Task",
-    "project_id": "Project",
-    "flavor": "Flavor",
-    "vcpus": "vCPUs",
-    "memory_mb": "Memory MB",
-    "disk_gb": "Disk GB",
-}
+COLUMNS = titled(
+    "uuid name host node state task project_id flavor vcpus memory_mb disk_gb",
+    uuid="ID",
+    project_id="Project",
+)
 # What fits in 100 characters.
 FEW = ("uuid", "name", "host", "state", "vcpus")
 

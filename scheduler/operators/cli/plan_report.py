@@ -11,6 +11,7 @@ from inventory.errors import counted
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.live_fleet import UNKNOWN
 from scheduler.operators.cli.plan_move import API_VERSION, CALLS, words
+from scheduler.operators.cli.table_format import titled
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import SIZE
 from scheduler.operators.planning.types import (
@@ -24,16 +25,7 @@ from scheduler.operators.planning.types import (
 )
 
 VERSION = 1
-COLUMNS = {
-    "step": "Step",
-    "instance": "Instance",
-    "from": "From",
-    "to": "To",
-    "memory_mb": "Memory MB",
-    "disk_mb": "Disk MB",
-    "how": "How",
-    "reason": "Reason",
-}
+COLUMNS = titled("step instance from to memory_mb disk_mb how reason")
 # How many instances that cannot go are shown to people.
 LISTED = 10
 NO_LIVE_MIGRATION = (

@@ -36,6 +36,7 @@ from scheduler.operators.cli.request_arguments import (
     request_spec,
     usual_flavor,
 )
+from scheduler.operators.cli.table_format import titled
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from scheduler.wire.request_schema import MAX_INSTANCES
@@ -43,14 +44,7 @@ from scheduler.wire.request_schema import MAX_INSTANCES
 A_SCHEDULER = "a scheduler"
 # The most near misses of a kind to show.
 MAX_NEAR_MISSES = 5
-COLUMNS = {
-    "instance": "Instance",
-    "host": "Host",
-    "node": "Node",
-    "zone": "Availability Zone",
-    "limits": "Limits",
-    "alternates": "Alternates",
-}
+COLUMNS = titled("instance host node zone limits alternates", zone="Availability Zone")
 # What fits in 100 characters.
 FEW = ("instance", "host", "zone")
 

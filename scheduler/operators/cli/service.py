@@ -20,21 +20,12 @@ from scheduler.operators.cli.base import (
     titles_for,
 )
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
+from scheduler.operators.cli.table_format import titled
 
-COLUMNS = {
-    "id": "ID",
-    "binary": "Binary",
-    "host": "Host",
-    "zone": "Zone",
-    "status": "Status",
-    "state": "State",
-    "updated_at": "Updated At",
-    "disabled_reason": "Disabled Reason",
-    "forced_down": "Forced Down",
-}
+COLUMNS = titled("id binary host zone status state updated_at disabled_reason forced_down")
 # What fits in 100 characters.
 FEW = ("binary", "host", "zone", "status", "state", "updated_at")
-FULL = {**COLUMNS, "uuid": "UUID"}
+FULL = COLUMNS | titled("uuid")
 
 
 class ServiceList(ListCommand):

@@ -18,25 +18,24 @@ from scheduler.operators.cli.terminal import is_coloured
 _EDGES, _BETWEEN = 4, 3
 _GREEN, _YELLOW, _RED = 32, 33, 31
 _COLOURS = {
-    "up": _GREEN,
-    "enabled": _GREEN,
-    "available": _GREEN,
-    "placed": _GREEN,
-    "chosen": _GREEN,
-    "confirmed": _GREEN,
-    "pending": _YELLOW,
-    "disabled": _YELLOW,
-    "maintenance": _YELLOW,
-    "given_up": _YELLOW,
-    "down": _RED,
-    "forced_down": _RED,
-    "unserved": _RED,
-    "not available": _RED,
-    "refused": _RED,
-    "failed": _RED,
+    **dict.fromkeys(("up", "enabled", "available", "placed", "chosen", "confirmed"), _GREEN),
+    **dict.fromkeys(("pending", "disabled", "maintenance", "given_up"), _YELLOW),
+    **dict.fromkeys(("down", "forced_down", "unserved", "not available"), _RED),
+    **dict.fromkeys(("refused", "failed"), _RED),
 }
 # The columns, and in tables of one object the fields, whose values these are; "" is that of a mark.
 _STATES = {"state", "status", "zone status", "service state", "service status", "outcome", ""}
+# Words of keys that are written otherwise in titles.
+_WORDS = {"id": "ID", "uuid": "UUID", "vcpus": "vCPUs", "mb": "MB", "gb": "GB", "percent": "%"}
+
+
+def titled(keys: str, **others: str) -> dict[str, str]:
+    """Return the titles of columns by their keys: others, or else the words of the key."""
+    derived = {
+        key: " ".join(_WORDS.get(word, word.capitalize()) for word in key.split("_"))
+        for key in keys.split()
+    }
+    return derived | others
 
 
 class FittedTable(TableFormatter):  # type: ignore[misc]  # cliff has no types
