@@ -31,26 +31,21 @@ OPTS = [
     cfg.StrOpt(
         "compute_driver",
         default="libvirt",
-        help="""
-Driver of the hypervisor: a name in the namespace berthmaster.compute_agent.virt, or the dotted path
-of a class. Nova's libvirt.LibvirtDriver and fake.FakeDriver stand for our drivers.
-""",
+        help="Driver of the hypervisor: a name in the namespace berthmaster.compute_agent.virt, or"
+        " the dotted path of a class. Nova's libvirt.LibvirtDriver and fake.FakeDriver stand for"
+        " our drivers.",
     ),
     cfg.IntOpt(
         "update_resources_interval",
         default=60,
         mutable=True,
-        help="""
-Seconds between two audits of this host; 0 means 60. With a negative value the agent audits only at
-its start, on SIGHUP and on events of the driver.
-""",
+        help="Seconds between two audits of this host; 0 means 60. With a negative value the agent"
+        " audits only at its start, on SIGHUP and on events of the driver.",
     ),
     cfg.StrOpt(
         "instances_path",
         default="$state_path/instances",
-        help="""
-Directory of the instances' disks; its file system is the local disk of the host.
-""",
+        help="Directory of the instances' disks; its file system is the local disk of the host.",
     ),
     cfg.IntOpt(
         "reserved_host_memory_mb",
@@ -78,11 +73,9 @@ Directory of the instances' disks; its file system is the local disk of the host
     *_ratio("disk", 1.0),
     cfg.StrOpt(
         "vcpu_pin_set",
-        help="""
-CPUs of this host for all guests, pinned or not, such as 4-12,^8,15. The default is all CPUs that
-are online. Deprecated by, and not to be combined with, [compute] cpu_shared_set and
-cpu_dedicated_set.
-""",
+        help="CPUs of this host for all guests, pinned or not, such as 4-12,^8,15. The default is"
+        " all CPUs that are online. Deprecated by, and not to be combined with, [compute]"
+        " cpu_shared_set and cpu_dedicated_set.",
     ),
     cfg.ListOpt(
         "compute_monitors",

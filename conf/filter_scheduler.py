@@ -122,11 +122,9 @@ DiskFilter bound the memory, vCPUs and disk of hosts. Nova's lists since Pike la
         "weight_classes",
         default=["scheduler.weighers.all_weighers"],
         deprecated_opts=formerly("scheduler_weight_classes"),
-        help="""
-Weighers: names in the namespace berthmaster.scheduler.weighers or dotted paths of classes. A path
-that ends in all_weighers (also nova.scheduler.weights.all_weighers) stands for all installed ones
-but the cost functions of least_cost_functions.
-""",
+        help="Weighers: names in the namespace berthmaster.scheduler.weighers or dotted paths of"
+        " classes. A path that ends in all_weighers (also nova.scheduler.weights.all_weighers)"
+        " stands for all installed ones but the cost functions of least_cost_functions.",
     ),
     cfg.IntOpt(
         "host_subset_size",
@@ -148,10 +146,8 @@ time, for a choice that is not the best.
     cfg.StrOpt(
         "image_properties_default_architecture",
         choices=ARCHITECTURES,
-        help="""
-Architecture of images without the property hw_architecture, such as x86_64. Unset, they may be
-placed on hosts of any architecture.
-""",
+        help="Architecture of images without the property hw_architecture, such as x86_64. Unset,"
+        " they may be placed on hosts of any architecture.",
     ),
     _multiplier("ram_weight_multiplier", 1.0, "free memory in MB"),
     _multiplier("cpu_weight_multiplier", 1.0, "free vCPUs, over-commit included"),
@@ -195,32 +191,26 @@ aggregate overrides it for the aggregate's hosts; the smallest wins where severa
     cfg.ListOpt(
         "image_props_weight_setting",
         default=[],
-        help="""
-Image properties for image_props_weight_multiplier, as name=ratio. Empty, all properties count with
-a ratio of 1.
-""",
+        help="Image properties for image_props_weight_multiplier, as name=ratio. Empty, all"
+        " properties count with a ratio of 1.",
     ),
     cfg.IntOpt(
         "max_io_ops_per_host",
         default=8,
         min=0,
         deprecated_opts=formerly("max_io_ops_per_host"),
-        help="""
-Instances with input and output on a host (being built, resized, migrated, saved as an image,
-rescued or unshelved) from which IoOpsFilter and AggregateIoOpsFilter refuse it. The metadata key of
-the same name of an aggregate overrides it for the latter.
-""",
+        help="Instances with input and output on a host (being built, resized, migrated, saved as"
+        " an image, rescued or unshelved) from which IoOpsFilter and AggregateIoOpsFilter refuse"
+        " it. The metadata key of the same name of an aggregate overrides it for the latter.",
     ),
     cfg.IntOpt(
         "max_instances_per_host",
         default=50,
         min=1,
         deprecated_opts=formerly("max_instances_per_host"),
-        help="""
-Instances of a host, stopped ones included, from which NumInstancesFilter and
-AggregateNumInstancesFilter refuse it. The metadata key of the same name of an aggregate overrides
-it for the latter.
-""",
+        help="Instances of a host, stopped ones included, from which NumInstancesFilter and"
+        " AggregateNumInstancesFilter refuse it. The metadata key of the same name of an aggregate"
+        " overrides it for the latter.",
     ),
     cfg.ListOpt(
         "isolated_images",
@@ -243,10 +233,9 @@ it for the latter.
     cfg.StrOpt(
         "aggregate_image_properties_isolation_namespace",
         deprecated_opts=formerly("aggregate_image_properties_isolation_namespace"),
-        help="""
-Prefix of the aggregate metadata keys, before the separator, that AggregateImagePropertiesIsolation
-compares. The rest of the key names the image property.
-""",
+        help="Prefix of the aggregate metadata keys, before the separator, that"
+        " AggregateImagePropertiesIsolation compares. The rest of the key names the image"
+        " property.",
     ),
     cfg.StrOpt(
         "aggregate_image_properties_isolation_separator",
@@ -258,30 +247,26 @@ compares. The rest of the key names the image property.
         "track_instance_changes",
         default=True,
         deprecated_opts=formerly("scheduler_tracks_instance_changes"),
-        help="""
-Process the casts of Nova's compute services about the instances of their hosts. The scheduler then
-reads the rows of such a host again, and releases the claim of an instance that the host has
-deleted. Which instances a host has, only rows and claims say. It makes little difference where all
-hosts run berthmaster-agent, which reports changes itself.
-""",
+        help="Process the casts of Nova's compute services about the instances of their hosts. The"
+        " scheduler then reads the rows of such a host again, and releases the claim of an"
+        " instance that the host has deleted. Which instances a host has, only rows and claims"
+        " say. It makes little difference where all hosts run berthmaster-agent, which reports"
+        " changes itself.",
     ),
     cfg.ListOpt(
         "least_cost_functions",
         default=[],
         deprecated_opts=formerly("least_cost_functions"),
-        help="""
-Cost functions of Essex and Folsom to decide by instead of weight_classes:
-compute_fill_first_cost_fn, noop_cost_fn.
-""",
+        help="Cost functions of Essex and Folsom to decide by instead of weight_classes:"
+        " compute_fill_first_cost_fn, noop_cost_fn.",
     ),
     cfg.FloatOpt(
         "compute_fill_first_cost_fn_weight",
         default=-1.0,
         deprecated_opts=formerly("compute_fill_first_cost_fn_weight"),
-        help="""
-Cost of a MB of free memory, for compute_fill_first_cost_fn. The host with the least cost is chosen:
-negative spreads instances over the hosts, positive fills one host after the other.
-""",
+        help="Cost of a MB of free memory, for compute_fill_first_cost_fn. The host with the least"
+        " cost is chosen: negative spreads instances over the hosts, positive fills one host after"
+        " the other.",
     ),
     cfg.FloatOpt(
         "noop_cost_fn_weight",

@@ -13,37 +13,29 @@ OPTS = [
     cfg.StrOpt(
         "connection_uri",
         default="",
-        help="""
-URI of libvirt. Empty means qemu:///system (lxc:/// for virt_type lxc). test:///default is libvirt's
-own test host.
-""",
+        help="URI of libvirt. Empty means qemu:///system (lxc:/// for virt_type lxc)."
+        " test:///default is libvirt's own test host.",
     ),
     cfg.IntOpt(
         "call_timeout",
         default=60,
         min=1,
-        help="""
-Seconds after which a call to libvirt that is made once per connection counts as hung: reading the
-capabilities of a host can take more than ten seconds.
-""",
+        help="Seconds after which a call to libvirt that is made once per connection counts as"
+        " hung: reading the capabilities of a host can take more than ten seconds.",
     ),
     cfg.IntOpt(
         "poll_timeout",
         default=10,
         min=1,
-        help="""
-Seconds after which any other call to libvirt counts as hung. Calls should take milliseconds. While
-one hangs the host gets no new instances.
-""",
+        help="Seconds after which any other call to libvirt counts as hung. Calls should take"
+        " milliseconds. While one hangs the host gets no new instances.",
     ),
     cfg.IntOpt(
         "keepalive_interval",
         default=5,
         min=0,
-        help="""
-Seconds between two keepalive messages on an idle connection to libvirt. 0 disables them: then only
-the next audit notices a libvirt that hangs.
-""",
+        help="Seconds between two keepalive messages on an idle connection to libvirt. 0 disables"
+        " them: then only the next audit notices a libvirt that hangs.",
     ),
     cfg.IntOpt(
         "keepalive_count",
@@ -60,29 +52,24 @@ the next audit notices a libvirt that hangs.
     cfg.BoolOpt(
         "cpu_power_management",
         default=False,
-        help="""
-Whether Nova's compute service switches CPUs of [compute] cpu_dedicated_set off while no guest uses
-them. Then all CPUs of that set count, online or not. The agent itself switches no CPU.
-""",
+        help="Whether Nova's compute service switches CPUs of [compute] cpu_dedicated_set off"
+        " while no guest uses them. Then all CPUs of that set count, online or not. The agent"
+        " itself switches no CPU.",
     ),
     cfg.IntOpt(
         "file_backed_memory",
         default=0,
         min=0,
-        help="""
-Memory in MB of all guests where it is backed by files (memory_backing_dir of qemu.conf). It
-replaces the host's memory; 0 disables it.
-""",
+        help="Memory in MB of all guests where it is backed by files (memory_backing_dir of"
+        " qemu.conf). It replaces the host's memory; 0 disables it.",
     ),
     cfg.StrOpt(
         "images_type",
         default="default",
         choices=("raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"),
-        help="""
-Storage of the disks of guests on this host. With lvm or rbd the agent reports the size of the
-volume group or of the Ceph cluster, for which it runs vgs or ceph; otherwise that of the file
-system of instances_path.
-""",
+        help="Storage of the disks of guests on this host. With lvm or rbd the agent reports the"
+        " size of the volume group or of the Ceph cluster, for which it runs vgs or ceph;"
+        " otherwise that of the file system of instances_path.",
     ),
     cfg.StrOpt(
         "images_volume_group", help="LVM volume group of the disks of guests, for images_type lvm."
@@ -99,9 +86,8 @@ system of instances_path.
     ),
     cfg.StrOpt(
         "rbd_user",
-        help="""
-Name of the Ceph client, for images_type rbd. The user berthmaster must be able to read its keyring.
-""",
+        help="Name of the Ceph client, for images_type rbd. The user berthmaster must be able to"
+        " read its keyring.",
     ),
 ]
 

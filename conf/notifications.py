@@ -24,11 +24,9 @@ lost, with a message in the log.
     cfg.ListOpt(
         "versioned_notifications_topics",
         default=["versioned_notifications"],
-        help="""
-Topics of the versioned notifications; each gets all of them. Legacy notifications go to
-[oslo_messaging_notifications] topics. On RabbitMQ each topic has a queue for each priority, such as
-versioned_notifications.info, which grows until it is consumed: change this only to give a consumer
-a topic of its own.
-""",
+        help="Topics of the versioned notifications; each gets all of them. Legacy notifications"
+        " go to [oslo_messaging_notifications] topics. On RabbitMQ each topic has a queue for each"
+        " priority, such as versioned_notifications.info, which grows until it is consumed: change"
+        " this only to give a consumer a topic of its own.",
     ),
 ]

@@ -75,62 +75,50 @@ fake answers every request with no host at all.
         "max_placement_results",
         default=1000,
         min=1,
-        help="""
-Maximum number of candidates that Placement names when it is asked about all hosts: for requests of
-traits or resources that only Placement knows, and after it has refused chosen hosts.
-""",
+        help="Maximum number of candidates that Placement names when it is asked about all hosts:"
+        " for requests of traits or resources that only Placement knows, and after it has refused"
+        " chosen hosts.",
     ),
     cfg.BoolOpt(
         "query_placement_for_image_type_support",
         default=False,
-        help="""
-Select only hosts of which Placement knows that they support the disk format of the image.
-""",
+        help="Select only hosts of which Placement knows that they support the disk format of the"
+        " image.",
     ),
     cfg.BoolOpt(
         "image_metadata_prefilter",
         default=False,
-        help="""
-Select only hosts of which Placement knows that they support what the image requests: models of
-buses, video and network devices, architectures.
-""",
+        help="Select only hosts of which Placement knows that they support what the image"
+        " requests: models of buses, video and network devices, architectures.",
     ),
     cfg.BoolOpt(
         "query_placement_for_availability_zone",
         mutable=True,
         default=True,
-        help="""
-Restrict requests to the requested availability zone even without AvailabilityZoneFilter, as Nova
-does since 2023.2 through Placement.
-""",
+        help="Restrict requests to the requested availability zone even without"
+        " AvailabilityZoneFilter, as Nova does since 2023.2 through Placement.",
     ),
     cfg.BoolOpt(
         "limit_tenants_to_placement_aggregate",
         mutable=True,
         default=False,
-        help="""
-Restrict a project to the hosts of aggregates with its id in a metadata key that begins with
-filter_tenant_id.
-""",
+        help="Restrict a project to the hosts of aggregates with its id in a metadata key that"
+        " begins with filter_tenant_id.",
     ),
     cfg.BoolOpt(
         "placement_aggregate_required_for_tenants",
         mutable=True,
         default=False,
-        help="""
-Refuse projects without an aggregate for limit_tenants_to_placement_aggregate; otherwise they may
-use any host.
-""",
+        help="Refuse projects without an aggregate for limit_tenants_to_placement_aggregate;"
+        " otherwise they may use any host.",
     ),
     cfg.BoolOpt(
         "enable_isolated_aggregate_filtering",
         mutable=True,
         default=False,
-        help="""
-Keep instances away from the hosts of aggregates with the metadata trait:NAME = required, unless the
-flavor or image requires the same trait; those that require it are placed there only. If disabled,
-they are refused, since hosts have no traits here.
-""",
+        help="Keep instances away from the hosts of aggregates with the metadata trait:NAME ="
+        " required, unless the flavor or image requires the same trait; those that require it are"
+        " placed there only. If disabled, they are refused, since hosts have no traits here.",
     ),
     cfg.IntOpt(
         "workers",
@@ -147,10 +135,8 @@ Each has its own host cache. One process handles hundreds of requests a second; 
         default=3,
         min=1,
         deprecated_opts=formerly("scheduler_max_attempts"),
-        help="""
-Maximum number of hosts on which an instance is tried, the first included. One less is the number of
-alternates for callers that ask for them.
-""",
+        help="Maximum number of hosts on which an instance is tried, the first included. One less"
+        " is the number of alternates for callers that ask for them.",
     ),
     cfg.FloatOpt(
         "view_max_age",
@@ -174,10 +160,8 @@ schedulers anyway. Without claims it costs double bookings.
         "request_timeout",
         default=50,
         min=1,
-        help="""
-Seconds after which a request that waits for the database is answered with an error. It should be a
-little less than the rpc_response_timeout of callers.
-""",
+        help="Seconds after which a request that waits for the database is answered with an error."
+        " It should be a little less than the rpc_response_timeout of callers.",
     ),
     cfg.StrOpt(
         "cell_uuid",
