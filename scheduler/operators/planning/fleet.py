@@ -7,7 +7,7 @@ back when the step ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -262,35 +262,19 @@ class Fleet:
 
         self.apply(lambda: set_to(stage + 1, 1), lambda: set_to(stage, step))
 
-    @contextmanager
-    def closing(self, rows: Iterable[int]) -> Iterator[None]:
-        before, self.closed = self.closed, self.closed.copy()
-        self.closed[[*rows]] = True
-        try:
-            yield
-        finally:
-            self.closed = before
+    def closing(self, rows: Iterable[int]) -> AbstractContextManager[None]:
+        return _marking(self.closed, rows)
+
+    def avoiding(self, rows: Iterable[int]) -> AbstractContextManager[None]:
+        return _marking(self.avoided, rows)
 
     @contextmanager
     def losing(self, rows: Iterable[int]) -> Iterator[None]:
         """Lose the hosts of rows in the block: they take nothing, and what they have may leave."""
-        rows, before, self.lost = [*rows], self.lost, self.lost.copy()
-        self.lost[rows] = True
-        self.allow_evacuation(rows)
-        try:
-            with self.closing(rows):
-                yield
-        finally:
-            self.lost = before
-
-    @contextmanager
-    def avoiding(self, rows: Iterable[int]) -> Iterator[None]:
-        before, self.avoided = self.avoided, self.avoided.copy()
-        self.avoided[[*rows]] = True
-        try:
+        rows = [*rows]
+        with _marking(self.lost, rows), self.closing(rows):
+            self.allow_evacuation(rows)
             yield
-        finally:
-            self.avoided = before
 
     def apply(self, do: Change, undo: Change) -> None:
         """Make a change that roll_back() undoes."""
@@ -344,3 +328,14 @@ class Fleet:
         del self._on[resident.row][resident.uuid]
         resident.row, resident.taken, (resident.place, resident.standby) = row, taken, promised
         self._on.setdefault(resident.row, {})[resident.uuid] = resident
+
+
+@contextmanager
+def _marking(mask: Mask, rows: Iterable[int]) -> Iterator[None]:
+    """Have rows in a mask in the block."""
+    before = mask.copy()
+    mask[[*rows]] = True
+    try:
+        yield
+    finally:
+        mask[:] = before
