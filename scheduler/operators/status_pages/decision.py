@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inventory.decisions import find
 from scheduler.operators.decision_text import format_weight
 from scheduler.operators.status_pages import decisions
 from scheduler.operators.status_pages.errors import Unknown
-from scheduler.operators.status_pages.explaining import Explained, Question, find
+from scheduler.operators.status_pages.explaining import Explained, Question
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View, query_link
 

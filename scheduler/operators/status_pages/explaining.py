@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import sqlalchemy as sa
-
-from inventory import decisions
 from scheduler.analysis.explain import Extent, explain
 from scheduler.history.saved_decision import SavedDecision, from_database
 from scheduler.operators.decision_text import format_heading
@@ -89,11 +86,6 @@ class Explainer:
             self._last = None
             self._last = read(from_database, row)
         return self._last
-
-
-def find(connection: sa.Connection, text: str, most: int) -> Sequence[Any]:
-    """Return the newest decisions with this id, instance uuid or request id."""
-    return decisions.find(connection, text, most)
 
 
 def _explained(saved: SavedDecision, question: Question, until: float) -> Explained:

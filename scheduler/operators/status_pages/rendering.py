@@ -3,7 +3,7 @@
 """Make HTML of a view: all text is escaped, figures are written as people read them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -26,19 +26,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    found.filters |= {
-        "amount": amount,
-        "amounts_text": amounts_text,
-        "count": count,
-        "duration": duration,
-        "host_link": host_link,
-        "instance_link": instance_link,
-        "plural": plural,
-        "share": share,
-        "size": size,
-        "when": when,
-        "words": words,
-    }
+    filters: list[Callable[..., str]] = [amount, amounts_text, count, duration, host_link]
+    filters += [instance_link, plural, share, size, when, words]
+    found.filters |= {each.__name__: each for each in filters}
     found.globals["query_link"] = query_link
     return found
 
