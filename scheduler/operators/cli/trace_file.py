@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of traces: CSV, Parquet, lines of JSON or SQLite, the first three packed by gzip or not."""
 
+import csv
 import gzip
 import json
 import math
@@ -17,7 +18,6 @@ from typing import Any
 
 from inventory.errors import OperationRefused
 from scheduler.operators.simulation.arrival import Arrival, TraceError
-from scheduler.operators.simulation.csv_trace import read_csv
 from scheduler.operators.simulation.public_traces import (
     AZURE,
     Machine,
@@ -82,6 +82,32 @@ def _columns(path: Path, stack: ExitStack) -> _Columns:
     text = stack.enter_context(TextIOWrapper(content, encoding="utf-8-sig", newline=""))
     is_json = start.removeprefix(BOM_UTF8).startswith(b"{")
     return _read_json(text) if is_json else read_csv(text)
+
+
+def read_csv(lines: Iterable[str]) -> _Columns:
+    """Return the names of the columns, as line 1 has them, and the rows; raises TraceError."""
+    reader = csv.DictReader(lines, restkey="", strict=True)
+    try:
+        names = [(name or "").strip() for name in reader.fieldnames or ()]
+    except csv.Error as error:
+        raise TraceError(f"line 1: {error}") from None
+    if len({*names}) < len(names):
+        raise TraceError("line 1 names a column twice")
+    reader.fieldnames = names
+    return names, _csv_rows(reader)
+
+
+def _csv_rows(reader: "csv.DictReader[str]") -> Iterator[Row]:
+    while True:
+        try:
+            values = next(reader, None)
+        except csv.Error as error:
+            raise TraceError(f"line {reader.line_num + 1}: {error}") from None
+        if values is None:
+            return
+        if "" in values:
+            raise TraceError(f"line {reader.line_num}: it has more values than line 1 has columns")
+        yield Row(f"line {reader.line_num}", values)
 
 
 def _read_json(lines: Iterable[str]) -> _Columns:

@@ -5,20 +5,21 @@
 import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
+from inventory.objects.standby import NONE, Protection
+from inventory.objects.standby_sums import NodeSums
 from scheduler.decision.pipeline import Request
-from scheduler.decision.types import Decision, Placement
+from scheduler.decision.types import Decision, Placement, PlannedStandby
 from scheduler.hosts.flavor_mix import FlavorMix, Size, make_mix
 from scheduler.hosts.host_state import Consumption, assumed_instance
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.fleet_usage import fleet_usage
-from scheduler.operators.occupancy import add_instance, remove_instance, reported
+from scheduler.operators.occupancy import StandbySums, add_instance, remove_instance, reported
 from scheduler.operators.simulation.arrival import FOREVER, Arrival
 from scheduler.operators.simulation.fleet import keep_alive
-from scheduler.operators.simulation.protection import SimulatedProtection
 from scheduler.operators.simulation.requested_sizes import RequestedSizes
 from scheduler.operators.simulation.result import Sample, SimulationResult
 
@@ -70,7 +71,7 @@ class Simulation:
         self._decide = decide
         self._build_time = build_time
         self._requested = requested
-        self._protection = SimulatedProtection(hosts, failover) if failover else None
+        self._protection = _Protection(hosts, failover) if failover else None
         self._placed: dict[str, _Placed] = {}
         self._events: list[_Event] = []
         # Of all that is asked for in a run: what is stranded is measured by it.
@@ -187,6 +188,34 @@ class Simulation:
     def _sample(self, time: float, result: SimulationResult) -> Sample:
         usage = fleet_usage(self.hosts, self._whole_mix)
         return Sample(time, result.requests, result.refused, usage)
+
+
+class _Protection:
+    """Protects all instances that come, in a mode; what hosts hold already stays."""
+
+    def __init__(self, hosts: HostTable, mode: str) -> None:
+        self._hosts = hosts
+        self._mode = mode
+        self._sums = StandbySums(hosts)
+        self._standbys: dict[str, PlannedStandby] = {}
+
+    def protected(self, request: Request) -> Request:
+        """Return a request whose instances get standbys, or none by the mode none."""
+        if self._mode == NONE:
+            return replace(request, protection=None)
+        get = self._hosts.get
+        sums = NodeSums({get(row, "node_id"): each for row, each in self._sums.of.items()})
+        return replace(request, protection=Protection(self._mode, sums))
+
+    def hold(self, uuid: str, planned: PlannedStandby | None) -> None:
+        if planned is not None and planned.host is not None:
+            self._standbys[uuid] = planned
+            self._sums.change(planned.host.row, planned.domains, planned.size, 1)
+
+    def end(self, uuid: str) -> None:
+        planned = self._standbys.pop(uuid, None)
+        if planned is not None and planned.host is not None:
+            self._sums.change(planned.host.row, planned.domains, planned.size, -1)
 
 
 def _mix_of(arrivals: Sequence[Arrival]) -> FlavorMix:

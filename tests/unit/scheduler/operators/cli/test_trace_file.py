@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from inventory.errors import OperationRefused
-from scheduler.operators.cli.trace_file import read_trace_file
+from scheduler.operators.cli.trace_file import read_csv, read_trace_file
+from scheduler.operators.simulation.arrival import TraceError
 from scheduler.operators.simulation.public_traces import Machine
 from tests.fixtures.small_traces import EVENTS, PODS, write_azure, write_google
 
@@ -132,3 +133,34 @@ def test_parquet_without_its_library_says_what_to_install(path, monkeypatch):
     parquet.write_table(pa.table({"time": [0]}), path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert refused(path) == "Parquet files need pyarrow: pip install 'berthmaster[simulation]'"
+
+
+def read_lines(*lines):
+    names, rows = read_csv([f"{line}\n" for line in lines])
+    return names, [*rows]
+
+
+def test_rows_have_their_lines_and_texts_by_column():
+    names, (one, other) = read_lines("time, vcpus,flavor", "1.5,2,", '3,4,"a', 'b"')
+    assert names == ["time", "vcpus", "flavor"]
+    assert one == ("line 2", {"time": "1.5", "vcpus": "2", "flavor": ""})
+    # A value may have lines.
+    assert other == ("line 4", {"time": "3", "vcpus": "4", "flavor": "a\nb"})
+
+
+def test_an_empty_file_has_no_columns():
+    assert read_lines() == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["time,vcpus,time"], "line 1 names a column twice"),
+        (["time,vcpus", "0,1,2"], "line 2: it has more values than line 1 has columns"),
+        (["time,vcpus", '5,"2'], "line 2: "),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(lines, cause):
+    with pytest.raises(TraceError) as refused:
+        read_lines(*lines)
+    assert str(refused.value).startswith(cause)
