@@ -14,9 +14,9 @@ from inventory.operations.aggregate_operations import Change, ZoneRules
 from scheduler.hosts import aggregate_metadata
 from scheduler.operators.cli.arguments import (
     add_flag,
+    add_named,
     add_repeatable,
     check_combination,
-    complete,
     key_value,
 )
 from scheduler.operators.cli.base import (
@@ -189,13 +189,11 @@ class AggregateRemoveHost(_HostsChange):
 
 
 def _add_aggregate(parser: Any, nargs: str | None = None) -> None:
-    help_text = "Name, id or uuid of the aggregate."
-    complete(parser.add_argument("aggregate", nargs=nargs, help=help_text), "aggregates")
+    add_named(parser, "aggregate", "aggregates", "Name, id or uuid of the aggregate.", nargs=nargs)
 
 
 def _add_properties(parser: Any) -> None:
-    zone = parser.add_argument("--zone", help="Availability zone of the hosts of the aggregate.")
-    complete(zone, "zones")
+    add_named(parser, "--zone", "zones", "Availability zone of the hosts of the aggregate.")
     what = "Property for filters and weighers to read"
     add_repeatable(parser, "--property", type=key_value, metavar="KEY=VALUE", what=what)
 

@@ -23,7 +23,7 @@ from scheduler.operators.cli import clouds
 from scheduler.operators.cli.arguments import (
     DATABASE_TIMEOUT,
     add_configuration,
-    complete,
+    add_named,
     operator,
     seconds,
 )
@@ -89,7 +89,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             what = f"{what} to read, by default that of the daemons"
             add_configuration(parser, option, metavar=metavar, what=what)
         what = f"Cloud to work on, as '{PROGRAM} cloud list' names it (default: {clouds.VARIABLE})."
-        complete(parser.add_argument("--cloud", metavar="NAME", help=what), "clouds")
+        add_named(parser, "--cloud", "clouds", what, metavar="NAME")
         help_text = (
             f"Seconds to wait for a database that does not answer (default: {DATABASE_TIMEOUT:g})."
         )

@@ -121,6 +121,11 @@ def complete(argument: Any, names: str) -> None:
     argument.names = names
 
 
+def add_named(parser: Any, name: str, names: str, what: str, **settings: Any) -> None:
+    """Add an argument for the name of something, which shells complete by names of a kind."""
+    complete(parser.add_argument(name, help=what, **settings), names)
+
+
 def complete_words(argument: Any, words: Iterable[str]) -> None:
     """Let shells complete an argument by words; it takes a list of them, so they are no choices."""
     argument.words = [*words]
@@ -155,8 +160,7 @@ def add_configuration(parser: Any, option: str, *others: str, **settings: Any) -
 def add_host(
     parser: Any, nargs: str | None = None, shown_by: str = "host list", names: str = "hosts"
 ) -> None:
-    help_text = f"Name of the host, as '{shown_by}' shows it."
-    complete(parser.add_argument("host", nargs=nargs, help=help_text), names)
+    add_named(parser, "host", names, f"Name of the host, as '{shown_by}' shows it.", nargs=nargs)
 
 
 def add_reason(parser: Any) -> None:
@@ -184,6 +188,5 @@ def add_timeout(parser: Any, default: float = RPC_TIMEOUT) -> None:
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
     what = "[DEFAULT] host of the agent that reports the host (default: the name of the host)."
-    agent = parser.add_argument("--agent", metavar="NAME", help=what)
-    complete(agent, "hosts")
+    add_named(parser, "--agent", "hosts", what, metavar="NAME")
     add_timeout(parser, timeout)

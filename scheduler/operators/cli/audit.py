@@ -12,7 +12,7 @@ from inventory import aggregates, audit_log
 from inventory.audit_log import EntryFilter
 from inventory.errors import NotFound
 from inventory.queries import host_queries
-from scheduler.operators.cli.arguments import add_long, add_since, complete, not_empty, positive
+from scheduler.operators.cli.arguments import add_long, add_named, add_since, not_empty, positive
 from scheduler.operators.cli.base import ListCommand, list_rows, readable, titles_for
 from scheduler.operators.cli.table_format import titled
 
@@ -38,10 +38,9 @@ class AuditList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        what = "Host that the changes are about."
-        complete(parser.add_argument("--host", type=not_empty, help=what), "hosts")
+        add_named(parser, "--host", "hosts", "Host that the changes are about.", type=not_empty)
         what = "Name, id or uuid of the aggregate that the changes are about."
-        complete(parser.add_argument("--aggregate", type=not_empty, help=what), "aggregates")
+        add_named(parser, "--aggregate", "aggregates", what, type=not_empty)
         # The second name is for the application, which takes the first one for its own.
         what = "Operator who made the changes."
         parser.add_argument(

@@ -12,7 +12,7 @@ from inventory.claims.types import CONFIRMED, ClaimLost
 from inventory.errors import InUse, NotFound
 from inventory.queries import host_queries, name_queries
 from inventory.rows import time_text
-from scheduler.operators.cli.arguments import add_flag, add_long, complete
+from scheduler.operators.cli.arguments import add_flag, add_long, add_named
 from scheduler.operators.cli.base import ListCommand, list_rows, titles_for
 from scheduler.operators.cli.table_format import titled
 
@@ -33,10 +33,9 @@ class ClaimList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        complete(parser.add_argument("--host", help="Host of the claims to list."), "hosts")
+        add_named(parser, "--host", "hosts", "Host of the claims to list.")
         what = "Instance of the claims to list."
-        instance = parser.add_argument("--instance", metavar="UUID", help=what)
-        complete(instance, "claimed instances")
+        add_named(parser, "--instance", "claimed instances", what, metavar="UUID")
         add_flag(parser, "--all", "List the claims of reported instances, too.")
         add_long(parser)
 
@@ -58,8 +57,7 @@ class ClaimRelease(ListCommand):
 
     def add_arguments(self, parser: Any) -> None:
         help_text = "UUID of the instance, as 'claim list' shows it."
-        instance = parser.add_argument("instance", nargs="+", help=help_text)
-        complete(instance, "claimed instances")
+        add_named(parser, "instance", "claimed instances", help_text, nargs="+")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         released: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ from cliff.columns import FormattableColumn
 from conf.settings_in_effect import BY_DEFAULT
 from inventory import services
 from inventory.errors import NotFound, nearest, some
-from scheduler.operators.cli.arguments import add_flag, add_timeout, complete
+from scheduler.operators.cli.arguments import add_flag, add_named, add_timeout
 from scheduler.operators.cli.base import ListCommand, Names, list_rows
 from scheduler.operators.cli.table_format import titled
 from scheduler.wire.context import RequestContext
@@ -57,13 +57,11 @@ class ConfigShow(ListCommand):
 
     def add_arguments(self, parser: Any) -> None:
         add_flag(parser, "--changed", "Leave out options that nothing has set.")
-        service = parser.add_argument(
-            "--service",
-            metavar="NAME",
-            help=f"Services to ask: a binary ({SCHEDULER} or {AGENT}), a host, or BINARY/HOST"
-            " (default: all that are up).",
+        what = (
+            f"Services to ask: a binary ({SCHEDULER} or {AGENT}), a host, or BINARY/HOST"
+            " (default: all that are up)."
         )
-        complete(service, "service hosts")
+        add_named(parser, "--service", "service hosts", what, metavar="NAME")
         add_timeout(parser)
 
     def run(self, args: Any) -> int:

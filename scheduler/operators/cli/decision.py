@@ -21,7 +21,13 @@ from scheduler.history.saved_decision import (
     from_database,
     write_file,
 )
-from scheduler.operators.cli.arguments import add_long, add_since, complete, not_empty, whole_number
+from scheduler.operators.cli.arguments import (
+    add_long,
+    add_named,
+    add_since,
+    not_empty,
+    whole_number,
+)
 from scheduler.operators.cli.base import (
     BaseCommand,
     ListCommand,
@@ -73,13 +79,9 @@ class DecisionList(ListCommand):
             help="Outcome of the decisions to list, such as refused.",
         )
         what = "Project of the decisions to list."
-        complete(
-            parser.add_argument("--project", type=not_empty, metavar="ID", help=what), "projects"
-        )
+        add_named(parser, "--project", "projects", what, type=not_empty, metavar="ID")
         what = "Id of the request, or UUID of an instance, whose decisions to list."
-        complete(
-            parser.add_argument("--request", type=not_empty, metavar="ID", help=what), "requests"
-        )
+        add_named(parser, "--request", "requests", what, type=not_empty, metavar="ID")
         add_since(parser, "decisions")
         add_long(parser)
 
@@ -149,13 +151,11 @@ class DecisionSave(BaseCommand):
 
 
 def add_decision(parser: Any) -> None:
-    decision = parser.add_argument(
-        "decision",
-        metavar="ID",
-        help="Number of the decision, as 'decision list' shows it; or UUID of an instance or id of"
-        " a request, for the newest decision about it.",
+    what = (
+        "Number of the decision, as 'decision list' shows it; or UUID of an instance or id of"
+        " a request, for the newest decision about it."
     )
-    complete(decision, "requests")
+    add_named(parser, "decision", "requests", what, metavar="ID")
 
 
 def find_decision(command: BaseCommand, text: str) -> tuple[SavedDecision, Sequence[Any]]:

@@ -12,7 +12,7 @@ from inventory.queries import promised
 from scheduler.analysis.explain import Extent, explain
 from scheduler.history.saved_decision import SavedDecision
 from scheduler.hosts.table import HostTable
-from scheduler.operators.cli.arguments import add_flag, add_limit, complete
+from scheduler.operators.cli.arguments import add_flag, add_limit, add_named
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.decision import (
     add_decision,
@@ -54,7 +54,7 @@ class Explain(ReportCommand):
         )
         either = parser.add_mutually_exclusive_group()
         help_text = "Host to explain: why it was not chosen, in full."
-        complete(either.add_argument("--host", metavar="NAME", help=help_text), "hosts")
+        add_named(either, "--host", "hosts", help_text, metavar="NAME")
         what = "Show the changes that would have been enough, the smallest first."
         add_flag(either, "--near-miss", what)
         add_limit(parser, "hosts", MAX_HOSTS)

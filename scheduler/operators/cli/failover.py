@@ -11,7 +11,7 @@ from inventory.claims.standby_rows import protected
 from inventory.errors import NotFound, OperationRefused, counted, nearest, some
 from scheduler.hosts.table import HostTable
 from scheduler.operators.cli import plan_report
-from scheduler.operators.cli.arguments import add_flag, check_combination, complete
+from scheduler.operators.cli.arguments import add_flag, add_named, check_combination
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
@@ -46,8 +46,7 @@ class FailoverSimulate(ReportCommand):
 
     def add_arguments(self, parser: Any) -> None:
         what = "Name of a failure domain or of a host (default: every domain in turn)."
-        name = parser.add_argument("name", nargs="?", help=what)
-        complete(name, "failure domains and hosts")
+        add_named(parser, "name", "failure domains and hosts", what, nargs="?")
         kind = parser.add_mutually_exclusive_group()
         add_flag(kind, "--domain", "The name is that of a failure domain.")
         add_flag(kind, "--host", "The name is that of a host.")
@@ -171,10 +170,8 @@ class FailoverStatus(ReportCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        project = parser.add_argument(
-            "--project", metavar="PROJECT", help="Id of a project: only its instances."
-        )
-        complete(project, "projects")
+        what = "Id of a project: only its instances."
+        add_named(parser, "--project", "projects", what, metavar="PROJECT")
         parser.add_argument(
             "--without", action="store_true", help="Only the instances without a standby."
         )

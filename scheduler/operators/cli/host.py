@@ -19,8 +19,8 @@ from scheduler.operators.cli.arguments import (
     add_agent,
     add_host,
     add_long,
+    add_named,
     add_reason,
-    complete,
     complete_words,
 )
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
@@ -79,12 +79,9 @@ class HostList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        zone = parser.add_argument("--zone", help="Availability zone of the hosts to list.")
-        complete(zone, "zones")
-        aggregate = parser.add_argument(
-            "--aggregate", help="Name, id or uuid of the aggregate of the hosts to list."
-        )
-        complete(aggregate, "aggregates")
+        add_named(parser, "--zone", "zones", "Availability zone of the hosts to list.")
+        what = "Name, id or uuid of the aggregate of the hosts to list."
+        add_named(parser, "--aggregate", "aggregates", what)
         what = f"States of the hosts to list, of {', '.join(fleet.STATES)}."
         states = parser.add_argument(
             "--state", type=_states, default=fleet.STATES, metavar="STATE[,STATE...]", help=what
@@ -145,8 +142,7 @@ class HostShow(ShowCommand):
 
     def add_arguments(self, parser: Any) -> None:
         add_host(parser)
-        node = parser.add_argument("--node", help="Node to show of a host that has several.")
-        complete(node, "hypervisors")
+        add_named(parser, "--node", "hypervisors", "Node to show of a host that has several.")
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)

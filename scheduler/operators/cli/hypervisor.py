@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from inventory.queries import hypervisor_queries
-from scheduler.operators.cli.arguments import add_agent, complete
+from scheduler.operators.cli.arguments import add_agent, add_named
 from scheduler.operators.cli.base import BaseCommand, ListCommand, ShowCommand, list_rows, one_row
 from scheduler.operators.cli.table_format import titled
 from scheduler.wire.errors import ServiceUnavailable
@@ -32,7 +32,7 @@ class HypervisorList(ListCommand):
 class _OneHypervisor(BaseCommand):
     def add_arguments(self, parser: Any) -> None:
         what = "Name, host, uuid or id of the hypervisor, as 'hypervisor list' shows it."
-        complete(parser.add_argument("hypervisor", help=what), "hypervisors")
+        add_named(parser, "hypervisor", "hypervisors", what)
 
 
 class HypervisorShow(_OneHypervisor, ShowCommand):

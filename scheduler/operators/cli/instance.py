@@ -8,7 +8,7 @@ from typing import Any
 from cliff.columns import FormattableColumn
 
 from inventory.queries import instance_queries
-from scheduler.operators.cli.arguments import add_long, complete, not_empty
+from scheduler.operators.cli.arguments import add_long, add_named, not_empty
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 from scheduler.operators.cli.table_format import titled
 
@@ -51,12 +51,9 @@ class InstanceList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        what = "Host of the instances to list."
-        complete(parser.add_argument("--host", type=not_empty, help=what), "hosts")
-        project = parser.add_argument(
-            "--project", type=not_empty, metavar="ID", help="Project of the instances to list."
-        )
-        complete(project, "projects")
+        add_named(parser, "--host", "hosts", "Host of the instances to list.", type=not_empty)
+        what = "Project of the instances to list."
+        add_named(parser, "--project", "projects", what, type=not_empty, metavar="ID")
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -72,7 +69,7 @@ class InstanceShow(ShowCommand):
 
     def add_arguments(self, parser: Any) -> None:
         what = "Name or UUID of the instance, as 'instance list' shows it."
-        complete(parser.add_argument("instance", type=not_empty, help=what), "instances")
+        add_named(parser, "instance", "instances", what, type=not_empty)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         row = self.read(instance_queries.show, args.instance)

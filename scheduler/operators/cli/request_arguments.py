@@ -17,6 +17,7 @@ from scheduler.objects.numa_extra_specs import numa_topology
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.operators.capacity import LARGEST_SIZE
 from scheduler.operators.cli.arguments import (
+    add_named,
     add_repeatable,
     check_combination,
     complete,
@@ -147,8 +148,7 @@ def add_request(parser: Any) -> Any:
     about = "Name, id or uuid of an aggregate that the hosts must be in"
     complete(add_repeatable(where, "--aggregate", metavar="NAME", what=about), "aggregates")
     help_text = "Availability zone of the instances (default: any)."
-    zone = where.add_argument("--availability-zone", metavar="ZONE", help=help_text)
-    complete(zone, "zones")
+    add_named(where, "--availability-zone", "zones", help_text, metavar="ZONE")
     check_combination(parser, _repeated_key)
     check_combination(parser, _read_size)
     return where
@@ -162,8 +162,7 @@ def _add_requirements(group: Any) -> None:
     what, metavar = "PCI devices of each instance", "VENDOR:PRODUCT[:COUNT]"
     add_repeatable(group, "--pci-device", type=device, metavar=metavar, what=what)
     about = "Project of the instances."
-    project = group.add_argument("--project", type=not_empty, metavar="ID", help=about)
-    complete(project, "projects")
+    add_named(group, "--project", "projects", about, type=not_empty, metavar="ID")
 
 
 def _repeated_key(args: argparse.Namespace) -> str | None:

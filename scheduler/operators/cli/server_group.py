@@ -6,7 +6,7 @@ from typing import Any
 
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.operations import server_group_operations
-from scheduler.operators.cli.arguments import add_flag, check_combination, complete, positive
+from scheduler.operators.cli.arguments import add_flag, add_named, check_combination, positive
 from scheduler.operators.cli.base import (
     ListCommand,
     ShowCommand,
@@ -118,4 +118,4 @@ def _max_without_anti_affinity(args: Any) -> str | None:
 
 def _add_server_group(parser: Any, nargs: str | None = None) -> None:
     help_text = "Name or uuid of the server group."
-    complete(parser.add_argument("server_group", nargs=nargs, help=help_text), "server groups")
+    add_named(parser, "server_group", "server groups", help_text, nargs=nargs)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from inventory import services
 from inventory.operations import service_operations
 from inventory.queries import host_queries
-from scheduler.operators.cli.arguments import add_flag, add_host, add_long, add_reason, complete
+from scheduler.operators.cli.arguments import add_flag, add_host, add_long, add_named, add_reason
 from scheduler.operators.cli.base import (
     ListCommand,
     ShowCommand,
@@ -34,10 +34,9 @@ class ServiceList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        host = parser.add_argument("--host", help="Host of the services to list.")
-        complete(host, "service hosts")
+        add_named(parser, "--host", "service hosts", "Host of the services to list.")
         what = "Binary of the services to list, such as nova-compute."
-        complete(parser.add_argument("--binary", help=what), "binaries")
+        add_named(parser, "--binary", "binaries", what)
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -62,8 +61,7 @@ class _ServicesCommand(HostsCommand):
 
 def _add_binary(parser: Any) -> None:
     what = "Binary of the service (default: nova-compute)."
-    binary = parser.add_argument("--binary", default="nova-compute", help=what)
-    complete(binary, "binaries")
+    add_named(parser, "--binary", "binaries", what, default="nova-compute")
 
 
 class ServiceShow(ShowCommand):
