@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from inventory import aggregates
-from inventory.errors import NotFound, NotReported, counted
+from inventory.errors import NotFound, counted
 from inventory.queries import host_queries
 from scheduler.analysis.diagnosis import count_first_refusals, refusals
 from scheduler.decision.pipeline import Plan, Request
@@ -21,7 +21,6 @@ from scheduler.operators.capacity import (
     LARGEST_SIZE,
     MAX_INSTANCES,
     Filling,
-    Simulator,
     fill,
     fill_in_turns,
     max_size,
@@ -29,7 +28,7 @@ from scheduler.operators.capacity import (
 from scheduler.operators.cli import capacity_forecast
 from scheduler.operators.cli.arguments import add_flag, add_limit, check_combination, positive
 from scheduler.operators.cli.base import ReportCommand, Table
-from scheduler.operators.cli.live_table import NOT_SEEN, live_hosts
+from scheduler.operators.cli.live_table import NOT_SEEN, check_reported, live_hosts
 from scheduler.operators.cli.request_arguments import (
     add_flavors,
     format_flavor,
@@ -85,16 +84,13 @@ class Capacity(ReportCommand):
             specs = self._requests(live, args)
             tables, fillings = self._filled(live, specs, args)
             plan = live.destinations.driver.plan
-            if not any(len(each) for each in tables):
-                raise NotReported(
-                    "no host has reported yet: start berthmaster-agent on the hosts, with the"
-                    " [database] of this command; see 'host list'"
-                )
+            check_reported(tables)
             with progress(self.app, "looking for what bounds the flavors"):
-                documents = [
-                    _document(*each, plan) | (_largest(live, each[1].spec) if args.largest else {})
-                    for each in zip(tables, fillings, strict=True)
-                ]
+                documents = []
+                for table, filling in zip(tables, fillings, strict=True):
+                    documents.append(_document(table, filling, plan))
+                    if args.largest:
+                        documents[-1]["largest"] = [*_largest_sizes(live, filling.spec)]
             # Together, the first flavor without a host is the end for all of them.
             if args.together and any(each.is_full for each in fillings):
                 documents = [each | {"more": False} for each in documents]
@@ -195,15 +191,9 @@ def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _largest(live: LiveHosts, spec: RequestSpec) -> dict[str, Any]:
-    return {"largest": [*_largest_sizes(live.table(spec), spec, live.simulator())]}
-
-
-def _largest_sizes(
-    hosts: HostTable, spec: RequestSpec, simulator: Simulator
-) -> Iterator[dict[str, Any]]:
+def _largest_sizes(live: LiveHosts, spec: RequestSpec) -> Iterator[dict[str, Any]]:
     """Yield the most of each resource with the others unchanged, then the largest multiple."""
-    flavor = spec.flavor
+    hosts, simulator, flavor = live.table(spec), live.simulator(), spec.flavor
     # Resources of NUMA cells grow by one piece in each cell.
     cells = len(spec.numa_topology) if spec.numa_topology else 1
 

@@ -10,13 +10,14 @@ import sqlalchemy as sa
 
 from inventory import instances, server_groups, services
 from inventory.claims import existing, places, standby_rows
-from inventory.errors import NotFound, NotReported, nearest
+from inventory.errors import NotFound, nearest
 from inventory.objects.amounts import without
 from scheduler.hosts.table import HostTable
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.cli.arguments import add_flag
 from scheduler.operators.cli.base import BaseCommand
+from scheduler.operators.cli.live_table import check_reported
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
@@ -46,11 +47,7 @@ def live_fleet(live: LiveHosts, liveness_limit: float, zone: str | None) -> Flee
     """
     # Without extra specs, no instance asks how far its host is to be trusted.
     hosts = live.detached_table(RequestSpec(Flavor(0, 0, 0)))
-    if not len(hosts):
-        raise NotReported(
-            "no host has reported yet: start berthmaster-agent on the hosts, with the [database] of"
-            " this command; see 'host list'"
-        )
+    check_reported([hosts])
     stored = live.database.read(lambda connection: _instance_rows(connection, hosts))
     agents = live.database.read(lambda c: services.all_live(c, services.COMPUTE[0]))
     up = {row.host for row in agents if services.is_up(row, liveness_limit)}

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live hosts for commands that decide themselves, and what they do not see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from cliff.app import App
 
+from inventory.errors import NotReported
 from inventory.queries import promised
+from scheduler.hosts.table import HostTable
 from scheduler.operators.cli.database_connection import checked_database
 from scheduler.operators.cli.terminal import progress
 from scheduler.operators.live_hosts import LiveHosts
@@ -34,3 +36,12 @@ def live_hosts(app: App) -> Iterator[LiveHosts]:
             with found.destinations.host_cache.current() as hosts:
                 hosts.promises = database.read(promised.read)
         yield found
+
+
+def check_reported(tables: Iterable[HostTable]) -> None:
+    """Raise NotReported if there is no host in any of these tables."""
+    if not any(map(len, tables)):
+        raise NotReported(
+            "no host has reported yet: start berthmaster-agent on the hosts, with the [database] of"
+            " this command; see 'host list'"
+        )
