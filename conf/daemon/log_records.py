@@ -45,15 +45,11 @@ def escaped(text: str) -> str:
     r"""Return a text with line ends and the like escaped, such as \n, and truncated if too long."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]}... ({len(text) - MAX_CHARACTERS} characters more)"
-    return _UNPRINTABLE.sub(_escape, text)
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _words(text: str) -> str:
     return " ".join(text.split())
-
-
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
 
 
 class OneLineRecord(logging.LogRecord):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that lists who has changed what."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,13 +51,11 @@ class AuditList(ListCommand):
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
-        rows = [_row(each) for each in self.read(_search, args)]
+        rows = [
+            readable(each) | {name: _Fields(each[name]) for name in ("before", "after")}
+            for each in self.read(_search, args)
+        ]
         return list_rows(titles_for(args, FEW, COLUMNS), rows)
-
-
-def _row(entry: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: _Fields(entry[name]) for name in ("before", "after")}
-    return readable(entry) | fields
 
 
 def _search(connection: sa.Connection, args: Any) -> list[dict[str, Any]]:

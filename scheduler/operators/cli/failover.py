@@ -73,7 +73,8 @@ class FailoverSimulate(ReportCommand):
             document = _simulated(fleet, domains, args.name is None, keep_going)
         document["interrupted"] = search_time.interrupted
         sections = _domains(document) if args.name is None else _places(document)
-        self.report(args, [*sections, *_endings(document)], document)
+        warnings = (f"Warning: {text}" for text in document["warnings"])
+        self.report(args, [*sections, document["unknown"], *warnings], document)
         return 0 if document["complete"] else 1
 
 
@@ -155,11 +156,6 @@ def _places(found: Mapping[str, Any]) -> Iterator[str | Table]:
     yield Table("", PLACES, rows)
     yield from plan_report.notes(found["moves"])
     yield from plan_report.left(found["unplanned"])
-
-
-def _endings(found: Mapping[str, Any]) -> Iterator[str]:
-    yield found["unknown"]
-    yield from (f"Warning: {text}" for text in found["warnings"])
 
 
 class FailoverStatus(ReportCommand):

@@ -33,7 +33,9 @@ class NovaCheck(ReportCommand):
                 self.app.stdout.flush()
         counts = {state: sum(each.state == state for each in found) for state in (ERROR, WARNING)}
         document = {"ready": not counts[ERROR], "findings": [asdict(each) for each in found]}
-        self.report(args, [_summary(counts[ERROR], counts[WARNING])], document)
+        ready = "Not ready for the switch" if counts[ERROR] else "Ready for the switch"
+        errors, warnings = counted(counts[ERROR], "error"), counted(counts[WARNING], "warning")
+        self.report(args, [f"{ready}: {errors}, {warnings}."], document)
         return 1 if counts[ERROR] else 0
 
     def _next(self, checks: Iterator[Finding]) -> Finding | None:
@@ -45,8 +47,3 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"{finding.state:<8} {finding.subject}: {finding.text}"
     if finding.cure:
         yield f"         -> {finding.cure}"
-
-
-def _summary(errors: int, warnings: int) -> str:
-    ready = "Not ready for the switch" if errors else "Ready for the switch"
-    return f"{ready}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."

@@ -150,7 +150,8 @@ class PlanMakeRoom(PlanCommand):
         add_flavors(parser)
         what = "Number of instances that are to fit (default: 1)."
         parser.add_argument("--number", type=positive, default=1, metavar="N", help=what)
-        check_combination(parser, _one_flavor)
+        wrong = "argument --flavor: has to be given once"
+        check_combination(parser, lambda args: None if len(args.flavor) == 1 else wrong)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
         live = planned.live
@@ -189,10 +190,6 @@ def _load(fleet: Fleet, args: Any) -> Load:
             f"no host has reported a metric {args.metric!r}; {nearest(args.metric, known, cure)}"
         )
     return load
-
-
-def _one_flavor(args: Any) -> str | None:
-    return None if len(args.flavor) == 1 else "argument --flavor: has to be given once"
 
 
 def _disable(connection: sa.Connection, hosts: Collection[str]) -> None:

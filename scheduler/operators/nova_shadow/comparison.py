@@ -79,7 +79,8 @@ def compare(explanation: Explanation, nova_host: str | None) -> Comparison:
 def _refused_by_nova(explanation: Explanation) -> Comparison:
     if explanation.chosen_node is None:
         text = f"both refused; here: {_steps(explanation)}"
-        return Comparison(Kind.BOTH_REFUSED, text, decided_by=_emptied_by(explanation))
+        emptied_by = tuple(each.name for each in explanation.steps if not each.after)[:1]
+        return Comparison(Kind.BOTH_REFUSED, text, decided_by=emptied_by)
     text = (
         f"Nova wrote no allocation; here {explanation.chosen_node} was chosen,"
         f" {explanation.passing} of {counted(explanation.hosts, 'host')}"
@@ -115,10 +116,6 @@ def _deciding(mine: Mapping[str, float], other: Mapping[str, float]) -> str | No
     """Return the weigher that sets two hosts apart the most."""
     apart = {name: abs(share - other.get(name, 0.0)) for name, share in mine.items()}
     return max(apart, key=apart.__getitem__) if apart else None
-
-
-def _emptied_by(explanation: Explanation) -> tuple[str, ...]:
-    return tuple(each.name for each in explanation.steps if not each.after)[:1]
 
 
 def _steps(explanation: Explanation) -> str:

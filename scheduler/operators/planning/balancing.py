@@ -10,7 +10,6 @@ import numpy as np
 from scheduler.hosts.columns import Mask, Weights
 from scheduler.hosts.metrics import metric_values
 from scheduler.hosts.resources import KINDS, resources
-from scheduler.hosts.table import HostTable
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import (
     NO_COST,
@@ -64,7 +63,8 @@ def metric_load(fleet: Fleet, name: str) -> Load:
     instance is as busy on another host, in relation to what this one has of physical CPUs.
     """
     hosts = fleet.hosts
-    percent = np.array([_metric(hosts, row, name) for row in range(hosts.size)])
+    metrics = (metric_values(hosts.get(row, "metrics")) for row in range(hosts.size))
+    percent = np.array([each.get(name, np.nan) for each in metrics])
     capacity = np.where(np.isfinite(percent), hosts.vcpus_total, np.nan)
     used = percent / 100.0 * capacity
     amounts: dict[str, float] = {}
@@ -74,10 +74,6 @@ def metric_load(fleet: Fleet, name: str) -> Load:
         for each in here:
             amounts[each.uuid] = float(used[row]) * each.spec.vcpus / max(1, vcpus)
     return Load(name, used, capacity, amounts)
-
-
-def _metric(hosts: HostTable, row: int, name: str) -> float:
-    return metric_values(hosts.get(row, "metrics")).get(name, np.nan)
 
 
 def balance(

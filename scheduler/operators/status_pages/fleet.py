@@ -62,7 +62,8 @@ def view(source: Source, asked: Asked) -> View:
     page = min(max(1, asked.number("page", 1)), pages)
     here = placed[MAX_SQUARES * (page - 1) : MAX_SQUARES * page]
     promises = total(source.read(promised.read).values())
-    groups = [(name, [node for _, node in members]) for name, members in _grouped(here)]
+    by_name = groupby(here, key=itemgetter(0))
+    groups = [(name, [node for _, node in members]) for name, members in by_name]
     facts: dict[str, Any] = {
         "group_by": group_by,
         "color": color,
@@ -102,12 +103,6 @@ def _placed(nodes: Sequence[FleetNode], group_by: str) -> Iterator[tuple[str, Fl
         for name in (node.zones if group_by == "zone" else node.aggregates or (NO_AGGREGATE,))
     ]
     return iter(sorted(pairs, key=lambda pair: (pair[0] == NO_AGGREGATE, pair[0])))
-
-
-def _grouped(
-    placed: Sequence[tuple[str, FleetNode]],
-) -> Iterator[tuple[str, Iterator[tuple[str, FleetNode]]]]:
-    return groupby(placed, key=itemgetter(0))
 
 
 def _summary(nodes: Sequence[FleetNode]) -> dict[str, Any]:
