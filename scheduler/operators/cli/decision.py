@@ -21,13 +21,7 @@ from scheduler.history.saved_decision import (
     from_database,
     write_file,
 )
-from scheduler.operators.cli.arguments import (
-    add_long,
-    add_named,
-    add_since,
-    not_empty,
-    whole_number,
-)
+from scheduler.operators.cli.arguments import add_long, add_named, add_since, not_empty, positive
 from scheduler.operators.cli.base import (
     BaseCommand,
     ListCommand,
@@ -67,7 +61,7 @@ class DecisionList(ListCommand):
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
             "--limit",
-            type=lambda text: whole_number(text, 1, decisions.MAX_LISTED),
+            type=lambda text: positive(text, most=decisions.MAX_LISTED),
             default=50,
             metavar="N",
             help="Maximum number of decisions to list (default: 50).",

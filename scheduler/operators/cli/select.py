@@ -20,7 +20,7 @@ from scheduler.operators.cli.arguments import (
     add_timeout,
     check_combination,
     complete,
-    whole_number,
+    positive,
 )
 from scheduler.operators.cli.base import ListCommand, Table, list_rows, readable, titles_for
 from scheduler.operators.cli.format_decision import (
@@ -66,7 +66,7 @@ class Select(ListCommand):
             complete(add_repeatable(where, option, metavar="HOST", what=what), "hosts")
         parser.add_argument(
             "--num-instances",
-            type=lambda text: whole_number(text, 1, MAX_INSTANCES),
+            type=lambda text: positive(text, most=MAX_INSTANCES),
             default=1,
             metavar="N",
             help=f"Number of instances, {MAX_INSTANCES} at most (default: 1).",

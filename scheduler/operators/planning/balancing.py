@@ -12,7 +12,6 @@ from scheduler.hosts.metrics import metric_values
 from scheduler.hosts.resources import KINDS, resources
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import (
-    NO_COST,
     Budget,
     KeepGoing,
     MovePlan,
@@ -89,7 +88,7 @@ def balance(
     counted = hosts.served & ~hosts.service_disabled & ~fleet.down & np.isfinite(load.capacity)
     counted &= load.capacity > 0
     before = _spread(load, counted)
-    cost, stuck = NO_COST, False
+    cost, stuck = cost_of(()), False
     while _spread(load, counted) > margin and keep_going():
         found = _best_move(fleet, load, counted)
         if found is None:

@@ -18,14 +18,7 @@ from scheduler.decision.plugin_calls import weights_of
 from scheduler.hosts.flavor_mix import make_mix
 from scheduler.hosts.resources import resources
 from scheduler.operators.planning.fleet import Fleet
-from scheduler.operators.planning.types import (
-    NO_COST,
-    Budget,
-    KeepGoing,
-    MovePlan,
-    Resident,
-    cost_of,
-)
+from scheduler.operators.planning.types import Budget, KeepGoing, MovePlan, Resident, cost_of
 from scheduler.weighers.flavor_mix import FlavorMixWeigher
 
 # Of the emptied hosts and of the others, how many are exchanged at a time.
@@ -69,7 +62,7 @@ class _Consolidation:
         self.emptied: dict[int, list[Resident]] = {}
         # How many instances came to each row.
         self._taken: Counter[int] = Counter()
-        self._cost = NO_COST
+        self._cost = cost_of(())
         hosts = fleet.hosts
         sizes = Counter(
             (each.spec.vcpus, each.spec.memory_mb, each.spec.disk_mb)

@@ -84,9 +84,6 @@ class Cost(NamedTuple):
         return Cost(self.moves + times * other.moves, self.memory_mb + times * other.memory_mb)
 
 
-NO_COST = Cost(0, 0)
-
-
 def cost_of(residents: Sequence[Resident]) -> Cost:
     return Cost(len(residents), sum(each.spec.memory_mb for each in residents))
 
