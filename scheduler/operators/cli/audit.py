@@ -5,26 +5,18 @@
 from typing import Any
 
 import sqlalchemy as sa
-from cliff.columns import FormattableColumn
 
 from inventory import aggregates, audit_log
-from inventory.audit_log import EntryFilter
+from inventory.audit_log import EntryFilter, in_words
 from inventory.errors import NotFound
 from inventory.queries import host_queries
 from scheduler.operators.cli.arguments import add_long, add_named, add_since, not_empty, positive
 from scheduler.operators.cli.base import ListCommand, list_rows, readable, titles_for
-from scheduler.operators.cli.table_format import titled
+from scheduler.operators.cli.table_format import Worded, titled
 
 COLUMNS = titled("id changed_at operator machine command kind name hosts before after")
 # Without --long. What has changed may be of any length.
 FEW = ("changed_at", "operator", "command", "name", "before", "after")
-
-
-class _Fields(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """The fields of an entry, which a table shows in a line and JSON as they are."""
-
-    def human_readable(self) -> str:
-        return audit_log.in_words(self._value)
 
 
 class AuditList(ListCommand):
@@ -52,7 +44,7 @@ class AuditList(ListCommand):
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         rows = [
-            readable(each) | {name: _Fields(each[name]) for name in ("before", "after")}
+            readable(each) | {name: Worded(each[name], in_words) for name in ("before", "after")}
             for each in self.read(_search, args)
         ]
         return list_rows(titles_for(args, FEW, COLUMNS), rows)

@@ -10,7 +10,6 @@ from concurrent import futures
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import uuid4
 
-from cliff.columns import FormattableColumn
 from cliff.command import Command
 from cliff.lister import Lister
 from cliff.show import ShowOne
@@ -18,7 +17,7 @@ from oslo_config import cfg
 
 from inventory.errors import some
 from scheduler.operators.cli.arguments import add_watch
-from scheduler.operators.cli.table_format import FittedTable, printable, width_of, wrapped
+from scheduler.operators.cli.table_format import FittedTable, Worded, printable, width_of, wrapped
 from scheduler.operators.cli.terminal import is_terminal, progress
 from scheduler.operators.cli.waiting import GRACE, in_background, notice
 
@@ -233,25 +232,14 @@ def print_report(sections: Iterable[str | Table], stream: Any, args: Any = BY_TE
             FittedTable().emit_list(section.columns, section.rows, stream, args)
 
 
-class Names(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Names, of which a table shows the first few and JSON all."""
-
-    def human_readable(self) -> str:
-        return some(self._value)
-
-
-class Properties(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Values by key, which a table shows as KEY=VALUE."""
-
-    def human_readable(self) -> str:
-        return ", ".join(f"{key}={value}" for key, value in self._value.items())
-
-
 def readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose lists and mappings tables show in a readable form."""
-    columns: dict[type, Any] = {list: Names, dict: Properties}
+    """Return a row of whose lists tables show the first few, and KEY=VALUE of mappings."""
+    words: dict[type, Callable[[Any], str]] = {
+        list: some,
+        dict: lambda found: ", ".join(f"{key}={value}" for key, value in found.items()),
+    }
     return {
-        key: columns[type(value)](value) if type(value) in columns else value
+        key: Worded(value, words[type(value)]) if type(value) in words else value
         for key, value in row.items()
     }
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inventory.errors import nearest
-from scheduler.operators.cli.base import ListCommand, Names, list_rows
-from scheduler.operators.cli.table_format import titled
+from inventory.errors import nearest, some
+from scheduler.operators.cli.base import ListCommand, list_rows
+from scheduler.operators.cli.table_format import Worded, titled
 
 VARIABLE = "BERTHMASTER_CLOUD"
 _NAME = "clouds.conf"
@@ -100,7 +100,7 @@ class CloudList(ListCommand):
             {
                 "name": each.name,
                 "current": "*" if each == current else "",
-                "configuration": Names([text.partition("=")[2] for text in each.arguments]),
+                "configuration": Worded([text.partition("=")[2] for text in each.arguments], some),
                 "file": str(each.file),
             }
             for each in found.values()

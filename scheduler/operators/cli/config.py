@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import sqlalchemy as sa
-from cliff.columns import FormattableColumn
 
 from conf.settings_in_effect import BY_DEFAULT
 from inventory import services
 from inventory.errors import NotFound, nearest, some
 from scheduler.operators.cli.arguments import add_flag, add_named, add_timeout
-from scheduler.operators.cli.base import ListCommand, Names, list_rows
-from scheduler.operators.cli.table_format import titled
+from scheduler.operators.cli.base import ListCommand, list_rows
+from scheduler.operators.cli.table_format import Worded, titled
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import SchedulerFailure
 
@@ -159,9 +158,9 @@ def _rows(found: Mapping[Service, Iterable[Setting]], changed: bool) -> Iterator
         binary, setting = key
         yield {
             "binary": binary,
-            "hosts": Names(hosts[key]),
+            "hosts": Worded(hosts[key], some),
             **setting._asdict(),
-            "value": Value(json.loads(setting.value)),
+            "value": Worded(json.loads(setting.value), _as_in_a_file),
         }
 
 
@@ -170,7 +169,7 @@ def _differences(found: Mapping[Service, Iterable[Setting]]) -> Iterator[str]:
     values: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (binary, host), settings in found.items():
         for each in settings if binary == SCHEDULER else ():
-            shown = Value(json.loads(each.value)).human_readable()
+            shown = _as_in_a_file(json.loads(each.value))
             values[each.group, each.option][shown].append(host)
     for (group, option), hosts in values.items():
         if len(hosts) > 1 and (group, option) not in _OWN:
@@ -178,15 +177,12 @@ def _differences(found: Mapping[Service, Iterable[Setting]]) -> Iterator[str]:
             yield f"schedulers differ in [{group}] {option}: {'; '.join(texts)}"
 
 
-class Value(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """The value of an option, which a table shows as a file has it."""
-
-    def human_readable(self) -> str:
-        match self._value:
-            case None:
-                return ""
-            case list():
-                return ",".join(map(str, self._value))
-            case dict():
-                return ",".join(f"{key}:{value}" for key, value in self._value.items())
-        return str(self._value)
+def _as_in_a_file(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case list():
+            return ",".join(map(str, value))
+        case dict():
+            return ",".join(f"{key}:{each}" for key, each in value.items())
+    return str(value)

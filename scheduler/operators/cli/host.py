@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from cliff.columns import FormattableColumn
 
 from inventory import audit_log
 from inventory.audit_log import Changed
@@ -25,7 +24,7 @@ from scheduler.operators.cli.arguments import (
 )
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
 from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
-from scheduler.operators.cli.table_format import titled
+from scheduler.operators.cli.table_format import Worded, titled
 from scheduler.wire.errors import SchedulerFailure
 
 LIST = titled(
@@ -55,16 +54,13 @@ ROOM = (
 )
 
 
-class _Room(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Amounts, or several with what they are for, of which a table shows the words."""
-
-    def human_readable(self) -> str:
-        value = self._value
-        if isinstance(value, list):
-            value = {f"{each['name']} of project {each['project']}": each for each in value}
-        if isinstance(value.get("vcpus"), int):
-            return facts_text(value)
-        return "; ".join(f"{name}: {_Room(each).human_readable()}" for name, each in value.items())
+def _room(value: Any) -> str:
+    """Return the words of amounts, or of several with what they are for."""
+    if isinstance(value, list):
+        value = {f"{each['name']} of project {each['project']}": each for each in value}
+    if isinstance(value.get("vcpus"), int):
+        return facts_text(value)
+    return "; ".join(f"{name}: {_room(each)}" for name, each in value.items())
 
 
 class HostList(ListCommand):
@@ -146,8 +142,8 @@ class HostShow(ShowCommand):
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)
-        shown = {name: _Room(node[name]) if name in ROOM else node[name] for name in sorted(node)}
-        return one_row(shown)
+        room = {name: Worded(node[name], _room) for name in ROOM}
+        return one_row(dict(sorted((node | room).items())))
 
 
 class _HostOperation(HostsCommand):

@@ -5,12 +5,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cliff.columns import FormattableColumn
-
 from inventory.queries import instance_queries
 from scheduler.operators.cli.arguments import add_long, add_named, not_empty
 from scheduler.operators.cli.base import ListCommand, ShowCommand, list_rows, one_row, titles_for
-from scheduler.operators.cli.table_format import titled
+from scheduler.operators.cli.table_format import Worded, titled
 
 COLUMNS = titled(
     "uuid name host node state task project_id flavor vcpus memory_mb disk_gb",
@@ -19,20 +17,6 @@ COLUMNS = titled(
 )
 # What fits in 100 characters.
 FEW = ("uuid", "name", "host", "state", "vcpus")
-
-
-class _Places(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """Where an instance is, of which a table shows a line for each place and JSON all."""
-
-    def human_readable(self) -> str:
-        return "\n".join(map(_place, self._value))
-
-
-class _Claims(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """What is claimed for an instance, shown in the same way."""
-
-    def human_readable(self) -> str:
-        return "\n".join(map(_claim, self._value))
 
 
 def _place(each: Mapping[str, Any]) -> str:
@@ -73,5 +57,7 @@ class InstanceShow(ShowCommand):
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         row = self.read(instance_queries.show, args.instance)
-        lines = {"places": _Places(row["places"]), "claims": _Claims(row["claims"])}
-        return one_row(row | lines)
+        # In tables with a line for each.
+        row["places"] = Worded(row["places"], lambda found: "\n".join(map(_place, found)))
+        row["claims"] = Worded(row["claims"], lambda found: "\n".join(map(_claim, found)))
+        return one_row(row)

@@ -66,6 +66,17 @@ class FittedTable(TableFormatter):  # type: ignore[misc]  # cliff has no types
         _write(("Field", "Value"), rows, ["l", "l"], stdout, parsed_args)
 
 
+class Worded(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """A value that JSON has as it is, and of which a table shows words(value)."""
+
+    def __init__(self, value: Any, words: Callable[[Any], str]) -> None:
+        super().__init__(value)
+        self._words = words
+
+    def human_readable(self) -> str:
+        return self._words(self._value)
+
+
 def width_of(args: Namespace, stream: Any) -> int:
     """Return how many characters a line may have, 0 for any number.
 
