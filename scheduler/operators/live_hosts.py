@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from inventory.claims.group_locks import read_members
 from inventory.engine import Database
+from inventory.errors import NotFound
 from scheduler.host_cache.requested_mix import RequestedMix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -22,6 +23,7 @@ from scheduler.select_destinations.destinations import Destinations
 from scheduler.select_destinations.request_builder import build_request, with_members
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
+from scheduler.wire.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,13 @@ class LiveHosts:
     def with_group(self, spec: RequestSpec) -> RequestSpec:
         """Return a request with the server group of its hint, and the hosts of its members.
 
-        Raise what build_request() does.
+        Raise NotFound for a group that is not there.
         """
         arguments = SelectArguments(spec, [spec.instance_uuid])
-        request = build_request(arguments, RequestContext(is_admin=True), self.database, 1)
+        try:
+            request = build_request(arguments, RequestContext(is_admin=True), self.database, 1)
+        except InvalidInput as error:
+            raise NotFound(f"{error.reason}; see 'server group list'") from error
         if self.destinations.claimer is None:
             return request.spec
         members = read_members(self.database.read, [request.spec.instance_group])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from inventory import aggregates
-from inventory.errors import NotFound, counted
+from inventory.errors import counted
 from inventory.queries import host_queries
 from scheduler.analysis.diagnosis import count_first_refusals, refusals
 from scheduler.decision.pipeline import Plan, Request
@@ -39,7 +39,6 @@ from scheduler.operators.cli.terminal import progress
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.simulation.forecast import RUNS
-from scheduler.wire.errors import InvalidInput
 
 RESOURCES = {"vcpus": "vCPUs", "memory_mb": "MB of memory", "root_gb": "GB of disk"}
 CELLS_NOT_COUNTED = (
@@ -122,10 +121,7 @@ class Capacity(ReportCommand):
         zone = args.availability_zone
         if zone is not None:
             live.database.read(lambda c: host_queries.check_zone(c, zone, self.default_zone))
-        try:
-            group = live.with_group(found[0]).instance_group
-        except InvalidInput as error:
-            raise NotFound(f"{error.reason}; see 'server group list'") from error
+        group = live.with_group(found[0]).instance_group
         for each in found:
             each.instance_group = group
         return found

@@ -33,7 +33,6 @@ from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.make_room import make_room
 from scheduler.operators.planning.repairing import repair
 from scheduler.operators.planning.types import Budget, MovePlan
-from scheduler.wire.errors import InvalidInput
 
 _GB = 1024
 
@@ -156,10 +155,7 @@ class PlanMakeRoom(PlanCommand):
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
         live = planned.live
         (spec,) = request_specs(args, live.database.read(aggregates.everything))
-        try:
-            spec = live.with_group(spec)
-        except InvalidInput as error:
-            raise NotFound(f"{error.reason}; see 'server group list'") from error
+        spec = live.with_group(spec)
         plan = make_room(planned.fleet, spec, args.number, planned.search_time)
         plan.result["flavor"] = format_flavor(spec.flavor)
         return plan
