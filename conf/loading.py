@@ -171,11 +171,12 @@ def source(conf: cfg.ConfigOpts, group: str, option: str) -> str:
     return str(location.detail) if location and location.detail else "the defaults"
 
 
-def rehearse(program: str, argv: Sequence[str]) -> None:
-    """Read and check the files without using them; raises ConfigError."""
+def read_apart(program: str, argv: Sequence[str]) -> cfg.ConfigOpts:
+    """Return another configuration than that of the process, checked; raises ConfigError."""
     conf = cfg.ConfigOpts()
     read(conf, program, argv, version="")
     check(conf)
+    return conf
 
 
 def check(conf: cfg.ConfigOpts) -> None:

@@ -218,7 +218,7 @@ class CheckedReload:
 
         self.rejection = ""
         try:
-            loading.rehearse(self._program, self._argv)
+            loading.read_apart(self._program, self._argv)
             log_setup.reload(self._conf, self._reload)
         except (loading.ConfigError, cfg.Error) as error:
             self.rejection = str(error)

@@ -171,23 +171,14 @@ def read_chosen(conf: cfg.ConfigOpts, options: Any) -> clouds.Cloud | None:
 
     Raise ConfigError and CloudError.
     """
-    cloud = clouds.chosen(options)
-    if cloud is None:
-        read_configuration(conf, options.configuration)
-    else:
-        read_configuration(conf, cloud.arguments, only_named=True)
-    return cloud
-
-
-def read_configuration(
-    conf: cfg.ConfigOpts, arguments: Sequence[str], only_named: bool = False
-) -> None:
-    """Read and check a configuration, by default that of the daemons; raise ConfigError."""
     # Here, with all options, since help needs none.
     from conf import loading
 
-    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM), only_named)
+    cloud = clouds.chosen(options)
+    arguments = cloud.arguments if cloud else options.configuration
+    loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM), only_named=cloud is not None)
     loading.check(conf)
+    return cloud
 
 
 def _check_columns(purpose: str, names: Sequence[str], columns: Sequence[str]) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oslo_config import cfg
-
+from conf.loading import read_apart
 from inventory.errors import OperationRefused, counted
 from scheduler.analysis.diagnosis import host_name
 from scheduler.analysis.explain import Explanation, Extent, Verdict, explain
@@ -17,7 +16,7 @@ from scheduler.history.config_snapshot import deciding_by
 from scheduler.history.saved_decision import SavedDecision, Unreadable, read_file
 from scheduler.history.serialization import release
 from scheduler.hosts.host_state import Candidate
-from scheduler.operators.cli.app import read_configuration
+from scheduler.operators.cli.app import PROGRAM
 from scheduler.operators.cli.arguments import add_configuration
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.decision import original_driver
@@ -126,8 +125,7 @@ def _documents(args: Any) -> Iterator[dict[str, Any]]:
             except OperationRefused as error:
                 raise OperationRefused(f"{path}: {error}") from None
         return
-    conf = cfg.ConfigOpts()
-    read_configuration(conf, args.settings)
+    conf = read_apart(PROGRAM, args.settings)
     with deciding_by(conf) as driver:
         for path in args.file:
             saved = _read(path)

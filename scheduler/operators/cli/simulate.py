@@ -12,6 +12,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from conf.loading import read_apart
 from inventory.errors import OperationRefused
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.history.config_snapshot import deciding_by, given
@@ -19,7 +20,7 @@ from scheduler.host_cache.requested_mix import MixSettings, fixed_mix
 from scheduler.hosts.columns import FLAGS
 from scheduler.hosts.table import HostTable
 from scheduler.operators.cli import simulation_page
-from scheduler.operators.cli.app import read_configuration
+from scheduler.operators.cli.app import PROGRAM
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.simulation_arguments import add_simulation
 from scheduler.operators.cli.simulation_input import SimulationInput, read_input
@@ -98,12 +99,10 @@ class Simulate(ReportCommand):
             return [Configuration("current", self.conf)]
         stems = [path.stem for path in args.config]
         names = stems if len({*stems}) == len(stems) else [*map(str, args.config)]
-        found = []
-        for name, path in zip(names, args.config, strict=True):
-            conf = cfg.ConfigOpts()
-            read_configuration(conf, [f"--config-file={path}"])
-            found.append(Configuration(name, conf))
-        return found
+        return [
+            Configuration(name, read_apart(PROGRAM, [f"--config-file={path}"]))
+            for name, path in zip(names, args.config, strict=True)
+        ]
 
 
 def _document(args: Any, run: Run, given_input: SimulationInput, show: Progress) -> dict[str, Any]:

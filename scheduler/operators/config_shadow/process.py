@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import metadata
 from threading import Event
 
 from oslo_config import cfg
 from oslo_log import log
 
 from conf import loading
-from conf.daemon.process import PACKAGE, end_child
+from conf.daemon.process import end_child
 from inventory import leases, migrations, shadow_reports
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
@@ -37,10 +36,8 @@ _NICENESS = 10
 
 def read_shadow(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     """Return the configuration of the shadow; raises ConfigError."""
-    found = cfg.ConfigOpts()
     arguments = [f"--config-file={conf.shadow.config}"]
-    loading.read(found, "berthmaster-scheduler", arguments, metadata.version(PACKAGE))
-    loading.check(found)
+    found = loading.read_apart("berthmaster-scheduler", arguments)
     # It decides about the hosts of this scheduler.
     found.set_override("cell_uuid", conf.scheduler.cell_uuid, "scheduler")
     return found

@@ -212,10 +212,10 @@ def test_a_name_that_the_file_no_longer_has_leaves_the_value_open(tmp_path):
 def test_files_can_be_rehearsed_before_they_are_taken_over(tmp_path):
     path = tmp_path / "berthmaster.conf"
     path.write_text("[scheduler]\nworkers = 3\n")
-    loading.rehearse("berthmaster-test", ["--config-file", str(path)])
+    loading.read_apart("berthmaster-test", ["--config-file", str(path)])
     path.write_text("[scheduler]\nworkers = three\n")
     with pytest.raises(ConfigError, match="workers = 'three'"):
-        loading.rehearse("berthmaster-test", ["--config-file", str(path)])
+        loading.read_apart("berthmaster-test", ["--config-file", str(path)])
 
 
 def test_the_source_of_a_value(loaded, tmp_path):

@@ -119,7 +119,7 @@ def test_a_reload_prints_nothing_that_is_logged_to_a_file(
 ) -> None:
     text = written(root="")
     conf = loaded(text)
-    loading.rehearse("berthmaster-test", ["--config-file", conf.config_file[0]])
+    loading.read_apart("berthmaster-test", ["--config-file", conf.config_file[0]])
     log_setup.reload(conf, conf.mutate_config_files)
     logging.getLogger("scheduler.service").info("decided")
     assert capsys.readouterr().err == ""
