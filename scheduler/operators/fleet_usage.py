@@ -39,7 +39,6 @@ class FleetUsage:
 
 
 def fleet_usage(hosts: HostTable, mix: FlavorMix) -> FleetUsage:
-    """Return how the hosts of a table are used."""
     present = hosts.present
     every = [Resource(*(column[present] for column in each)) for each in resources(hosts)]
     counts = hosts.num_instances[present]
@@ -67,12 +66,10 @@ class FleetRoom:
     free: Amounts
 
     def lines(self) -> list[tuple[str, Amounts]]:
-        """Return all parts of the room with their names."""
         parts = ("used by instances", self.used_by_instances), *self.promises.lines()
         return [*parts, ("free", self.free)]
 
     def facts(self) -> dict[str, Any]:
-        """Return all parts as JSON has them."""
         used, free = map(amounts_facts, (self.used_by_instances, self.free))
         return {"used_by_instances": used, **self.promises.facts(), "free": free}
 

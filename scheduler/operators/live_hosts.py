@@ -45,7 +45,6 @@ class LiveHosts:
         return cls(database, destinations, requested_mix(conf, database, destinations.host_cache))
 
     def simulator(self, progress: Callable[[int], None] = lambda _: None) -> Simulator:
-        """Return how the configured driver decides."""
         return Simulator.of(self.destinations.driver, progress)
 
     def with_group(self, spec: RequestSpec) -> RequestSpec:

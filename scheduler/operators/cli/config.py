@@ -40,8 +40,6 @@ class Setting(NamedTuple):
 
 
 class Service(NamedTuple):
-    """A running scheduler or agent: its binary and its host."""
-
     binary: str
     host: str
 

@@ -193,7 +193,6 @@ def original_driver(saved: SavedDecision) -> Iterator[BaseDriver]:
 
 
 def row_document(row: Any) -> dict[str, Any]:
-    """Return the columns of a saved decision as JSON has them."""
     time = row.decided_at
     return {name: getattr(row, name) for name in COLUMNS} | {
         "decided_at": time and time.isoformat(sep=" ", timespec="milliseconds"),

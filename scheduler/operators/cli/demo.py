@@ -252,7 +252,6 @@ def _select(client: SchedulerClient, request: SelectArguments) -> Sequence[Seque
 
 
 def _explanation(destinations: Destinations, request: SelectArguments) -> Any:
-    """Return what would be decided now about a request and why, as a document."""
     return json_value(destinations.rehearse(request, CALLER, Extent(near=1))[1])
 
 

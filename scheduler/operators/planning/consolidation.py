@@ -147,7 +147,6 @@ class _Consolidation:
         return int(rows[np.argmax(weights[rows])])
 
     def _fill_again(self, row: int) -> None:
-        """Take back the moves that have emptied a row."""
         here = self.emptied[row]
         for each in here:
             self._count_taken(each.row, -1)

@@ -56,7 +56,6 @@ _Read = Callable[[Iterable[Row], Machine | None], Iterable[_Stay]]
 
 
 def is_public(names: Collection[str]) -> bool:
-    """Return whether these are the columns of one of these traces."""
     return _format(names) is not None
 
 

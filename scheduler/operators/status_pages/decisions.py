@@ -59,7 +59,6 @@ def view(source: Source, asked: Asked) -> View:
 
 
 def document(row: Any) -> dict[str, Any]:
-    """Return a row of a decision as JSON has it."""
     return {
         **{name: each for name, each in row._mapping.items() if name not in _HIDDEN},
         "decided_at": row.decided_at and row.decided_at.isoformat(sep=" ", timespec="milliseconds"),

@@ -15,7 +15,6 @@ FILTERS = ("name", "zone", "aggregate", "state", "sort")
 
 
 def view(source: Source, asked: Asked) -> View:
-    """Return a page of the hosts that the parameters describe."""
     sort, state = asked.one_of("sort", _SORTS), asked.one_of("state", (_ANY, *STATES))
     nodes = source.read(read_fleet, source.liveness_limit, source.default_zone)
     found = [each for each in nodes if _is_wanted(each, asked, state)]

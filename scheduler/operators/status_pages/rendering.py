@@ -108,8 +108,3 @@ def when(moment: datetime | str | None) -> str:
 def words(name: str) -> str:
     """Return a state or an outcome, as metrics and commands call it, in words."""
     return name.replace("_", " ")
-
-
-def facts_of(view: View) -> Mapping[str, Any]:
-    """Return what a program gets: the facts under the name of the view's title."""
-    return {"title": view.title, **view.facts}

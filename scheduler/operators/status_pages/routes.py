@@ -29,7 +29,7 @@ from scheduler.operators.status_pages import (
 )
 from scheduler.operators.status_pages.errors import Links, Moved, TooLate, Unknown
 from scheduler.operators.status_pages.messages import HTML, RETRY_AFTER, PageAnswer, PageRequest
-from scheduler.operators.status_pages.rendering import Place, asset, facts_of, render
+from scheduler.operators.status_pages.rendering import Place, asset, render
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, MakeView, View
 
@@ -94,7 +94,8 @@ class Site:
         except Moved as found:
             return _redirect(found.address)
         if parameters.get("format") == "json":
-            text = json.dumps(facts_of(view), indent=1, default=str) + "\n"
+            facts = {"title": view.title, **view.facts}
+            text = json.dumps(facts, indent=1, default=str) + "\n"
             return _packed(request, status, JSON, text.encode())
         return _packed(request, status, HTML, render(view, _place(request, head)).encode())
 
