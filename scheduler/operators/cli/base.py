@@ -201,7 +201,7 @@ class ReportCommand(BaseCommand):
 
 
 def titles_for(args: Any, few: Sequence[str], titles: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the titles of the columns to show: for people a few of them, unless they ask."""
+    """Return the titles of the columns to show: for people few of them, which fit in a terminal."""
     shown = {key: titles[key] for key in few}
     names = {title.lower() for title in shown.values()}
     asked = [each.lower().replace("_", " ") for each in args.sort_columns]

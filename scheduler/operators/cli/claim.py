@@ -20,7 +20,6 @@ COLUMNS = titled(
     "instance_uuid state host node vcpus memory_mb disk_mb created_at expires_at",
     instance_uuid="Instance",
 )
-# What fits in 100 characters.
 FEW = ("instance_uuid", "state", "host", "expires_at")
 
 

@@ -15,7 +15,6 @@ COLUMNS = titled(
     uuid="ID",
     project_id="Project",
 )
-# What fits in 100 characters.
 FEW = ("uuid", "name", "host", "state", "vcpus")
 
 

@@ -45,7 +45,6 @@ A_SCHEDULER = "a scheduler"
 # The most near misses of a kind to show.
 MAX_NEAR_MISSES = 5
 COLUMNS = titled("instance host node zone limits alternates", zone="Availability Zone")
-# What fits in 100 characters.
 FEW = ("instance", "host", "zone")
 
 

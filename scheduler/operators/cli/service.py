@@ -23,7 +23,6 @@ from scheduler.operators.cli.many_hosts import HostsCommand, add_hosts
 from scheduler.operators.cli.table_format import titled
 
 COLUMNS = titled("id binary host zone status state updated_at disabled_reason forced_down")
-# What fits in 100 characters.
 FEW = ("binary", "host", "zone", "status", "state", "updated_at")
 FULL = COLUMNS | titled("uuid")
 
