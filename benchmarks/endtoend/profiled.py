@@ -82,7 +82,7 @@ def _watch_requests(stages: Stages) -> None:
     stages.watch(context.RequestContext, "for_logging", "decode the context")
     stages.watch(destinations, "build_request", "decide: the request")
     stages.watch(claimed_request, "build_claim_request", "claim: the request")
-    stages.watch(claimed_request, "with_answers", "answer: as kept with the claim")
+    stages.watch(claimed_request, "set_answers", "answer: as kept with the claim")
     stages.watch(claimed_request.ClaimedRequest, "select", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
     stages.watch(claimed_request, "build_answer", "answer: selections")

@@ -21,7 +21,7 @@ from scheduler.claims.claim_request import (
     build_claim_request,
     claimable,
     request_identity,
-    with_answers,
+    set_answers,
 )
 from scheduler.claims.claimer import Claimer, TimedReads
 from scheduler.claims.placement_request import PlacementRequest
@@ -105,7 +105,9 @@ class _Attempt:
     def offered(self, answer: Answer, alternates: bool) -> ClaimRequest | None:
         """Return what is to be claimed for an answer, which this becomes; None for nothing."""
         self.answer = answer
-        return with_answers(self.claims, answer, alternates) if self.claims else None
+        if self.claims is not None:
+            set_answers(self.claims, answer, alternates)
+        return self.claims
 
     def unclaimed(self, result: ClaimResult | None) -> set[int]:
         """Return the nodes that have to be read again, as they were to be claimed and were not."""

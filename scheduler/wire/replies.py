@@ -50,7 +50,10 @@ def encode_destinations(destinations: Destinations, request: SelectArguments) ->
         return [_as_dict(chosen) for chosen, *_ in destinations]
     version = request.spec_version or (0, 0)
     schema = next(schema for since, schema in _KNOWN_SINCE if version >= since)
-    return [[schema.write(each) for each in selections] for selections in destinations]
+    # Instances share their alternates.
+    distinct = {id(each): each for selections in destinations for each in selections}
+    written = {key: schema.write(each) for key, each in distinct.items()}
+    return [[written[id(each)] for each in selections] for selections in destinations]
 
 
 @refusing_malformed

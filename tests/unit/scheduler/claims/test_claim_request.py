@@ -18,7 +18,7 @@ from scheduler.claims.claim_request import (
     build_claim_request,
     claimable,
     request_identity,
-    with_answers,
+    set_answers,
 )
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.chance import ChanceScheduler
@@ -77,7 +77,8 @@ def order(table, request, decision, terms=None, seen=()):
         [Selection(each.host, each.nodename) for each in (placement.chosen, *placement.alternates)]
         for placement in decision.placements
     ]
-    return with_answers(found, answer, settings.alternates)
+    set_answers(found, answer, settings.alternates)
+    return found
 
 
 def answered(claim):
