@@ -29,6 +29,7 @@ MAX_ROWS = 1_000_000
 _CHUNK = 256
 _PLAIN = frozenset({type(None), bool, int, str})
 _FACTS = tuple(each.name for each in fields(Instance))
+_FACTS_OF = attrgetter(*_FACTS)
 _REQUIRED = frozenset(each.name for each in fields(Instance) if each.default is MISSING)
 _NAMES = ("host", "nodename")
 # Attributes of a Snapshot, and their types.
@@ -114,11 +115,11 @@ def _facts(instances: Sequence[Instance]) -> Iterator[str]:
     # Most facts of a few instances are unknown, or plain values, which are written in one go.
     plain: dict[str, Any] = {}
     others: list[str] = []
-    for name in _FACTS:
-        values = [getattr(each, name) for each in instances[: _CHUNK + 1]]
+    columns = zip(*map(_FACTS_OF, instances[: _CHUNK + 1]), strict=True)
+    for name, values in zip(_FACTS, columns, strict=False):
         if len(values) > _CHUNK or not {*map(type, values)} <= _PLAIN:
             others.append(name)
-        elif any(each is not None for each in values):
+        elif values.count(None) < len(values):
             plain[name] = {"each": values}
     yield json_text(plain)[1:-1]
     comma = "," if plain else ""

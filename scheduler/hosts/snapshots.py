@@ -109,10 +109,9 @@ def _whole(hosts: HostTable, name: str) -> ColumnChange:
 
 
 def _change(hosts: HostTable, name: str, position: int) -> ColumnChange:
-    written = hosts.written_since([name], [position])
-    if written is None:
+    rows = hosts.written_since(name, position)
+    if rows is None:
         return _whole(hosts, name)
-    rows = written.tolist()
     return ColumnChange(rows, [hosts.get(row, name) for row in rows])
 
 

@@ -208,15 +208,10 @@ class HostTable:
         """Return the number of writes of each of these columns; see written_since()."""
         return tuple([self._logs[name].position if self._logs else 0 for name in columns])
 
-    def written_since(self, columns: Iterable[str], positions: Iterable[int]) -> Rows | None:
-        """Return the rows in which any of these columns was written, None where that is unknown."""
-        rows: set[int] = set()
-        for name, position in zip(columns, positions, strict=True):
-            written = self._logs[name].since(position)
-            if written is None:
-                return None
-            rows.update(written)
-        return np.array(sorted(rows), np.int64)
+    def written_since(self, name: str, position: int) -> list[int] | None:
+        """Return the rows in which a column was written, None where that is unknown."""
+        written = self._logs[name].since(position)
+        return None if written is None else sorted({*written})
 
     def part(
         self, rows: Rows, changes: Mapping[str, int] | None = None, times: Rows | int = 0
