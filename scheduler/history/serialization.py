@@ -57,6 +57,8 @@ _TYPES: Mapping[str, type[Any]] = {"request": Request, "decision": Decision} | {
     each.name: type(each.default if each.default_factory is MISSING else each.default_factory())
     for each in fields(DecisionDocument)[2:]
 }
+# The fields of a placement, and whether they are left out where they are None.
+_PLACEMENT = [(each.name, each.default is None) for each in fields(Placement)]
 
 
 @cache
@@ -94,9 +96,26 @@ def document_pieces(document: DecisionDocument) -> Iterator[str]:
         text = _settings_text(value) if name == "settings" else json_text(encode(value))
         yield f'\n"{name}":{text},'
     yield '\n"placements":['
+    known: dict[Any, str] = {}
     for place, each in enumerate(document.decision.placements):
-        yield f"{',' if place else ''}\n{json_text(encode(each))}"
+        # Most decisions have one placement, which shares nothing.
+        text = _placement_text(each, known) if place else json_text(encode(each))
+        yield f"{',' if place else ''}\n{text}"
     yield "\n]}"
+
+
+def _placement_text(placement: Placement, known: dict[Any, str]) -> str:
+    """Return the text of encode(); known has those of values, most of which placements share."""
+    texts = []
+    for name, is_left_out in _PLACEMENT:
+        value = getattr(placement, name)
+        if value is None and is_left_out:
+            continue
+        key = tuple(map(id, value)) if type(value) is tuple else id(value)
+        if key not in known:
+            known[key] = json_text(encode(value))
+        texts.append(f'"{name}":{known[key]}')
+    return f'{{"=Placement":{{{",".join(texts)}}}}}'
 
 
 class _LastText:
