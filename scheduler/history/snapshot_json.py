@@ -117,10 +117,13 @@ def _facts(instances: Sequence[Instance]) -> Iterator[str]:
     others: list[str] = []
     columns = zip(*map(_FACTS_OF, instances[: _CHUNK + 1]), strict=True)
     for name, values in zip(_FACTS, columns, strict=False):
-        if len(values) > _CHUNK or not {*map(type, values)} <= _PLAIN:
+        kinds, first = {*map(type, values)}, values[0]
+        if len(values) > _CHUNK or not kinds <= _PLAIN:
             others.append(name)
-        elif values.count(None) < len(values):
+        elif len(kinds) > 1 or values.count(first) < len(values):
             plain[name] = {"each": values}
+        elif first is not None:
+            plain[name] = {"all": first}
     yield json_text(plain)[1:-1]
     comma = "," if plain else ""
     for name in others:
