@@ -190,11 +190,10 @@ class AddedClaim(NamedTuple):
     @classmethod
     def of(cls, claim: Claim) -> "AddedClaim":
         """Return what others see of a claim."""
-        about = {"root_gb": 0, "ephemeral_gb": 0, **claim.about}
-        about |= {"vcpus": claim.vcpus, "memory_mb": claim.memory_mb}
-        task = ALTERNATE if claim.alternate else None
-        rest: list[Any] = [about.get(name) for name in cls._fields[2:10]]
-        return cls(claim.instance_uuid, task, *rest)
+        task, about = ALTERNATE if claim.alternate else None, claim.about.get
+        rest: list[Any] = [about(name) for name in cls._fields[6:10]]
+        disks = about("root_gb", 0), about("ephemeral_gb", 0)
+        return cls(claim.instance_uuid, task, claim.vcpus, claim.memory_mb, *disks, *rest)
 
 
 @dataclass(slots=True)
