@@ -101,7 +101,12 @@ def refusals(
     for name, uuid in new.items():
         twin = folded.get(_folded(name))
         if owner[uuid] != name:
-            refused[name] = _renamed(name, uuid, owner[uuid])
+            other = owner[uuid]
+            refused[name] = IdentityError(
+                f"node {name.node} of host {name.host} has the uuid {uuid}, which is that of node "
+                f"{other.node} of host {other.host}: give it its old names back, or a uuid of its "
+                "own if it is another machine"
+            )
         elif twin is not None:
             refused[name] = IdentityError(_SAME_NAME.format(name, twin))
     return refused
@@ -140,14 +145,6 @@ def shortened(names: Sequence[str]) -> str:
 
 def _folded(name: NodeName) -> tuple[str, str]:
     return name.host.casefold(), name.node.casefold()
-
-
-def _renamed(name: NodeName, uuid: str, owner: NodeName) -> IdentityError:
-    return IdentityError(
-        f"node {name.node} of host {name.host} has the uuid {uuid}, which is that of node "
-        f"{owner.node} of host {owner.host}: give it its old names back, or a uuid of its own if "
-        "it is another machine"
-    )
 
 
 def _refuse_twins(database: Database, driver: Driver) -> None:

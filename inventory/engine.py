@@ -65,7 +65,11 @@ class _Failures:
         if isinstance(found, exception.DBDeadlock):
             self.conflicts, seconds = self.conflicts + 1, time.monotonic() - self.began
             if seconds > _CONFLICT_TIMEOUT:
-                return _conflict(found, self.conflicts, seconds)
+                attempts = counted(self.conflicts, "attempt")
+                return TransactionLost(
+                    f"others wrote the same rows at each of {attempts} in {seconds:.0f} s; try"
+                    f" again later ({message_of(found)})"
+                )
         elif isinstance(found, exception.DBConnectionError):
             self.losses += 1
             if self.losses > _RECONNECTIONS:
@@ -266,10 +270,3 @@ def _check_version(dialect: sa.Dialect) -> None:
         name, found = ("MySQL", "MariaDB")[is_mariadb], ".".join(map(str, version))
         wanted = ".".join(map(str, least))
         raise DatabaseUnavailable(f"the server is {name} {found}, and {wanted} or later is needed")
-
-
-def _conflict(error: Exception, attempts: int, seconds: float) -> TransactionLost:
-    return TransactionLost(
-        f"others wrote the same rows at each of {counted(attempts, 'attempt')} in {seconds:.0f} s;"
-        f" try again later ({message_of(error)})"
-    )

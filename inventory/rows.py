@@ -61,10 +61,8 @@ def named_in(
     """Return select_in() as named tuples, all rows where values is None."""
     if values is None:
         return named(connection.execute(query))
-    rows: list[Any] = []
-    for some in chunks(sorted(values)):
-        rows += named(connection.execute(query.where(column.in_(some))))
-    return rows
+    pieces = (query.where(column.in_(some)) for some in chunks(sorted(values)))
+    return [row for piece in pieces for row in named(connection.execute(piece))]
 
 
 def where_given(

@@ -141,11 +141,8 @@ def _shortage_of_shares(cell: NUMACell, guest: InstanceNUMACell, ratios: Ratios)
 
 def _smallest_pages(cell: NUMACell) -> NUMAPagesTopology | None:
     """Return the pages of the smallest size, None when the host reports no pages."""
-    smallest = None
-    for pages in cell.mempages:
-        if pages.size_kb > 0 and (smallest is None or pages.size_kb < smallest.size_kb):
-            smallest = pages
-    return smallest
+    pages = (each for each in cell.mempages if each.size_kb > 0)
+    return min(pages, key=lambda each: each.size_kb, default=None)
 
 
 def _allowed_pages(cell: NUMACell, pagesize: int) -> list[NUMAPagesTopology]:

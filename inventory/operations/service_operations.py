@@ -46,7 +46,7 @@ def show(
     binary: str = services.COMPUTE[0],
 ) -> dict[str, Any]:
     """Return the details of a service; times are the database's. See services.listed()."""
-    row = _service(connection, host, binary)
+    (row,) = _services(connection, [host], binary)
     listed = services.listed(connection, limit, default_zone, binary)
     (service,) = (each for each in listed if each["id"] == row.id)
     age = services.heartbeat_age(row)
@@ -176,11 +176,6 @@ def _delete_host(
     return gone, dropped
 
 
-def _service(connection: sa.Connection, host: str, binary: str) -> sa.Row[Any]:
-    (row,) = _services(connection, [host], binary)
-    return row
-
-
 def _services(connection: sa.Connection, hosts: Iterable[str], binary: str) -> list[sa.Row[Any]]:
     """Return the rows of services, each once and by id; raise NotFound, which names all others."""
     rows, unknown = services.find_all(connection, hosts, binary)
@@ -248,7 +243,10 @@ def _delete_nodes(
     # From here on no place is added.
     held = places.reservations_on(connection, host)
     if held and not with_places:
-        raise _has_places(host, held)
+        raise InUse(
+            f"host {host} holds places of {some(held)}: delete these reservations first, or give"
+            " up their places here with --forget-guests if the host is lost"
+        )
     _log_left(connection, RESERVATION, held, host)
     claimed, _ = existing.on_nodes(connection, names.values())
     claim_rows.log(connection, [row for row in claimed if row.state in COUNTED])
@@ -269,13 +267,6 @@ def _log_left(connection: sa.Connection, kind: str, names: Iterable[str], host: 
     """Log that objects have a host no more."""
     changes = (Changed(kind, name, {"hosts": [host]}, {"hosts": []}, [host]) for name in names)
     audit_log.record(connection, changes)
-
-
-def _has_places(host: str, names: Iterable[str]) -> InUse:
-    return InUse(
-        f"host {host} holds places of {some(names)}: delete these reservations first, or give"
-        " up their places here with --forget-guests if the host is lost"
-    )
 
 
 def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) -> None:
