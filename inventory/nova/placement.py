@@ -53,9 +53,7 @@ class Inventory:
 
     total: int
     reserved: int
-    min_unit: int
     max_unit: int
-    step_size: int
     allocation_ratio: float
 
     @property

@@ -23,9 +23,9 @@ ROW = {
     "disk_allocation_ratio": 1.10000002384,
 }
 THERE = {
-    "VCPU": Inventory(64, 0, 1, 64, 1, 4.0),
-    "MEMORY_MB": Inventory(65536, 512, 1, 65536, 1, 1.5),
-    "DISK_GB": Inventory(1000, 0, 1, 1000, 1, 1.1),
+    "VCPU": Inventory(64, 0, 64, 4.0),
+    "MEMORY_MB": Inventory(65536, 512, 65536, 1.5),
+    "DISK_GB": Inventory(1000, 0, 1000, 1.1),
 }
 INSTANCE = AuditedInstance("i", "n1", 2, 1024)
 

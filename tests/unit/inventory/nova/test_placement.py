@@ -57,7 +57,7 @@ def test_capacity_has_the_reserve_and_overcommit(
     answer = {"resource_provider_generation": 3, "inventories": {"VCPU": found}}
     server.answer("GET", "/resource_providers/p1/inventories", answer)
     inventory = client.inventories("p1")["VCPU"]
-    assert inventory == Inventory(16, 2, 1, 16, 1, 1.5)
+    assert inventory == Inventory(16, 2, 16, 1.5)
     assert inventory.capacity == 21
 
 

@@ -35,7 +35,7 @@ def facts(**reserved: int) -> NodeFacts:
 
 
 def an_inventory(total: int, **changes: float) -> Inventory:
-    return replace(Inventory(total, 0, 1, total, 1, 1.0), **changes)
+    return replace(Inventory(total, 0, total, 1.0), **changes)
 
 
 def ratios(found: NodeFacts) -> Mapping[str, float]:
@@ -82,7 +82,7 @@ def test_what_placement_has_room_for_fits(
     total: int, reserved: int, max_unit: int, ratio: float, rest: int, used: int, wanted: int
 ) -> None:
     """And nothing else, but for the largest instance and what a total cannot say."""
-    there = Inventory(total, min(reserved, total), 1, max_unit, 1, ratio)
+    there = Inventory(total, min(reserved, total), max_unit, ratio)
     for has_disk in (False, True):
         if has_disk:
             name, unit = "DISK_GB", MIB_PER_GIB
