@@ -24,11 +24,10 @@ from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 from scheduler.operators.status_pages.errors import check_time
 from scheduler.operators.status_pages.source import Source
-from scheduler.operators.status_pages.view import Asked, View
+from scheduler.operators.status_pages.view import Asked, View, flavor_figures
 
 # The flavors that are asked for most, and instances of one flavor that are counted one by one.
 _USUAL, _MOST = 8, 10_000
-_FIGURES = 3
 
 
 def view(source: Source, asked: Asked) -> View:
@@ -61,12 +60,12 @@ def view(source: Source, asked: Asked) -> View:
 
 def _flavor(text: str) -> Flavor:
     """Return the flavor of vCPUs,MB,GB; raises Malformed."""
-    figures = text.split(",")
-    if len(figures) != _FIGURES or not all(each.isascii() and each.isdecimal() for each in figures):
+    figures = flavor_figures(text)
+    if figures is None:
         raise Malformed("flavor", f"{text[:60]!r} is not vCPUs,MB,GB, such as 4,8192,40")
-    vcpus, memory_mb, root_gb = (min(int(each[:20]), LARGEST_SIZE) for each in figures)
-    if not vcpus and not memory_mb and not root_gb:
+    if not any(figures):
         raise Malformed("flavor", "it uses nothing of a host, so any number of instances fits")
+    vcpus, memory_mb, root_gb = (min(each, LARGEST_SIZE) for each in figures)
     return Flavor(vcpus, memory_mb, root_gb)
 
 

@@ -12,7 +12,7 @@ from inventory.queries.decision_search import Wanted, flavor_names, search, size
 from inventory.queries.requested_sizes import Size
 from scheduler.operators.status_pages.errors import unknown
 from scheduler.operators.status_pages.source import Source
-from scheduler.operators.status_pages.view import Asked, View, query_link
+from scheduler.operators.status_pages.view import Asked, View, flavor_figures, query_link
 from scheduler.request_trace import OUTCOMES, REPEATED
 
 PAGE = 50
@@ -20,7 +20,6 @@ _ANY = "any"
 # Repeated answers are not saved.
 _OUTCOMES = (_ANY, *(each for each in OUTCOMES if each != REPEATED))
 _FILTERS = ("outcome", "project", "flavor", "request", "conflicts")
-_FIGURES = 3
 # Of the snapshot that it was made from.
 _HIDDEN = ("snapshot_log", "snapshot_number")
 
@@ -68,10 +67,9 @@ def document(row: Any) -> dict[str, Any]:
 
 def _sizes(connection: sa.Connection, flavor: str) -> Collection[Size]:
     """Return the sizes that vCPUs,MB,GB or a name mean; raises Unknown and Malformed."""
-    figures = flavor.split(",")
-    if len(figures) == _FIGURES and all(each.isascii() and each.isdecimal() for each in figures):
-        vcpus, memory_mb, disk_gb = map(int, figures)
-        if max(vcpus, memory_mb, disk_gb) >= 2**40:
+    if figures := flavor_figures(flavor):
+        vcpus, memory_mb, disk_gb = figures
+        if max(figures) >= 2**40:
             raise Malformed("flavor", f"{flavor[:60]!r} is larger than any host")
         return [(vcpus, memory_mb, 1024 * disk_gb)]
     found = sizes_of_flavor(connection, flavor)

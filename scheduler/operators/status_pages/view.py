@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a view is given, what it returns, and how it reads the words of an address."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.parse import quote, urlencode
 from inventory.errors import Malformed
 from scheduler.operators.status_pages.source import Source
 
-# A larger number is no id of a row.
+# A number with more is no id of a row, and no size.
 _DIGITS = 18
 
 
@@ -67,6 +68,12 @@ class View:
 
 
 MakeView = Callable[[Source, Asked], View]
+
+
+def flavor_figures(text: str) -> list[int] | None:
+    """Return the numbers of vCPUs, MB and GB, such as 4,8192,40; None of another text."""
+    found = re.fullmatch(r"(\d+),(\d+),(\d+)", text, re.ASCII)
+    return [int(each[:_DIGITS]) for each in found.groups()] if found else None
 
 
 def item_link(kind: str, key: object) -> str:

@@ -62,6 +62,8 @@ def test_what_is_unknown_is_404_with_the_nearest_name(facts, page, path, nearest
         "/decisions/?before=x",
         "/decisions/?outcome=x",
         "/decisions/?flavor=9999999999999,1,1",
+        # Python reads no number with so many digits.
+        f"/decisions/?flavor={'9' * 5000},1,1",
         "/decisions/2?instance=-1",
         "/hosts/?group=x",
         "/hosts/?page=99999999999999999999",
