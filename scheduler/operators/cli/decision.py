@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -59,13 +60,9 @@ class DecisionList(ListCommand):
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument(
-            "--limit",
-            type=lambda text: positive(text, most=decisions.MAX_LISTED),
-            default=50,
-            metavar="N",
-            help="Maximum number of decisions to list (default: 50).",
-        )
+        number = partial(positive, most=decisions.MAX_LISTED)
+        what = "Maximum number of decisions to list (default: 50)."
+        parser.add_argument("--limit", type=number, default=50, metavar="N", help=what)
         parser.add_argument(
             "--outcome",
             # Repeated answers are not saved, see inventory.decisions.

@@ -63,13 +63,9 @@ class Select(ListCommand):
             ("--force-host", "Host to use, without filtering"),
         ):
             complete(add_repeatable(where, option, metavar="HOST", what=what), "hosts")
-        parser.add_argument(
-            "--num-instances",
-            type=lambda text: positive(text, most=MAX_INSTANCES),
-            default=1,
-            metavar="N",
-            help=f"Number of instances, {MAX_INSTANCES} at most (default: 1).",
-        )
+        number = partial(positive, most=MAX_INSTANCES)
+        what = f"Number of instances, {MAX_INSTANCES} at most (default: 1)."
+        parser.add_argument("--num-instances", type=number, default=1, metavar="N", help=what)
         _add_modes(parser)
 
     def run(self, args: Any) -> int:
