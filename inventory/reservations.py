@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from inventory.claims.types import RESERVED, WAITING
 from inventory.dialects import utc_moment
 from inventory.errors import NotFound, nearest
-from inventory.tables import allocations
+from inventory.rows import select_in
+from inventory.tables import allocations, compute_nodes, standbys
 from inventory.tables import reservations as table
 
 SCHEDULED, HELD, ENDED = "scheduled", "held", "ended"
@@ -54,7 +55,12 @@ def listed(connection: sa.Connection) -> list[dict[str, Any]]:
         for uuid in uuids:
             counts[uuid][state] += int(number)
     others = Counter(uuid for uuid, _ in _taken_by_others(connection))
-    return [_listed(row, counts[row.uuid], others[row.uuid], now) for row in rows(connection)]
+    of_place = standbys.c.instance_uuid == c.instance_uuid
+    protected = {*connection.scalars(sa.select(c.reservation_uuid).join(standbys, of_place))}
+    return [
+        _listed(row, counts[row.uuid], others[row.uuid], now) | {"failover": row.uuid in protected}
+        for row in rows(connection)
+    ]
 
 
 def taken_by_others(connection: sa.Connection) -> int:
@@ -85,6 +91,7 @@ def show(connection: sa.Connection, text: str) -> dict[str, Any]:
     others = {place for _, place in _taken_by_others(connection)}
     (found,) = (each for each in listed(connection) if each["id"] == uuid)
     places = places_of(connection, [uuid])
+    held = _standbys_of(connection, [each.instance_uuid for each in places])
     return found | {
         "places": [
             {
@@ -95,10 +102,22 @@ def show(connection: sa.Connection, text: str) -> dict[str, Any]:
                 "taken_by": each.taken_by,
                 "by_other_project": each.instance_uuid in others,
                 "after": None if (at := each.reservation_uuid) == uuid else names.get(at),
+                **held.get(each.instance_uuid, {"standby": None, "reason": None}),
             }
             for each in places
         ]
     }
+
+
+def _standbys_of(
+    connection: sa.Connection, places: Sequence[str]
+) -> dict[str, dict[str, str | None]]:
+    """Return the hosts of the standbys of places, or why they have none."""
+    c, node = standbys.c, compute_nodes.c
+    query = sa.select(c.instance_uuid, node.host, c.reason)
+    query = query.join(compute_nodes, node.id == c.compute_node_id, isouter=True)
+    found = select_in(connection, query, c.instance_uuid, places)
+    return {row.instance_uuid: {"standby": row.host, "reason": row.reason} for row in found}
 
 
 def places_of(connection: sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row[Any]]:

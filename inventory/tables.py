@@ -228,8 +228,7 @@ reservations = _table(
     *_optional(MOMENT, "created_at starts_at ends_at"),
 )
 
-# Ours: room for a protected instance on a node of another failure domain; see
-# inventory.claims.standbys.
+# Ours: room for a protected instance in another failure domain; see inventory.claims.standbys.
 standbys = _table(
     "standbys",
     _id(),
@@ -247,6 +246,8 @@ standbys = _table(
     *_needed(sa.BigInteger, "disk_mb"),
     # The request to evacuate the instance, as in saved decisions.
     *_needed(TEXT, "request"),
+    # Of a reserved place, whose uuid is instance_uuid: the request without an instance in it.
+    *_optional(TEXT, "place_request"),
     *_optional(MOMENT, "created_at"),
     sa.UniqueConstraint("instance_uuid", "place_node_id", name="uniq_standbys_place"),
 )

@@ -84,8 +84,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     left = [row for row in staying if row.state != LEAVING]
     if not request.replaces:
         existing.check_none_pending(earlier)
-    locked = {row.compute_node_id for row in (*old, *left)}
-    locked |= {each.node_id for each in request.claims}
+    locked = {row.compute_node_id for row in (*old, *left)} | request.nodes
     standbys, nodes = _lock(connection, locked, request.standbys, old)
     there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     places = _places(connection, old, request.claims)
@@ -123,7 +122,8 @@ def claim_each(
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     wanted = [each for one in requests for each in one.claims]
     protected = [each for one in requests for each in one.standbys]
-    standbys, nodes = _lock(connection, {each.node_id for each in wanted}, protected, uuids=uuids)
+    ids = {node_id for each in requests for node_id in each.nodes}
+    standbys, nodes = _lock(connection, ids, protected, uuids=uuids)
     earlier, zero = existing.of_instances(connection, uuids, nodes.counted)
     claimed = {row.instance_uuid for row in earlier}
     places = _places(connection, (), wanted)
@@ -318,7 +318,7 @@ def _made(
     """Change the usage of the nodes of a request; return the claims that fit, with answers."""
     chosen = [each for each in request.claims if not each.alternate]
     alternates = [each for each in request.claims if each.alternate]
-    changes = usage_update.changes(old, request.claims, request.documents)
+    changes = usage_update.changes(old, request.claims, request.documents, request.nodes)
     without = usage_update.changes(old, chosen, request.documents) if alternates else {}
     moved = places.moved(old, chosen) if places else {}
     if places:

@@ -8,6 +8,9 @@ All changes of places are made in transactions that have locked and written thei
 
 A place may be promised to a later reservation, too. From the end of its own on it belongs to that
 one by the clock of the database, whoever writes it first: an audit or a claim.
+
+A place with a standby goes there when its node is lost: with the instance that is in it, or by the
+keeper of standbys if nobody is.
 """
 
 from collections import defaultdict
@@ -18,18 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest
+from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, ClaimRequest, Standby
 from inventory.dialects import utc_moment
-from inventory.objects.amounts import NAMES, Amounts, amounts_of, covers, plus, without
+from inventory.objects.amounts import NAMES, NOTHING, Amounts, amounts_of, covers, plus, without
 from inventory.objects.reserved_place import ReservedPlace
 from inventory.rows import chunks, execute_in
-from inventory.tables import allocations, reservations
+from inventory.tables import allocations, compute_nodes, reservations, standbys
 
 if TYPE_CHECKING:
     # It brings numpy, for which commands would wait that read a list.
     from inventory.claims.usage_update import Change
 
-_A, _R = allocations.c, reservations.c
+_A, _R, _S = allocations.c, reservations.c, standbys.c
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
 # Between its start and its end the places of a reservation may be taken.
 _BEGUN = sa.or_(_R.starts_at.is_(None), _R.starts_at <= utc_moment())
@@ -41,8 +44,10 @@ _CURRENT = sa.select(_R.uuid, _R.project_id, *(_R[name] for name in NAMES)).wher
 # By values: a join by one or the other column would read the rows of all claims.
 _FREE = (
     sa.select(
-        *(_A.instance_uuid, _A.compute_node_id, _A.reservation_uuid, _A.next_reservation_uuid)
+        *(_A.instance_uuid, _A.compute_node_id, _S.id.is_not(None), _S.compute_node_id),
+        *(_A.reservation_uuid, _A.next_reservation_uuid),
     )
+    .join(standbys, _S.instance_uuid == _A.instance_uuid, isouter=True)
     .where(sa.or_(_A.reservation_uuid.in_(_VALUES), _A.next_reservation_uuid.in_(_VALUES)))
     .where(_A.state == RESERVED)
     .order_by(_A.id)
@@ -51,6 +56,8 @@ _ENDING = (
     sa.select(*_PLACE)
     .join(reservations, _R.uuid == _A.reservation_uuid)
     .where(_A.state == RESERVED, _A.next_reservation_uuid.is_(None), _LASTS)
+    # One that is protected ends with its reservation.
+    .where(~sa.exists().where(_S.instance_uuid == _A.instance_uuid))
 )
 _PASSES = sa.and_(_A.next_reservation_uuid.is_not(None), _A.expires_at <= utc_moment())
 _BY_UUIDS = (
@@ -81,13 +88,28 @@ _HOLD = (
     .where(_A.id == sa.bindparam("row_id"))
     .values({name: sa.bindparam(f"new_{name}") for name in _WRITTEN})
 )
+_NODE = sa.bindparam("node_id", type_=sa.Integer)
+_MOVE = (
+    sa.update(allocations)
+    .where(_A.id == sa.bindparam("row_id"))
+    .values(
+        {
+            name: sa.select(compute_nodes.c[its])
+            .where(compute_nodes.c.id == _NODE)
+            .scalar_subquery()
+            for name, its in (("host", "host"), ("node", "hypervisor_hostname"))
+        }
+        | {"compute_node_id": _NODE, "slot": -_NODE}
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place as a row: size is that of its reservation, holds what is used of the node for it.
 
-    passes: the reservation is the next one, since that in the row has ended.
+    passes: the reservation is the next one, since that in the row has ended. left is the node from
+    which it is moved.
     """
 
     row_id: int
@@ -101,6 +123,7 @@ class Place:
     begun: bool = True
     lasts: bool = True
     passes: bool = False
+    left: int | None = None
 
     def free(self) -> "Place":
         """Return the place held again in full."""
@@ -111,9 +134,13 @@ class Place:
         holds = without(self.size, takes)
         return replace(self, state=WAITING, taken_by=instance_uuid, holds=holds)
 
+    def moved(self, node_id: int) -> "Place":
+        """Return the place on another node."""
+        return replace(self, node_id=node_id, left=self.node_id)
+
 
 def write(connection: sa.Connection, places: Iterable[Place]) -> None:
-    """Write places whose state, or what they hold, has changed, or that pass on."""
+    """Write places whose state, or what they hold, has changed, or that pass on or move."""
     rows: list[dict[str, Any]] = []
     ordered = sorted(places, key=lambda each: each.row_id)
     for each in ordered:
@@ -123,6 +150,9 @@ def write(connection: sa.Connection, places: Iterable[Place]) -> None:
     if rows:
         connection.execute(_HOLD, rows)
     pass_on(connection, [each.row_id for each in ordered if each.passes])
+    for each in ordered:
+        if each.left is not None:
+            connection.execute(_MOVE, {"row_id": each.row_id, "node_id": each.node_id})
 
 
 def pass_on(connection: sa.Connection, ids: Sequence[int]) -> None:
@@ -163,18 +193,23 @@ class PlaceChanges:
     def moved(self, old: Iterable[Any], claims: Iterable[Claim]) -> dict[str, Place]:
         """Return the places that old claims give back and new ones take, as they are then.
 
-        Raises ClaimLost for a place that is not to be had any more.
+        An instance takes its place along from a node that it has lost. Raises ClaimLost for a place
+        that is not to be had any more.
         """
         found: dict[str, Place] = {}
         for row in old:
             place = self._places.get(row.place_uuid)
-            if place is not None and place.taken_by == row.instance_uuid:
+            at = row.instance_uuid, row.compute_node_id
+            if place is not None and (place.taken_by, place.node_id) == at:
                 found[place.uuid] = place.free()
         for each in claims:
             if each.place is None:
                 continue
-            place = found.get(each.place) or self._places.get(each.place)
-            takes = amounts_of(each)
+            before, takes = self._places.get(each.place), amounts_of(each)
+            if before and before.taken_by == each.instance_uuid and before.node_id != each.node_id:
+                found[before.uuid] = before.moved(each.node_id).taken(each.instance_uuid, takes)
+                continue
+            place = found.get(each.place, before)
             if (
                 place is None
                 or (place.state, place.node_id) != (RESERVED, each.node_id)
@@ -187,12 +222,28 @@ class PlaceChanges:
             found[place.uuid] = place.taken(each.instance_uuid, takes)
         return found
 
+    def follow(self, made: Iterable[Standby], nodes: Collection[int]) -> dict[str, Place]:
+        """Return free places on the nodes of their standbys, from where these standbys are for.
+
+        nodes are those of the standbys that they had. Raises ClaimLost for a place that is taken.
+        """
+        found = {}
+        for each in made:
+            place = self._places.get(each.instance_uuid)
+            at = (RESERVED, each.evacuates)
+            is_held = each.place_node_id in nodes
+            if place is None or (place.state, place.node_id) != at or not is_held:
+                raise ClaimLost((), "a reserved place was taken or has moved", HOST)
+            found[place.uuid] = place.moved(each.place_node_id)
+        return found
+
     def count(self, changes: "Mapping[int, Change]", moved: Mapping[str, Place]) -> None:
         """Count in the changes of nodes how much more or less these places hold then."""
         for uuid, after in moved.items():
-            before = self._places[uuid].holds
-            if change := changes.get(after.node_id):
-                change.hold(*plus(after.holds, before, -1))
+            before = self._places[uuid]
+            for place, sign in ((before, -1), (after, 1)):
+                if change := changes.get(place.node_id):
+                    change.hold(*plus(NOTHING, place.holds, sign))
 
     def apply(self, moved: Mapping[str, Place]) -> None:
         """Take in what moved() has returned; write() writes it."""
@@ -232,10 +283,11 @@ class FreePlaces:
             for uuid, *fields in connection.execute(_CURRENT, {"values": some})
         }
         for some in chunks(sorted(current)):
-            for place, node_id, *uuids in connection.execute(_FREE, {"values": some}):
+            for place, node_id, *its, first, second in connection.execute(_FREE, {"values": some}):
+                uuids = first, second
                 # The later of its reservations does not begin before the other one has ended.
                 project, *size = next(current[uuid] for uuid in uuids if uuid in current)
-                found[project].append(ReservedPlace(place, node_id, *size))
+                found[project].append(ReservedPlace(place, node_id, *size, *its))
         return cls(found)
 
     def of(self, project: str | None) -> tuple[ReservedPlace, ...]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory.claims.types import CONFIRMED
+from inventory.claims.types import CONFIRMED, RESERVED
 from inventory.rows import named, select_in
-from inventory.tables import allocations, compute_nodes, instances
+from inventory.tables import allocations, compute_nodes, instances, reservations
 from inventory.tables import standbys as table
 
-_C, _A, _I = table.c, allocations.c, instances.c
+_C, _A, _I, _R = table.c, allocations.c, instances.c, reservations.c
 # Without the requests, which are long.
-_COLUMNS = [each for each in _C if each.name != "request"]
+_COLUMNS = [each for each in _C if not each.name.endswith("request")]
 _PROTECTED = sa.select(_C.instance_uuid)
 
 
@@ -24,12 +24,14 @@ _PROTECTED = sa.select(_C.instance_uuid)
 class InstancePlaces:
     """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
 
-    There it has so many vCPUs and so much memory in MB.
+    There it has so many vCPUs and so much memory in MB. Or those of a reserved place, that may be
+    free.
     """
 
     claimed: set[int] = field(default_factory=set)
     confirmed: set[int] = field(default_factory=set)
     seen: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    is_free: bool = False
 
 
 @dataclass(slots=True)
@@ -43,7 +45,8 @@ class StandbyRows:
 
 def read(connection: sa.Connection) -> StandbyRows:
     """Return all standbys."""
-    rows = named(connection.execute(sa.select(*_COLUMNS).order_by(_C.id)))
+    is_of_place = _C.place_request.is_not(None).label("of_place")
+    rows = named(connection.execute(sa.select(*_COLUMNS, is_of_place).order_by(_C.id)))
     found: dict[str, InstancePlaces] = defaultdict(InstancePlaces)
     generations: dict[int, int] = {}
     if rows:
@@ -57,6 +60,7 @@ def read(connection: sa.Connection) -> StandbyRows:
             found[uuid.lower()].claimed.add(node_id)
             if state == CONFIRMED:
                 found[uuid.lower()].confirmed.add(node_id)
+            found[uuid.lower()].is_free = state == RESERVED
         columns = _I.uuid, _I.host, _I.node, _I.vcpus, _I.memory_mb
         seen = sa.select(*columns).where(_I.deleted == 0, _I.uuid.in_(_PROTECTED))
         for uuid, host, node, *size in connection.execute(seen):
@@ -65,8 +69,14 @@ def read(connection: sa.Connection) -> StandbyRows:
 
 
 def requests_of(connection: sa.Connection, ids: Collection[int]) -> dict[int, str]:
-    """Return the requests to evacuate the instances of rows, as text."""
-    rows = select_in(connection, sa.select(_C.id, _C.request), _C.id, ids)
+    """Return the requests to evacuate the instances of rows, as text.
+
+    That of a reserved place is its own as long as nobody is in it.
+    """
+    is_free = sa.and_(_A.instance_uuid == _C.instance_uuid, _A.state == RESERVED)
+    request = sa.func.coalesce(sa.case((_A.id.is_not(None), _C.place_request)), _C.request)
+    query = sa.select(_C.id, request.label("request"))
+    rows = select_in(connection, query.join(allocations, is_free, isouter=True), _C.id, ids)
     return {row.id: row.request for row in rows}
 
 
@@ -105,23 +115,28 @@ def protected(
 ) -> list[dict[str, Any]]:
     """Return the protected instances by host and uuid: of one project, or those without a standby.
 
-    An instance that moves is there twice, once for each of its places.
+    An instance that moves is there twice, once for each of its places. Reserved places are there
+    as well, with their reservations, and by the instances that are in them.
     """
     place, standby = compute_nodes.alias("place"), compute_nodes.alias("standby")
+    instance = sa.func.coalesce(_A.taken_by, _C.instance_uuid)
+    is_of_place = sa.and_(_A.instance_uuid == _C.instance_uuid, _A.reservation_uuid.is_not(None))
     name = (
         sa.select(sa.func.max(_I.display_name))
-        .where(_I.uuid == _C.instance_uuid, _I.deleted == 0)
+        .where(_I.uuid == instance, _I.deleted == 0)
         .scalar_subquery()
     )
     query = (
         sa.select(
-            *(_C.instance_uuid.label("instance"), name.label("name")),
+            *(instance.label("instance"), name.label("name"), _R.name.label("reservation")),
             *(_C.project_id.label("project"), place.c.host.label("host")),
             *(_C.domains.label("domain"), _C.mode),
             *(standby.c.host.label("standby"), _C.reason, _C.vcpus, _C.memory_mb, _C.disk_mb),
         )
         .join(place, place.c.id == _C.place_node_id, isouter=True)
         .join(standby, standby.c.id == _C.compute_node_id, isouter=True)
+        .join(allocations, is_of_place, isouter=True)
+        .join(reservations, _R.uuid == _A.reservation_uuid, isouter=True)
         .order_by(place.c.host, _C.instance_uuid)
     )
     if project is not None:

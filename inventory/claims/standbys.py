@@ -13,7 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.claims.types import CONFIRMED, HOST, INSTANCE, Changes, ClaimLost, Standby
+from inventory.claims import usage_update
+from inventory.claims.places import PlaceChanges
+from inventory.claims.types import CONFIRMED, HOST, INSTANCE, RESERVED, Changes, ClaimLost, Standby
 from inventory.claims.usage_update import Change, LockedNodes, bound, used_of
 from inventory.dialects import utc_moment
 from inventory.objects import standby
@@ -21,21 +23,34 @@ from inventory.objects.amounts import NOTHING, Amounts, amounts_of, covers, larg
 from inventory.objects.standby import DomainSums, OwnStandby, Protection
 from inventory.objects.standby_sums import NodeSums
 from inventory.rows import chunks, select_in
-from inventory.tables import compute_nodes
+from inventory.tables import allocations, compute_nodes
 from inventory.tables import standbys as table
 
 _C = table.c
 _VALUES: sa.BindParameter[Any] = sa.bindparam("values", expanding=True)
 _COLUMNS = (
     *(_C.id, _C.instance_uuid, _C.place_node_id, _C.compute_node_id, _C.domains),
-    *(_C.group_uuid, _C.vcpus, _C.memory_mb, _C.disk_mb),
+    *(_C.group_uuid, _C.vcpus, _C.memory_mb, _C.disk_mb, _C.mode, _C.place_request),
 )
 _OF_INSTANCES = sa.select(*_COLUMNS).where(_C.instance_uuid.in_(_VALUES))
 _INSERT = sa.insert(table).values(created_at=utc_moment())
 _DELETE = sa.delete(table).where(_C.id == sa.bindparam("row_id"))
 # Rows never change: a standby that moves is another row.
 _BY_IDS = sa.select(*_COLUMNS).where(_C.id.in_(_VALUES))
-_OF_GROUPS = sa.select(*_COLUMNS).where(_C.group_uuid.in_(_VALUES))
+_CLAIM, _PLACE = allocations.alias("claim"), allocations.alias("place")
+# Of the reserved places that instances are in.
+_OF_PLACES = (
+    sa.select(*_COLUMNS)
+    .join(_PLACE, _PLACE.c.instance_uuid == _C.instance_uuid)
+    .join(_CLAIM, _CLAIM.c.place_uuid == _PLACE.c.instance_uuid)
+    .where(_CLAIM.c.instance_uuid.in_(_VALUES), _CLAIM.c.instance_uuid == _PLACE.c.taken_by)
+    .where(_C.place_node_id == _PLACE.c.compute_node_id)
+)
+# A place that nobody is in may still have the group of who was in it.
+_OF_GROUPS = sa.select(*_COLUMNS).where(
+    _C.group_uuid.in_(_VALUES),
+    ~sa.exists().where(_PLACE.c.instance_uuid == _C.instance_uuid, _PLACE.c.state == RESERVED),
+)
 _USAGE = [
     compute_nodes.c[name]
     for name in (
@@ -82,7 +97,8 @@ def read_protection(
 
     sums are those of all nodes, which may be a little older.
     """
-    rows = _read(connection, _OF_INSTANCES, sorted(uuids)).values()
+    of_places = _read(connection, _OF_PLACES, sorted(uuids))
+    rows = [*(_read(connection, _OF_INSTANCES, sorted(uuids)) | of_places).values()]
     used: dict[int, Amounts] = {}
     nodes = {row.compute_node_id for row in rows if row.compute_node_id is not None}
     now_held = held_on(connection, nodes)
@@ -95,15 +111,15 @@ def read_protection(
             row.compute_node_id if row.compute_node_id in used else None,
             amounts_of(row),
             used.get(row.compute_node_id, NOTHING),
+            row.instance_uuid if row.id in of_places else None,
         )
         for row in rows
     )
     avoided: set[int] = set()
     if group_uuid is not None:
-        query = sa.select(_C.compute_node_id, _C.instance_uuid).where(_C.group_uuid == group_uuid)
-        for node_id, uuid in connection.execute(query):
-            if node_id is not None and uuid not in uuids:
-                avoided.add(node_id)
+        for row in _read(connection, _OF_GROUPS, [group_uuid]).values():
+            if row.compute_node_id is not None and row.instance_uuid not in uuids:
+                avoided.add(row.compute_node_id)
     return Protection(mode, sums, own, tuple(sorted(avoided)))
 
 
@@ -132,14 +148,16 @@ class StandbyChanges:
         """old are claims that are replaced, ending the ids of rows that end by themselves.
 
         first: no instance has a claim, so hardly any has a standby. It is looked for those of
-        evacuated instances only; write() raises ClaimLost if another one is for the same place.
+        places and of evacuated instances only; write() raises ClaimLost if another one is for the
+        same place.
         """
         self._connection = connection
         self._replaced = {
             (row.instance_uuid, row.compute_node_id) for row in old if row.state != CONFIRMED
         }
         self._ending = {*ending}
-        asked = (each for each in wanted if not first or each.evacuates is not None)
+        old_too = [each for each in wanted if each.of_place or each.evacuates is not None]
+        asked = old_too if first else wanted
         uuids = sorted({each.instance_uuid for each in asked})
         self._before = _read(connection, _OF_INSTANCES, uuids)
         self._before |= _read(connection, _BY_IDS, sorted(ending))
@@ -168,13 +186,15 @@ class StandbyChanges:
         """Return what making these standbys changes. Raises ClaimLost."""
         found = Moved()
         for each in wanted:
-            size = each.size
+            size, mode, request = each.size, each.mode, each.request if each.of_place else None
             for row in self._of(each.instance_uuid):
                 at = row.place_node_id
                 is_replaced = (each.instance_uuid, at) in self._replaced
                 if at not in {each.place_node_id, each.evacuates} and not is_replaced:
                     continue
                 self._end(found, row)
+                if each.of_place:
+                    mode, request = row.mode, row.place_request
                 if at == each.place_node_id and not is_replaced:
                     # Resized in place, an instance may go back to its old size.
                     size = larger(size, amounts_of(row))
@@ -185,7 +205,7 @@ class StandbyChanges:
                 self._check_group(each)
                 sums = found.sums.get(each.node_id, self._sums.get(each.node_id, {}))
                 found.sums[each.node_id] = standby.changed(sums, each.domains, size)
-            found.made.append(replace(each, size=size))
+            found.made.append(replace(each, size=size, mode=mode, place_request=request))
         return found
 
     def ended(self) -> Moved:
@@ -288,6 +308,7 @@ def _row(made: Standby) -> dict[str, Any]:
         "memory_mb": memory_mb,
         "disk_mb": disk_mb,
         "request": made.request,
+        "place_request": made.place_request,
     }
 
 
@@ -296,16 +317,24 @@ def settle(
 ) -> Changes:
     """Make standbys in place of those for the same places, and end rows; return what has changed.
 
-    Raises ClaimLost, after which the transaction is to be rolled back.
+    Free places whose nodes are lost go to where their standbys were. Raises ClaimLost, after which
+    the transaction is to be rolled back.
     """
     changing = StandbyChanges(connection, made, (), ending)
-    nodes = LockedNodes(connection, changing.nodes)
+    moving = [each for each in made if each.left is not None]
+    ends = {each.left for each in moving if each.left} | {each.place_node_id for each in moving}
+    nodes = LockedNodes(connection, changing.nodes | ends)
     changing.read()
+    places = PlaceChanges(connection, [each.instance_uuid for each in moving])
     for moved in (changing.ended(), changing.moved(made)):
-        changes: dict[int, Change] = {}
+        changes = usage_update.changes((), more=ends)
+        there = places.follow(moving, moved.taken) if moved.made else {}
+        places.count(changes, there)
         changing.count(changes, moved)
         nodes.change(changes)
         changing.apply(moved)
+        places.apply(there)
     nodes.write()
     changing.write()
+    places.write()
     return nodes.changed(())

@@ -88,7 +88,8 @@ class Standby:
     place_node_id is the node whose loss it covers, in the failure domains; node_id is where it is
     held, None where there is none, for a reason. limits and known are those of a claim there.
     evacuates is the node that the instance has lost: the standby for that ends. request is the
-    request to evacuate the instance, as text.
+    request to evacuate the instance, as text. That of_place is of a reserved place, whose uuid is
+    instance_uuid: request is that of the instance in it, place_request its own.
     """
 
     instance_uuid: str
@@ -104,6 +105,13 @@ class Standby:
     evacuates: int | None = None
     project_id: str | None = None
     group_uuid: str | None = None
+    of_place: bool = False
+    place_request: str | None = None
+
+    @property
+    def left(self) -> int | None:
+        """The node that the reserved place leaves whose standby it is."""
+        return self.evacuates if self.of_place else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,12 @@ class ClaimRequest:
         """The identity of the request."""
         uuids = [each.instance_uuid for each in self.claims if not each.alternate]
         return Identity(self.request_id, self.digest, uuids, self.attempt, self.leaves)
+
+    @property
+    def nodes(self) -> set[int]:
+        """The nodes of its claims, and those that their places leave."""
+        found = {each.node_id for each in self.claims}
+        return found | {each.left for each in self.standbys if each.left is not None}
 
 
 class AddedClaim(NamedTuple):

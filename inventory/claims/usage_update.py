@@ -75,9 +75,10 @@ def changes(
     old: Iterable[sa.Row[Any]],
     claims: Iterable[Claim] = (),
     documents: Mapping[int, NodeDocuments] | None = None,
+    more: Iterable[int] = (),
 ) -> dict[int, Change]:
-    """Return by node the change that releases old claims and makes new ones."""
-    found: dict[int, Change] = {}
+    """Return by node the change that releases old claims and makes new ones; more are nodes."""
+    found = {node_id: Change() for node_id in more}
     for row in old:
         found.setdefault(row.compute_node_id, Change()).add(row, -1)
     for claim in claims:

@@ -51,7 +51,8 @@ class OwnStandby:
     """The standby of an instance whose request is decided.
 
     place_node_id is the node whose loss it covers, node_id where it is held, None where there is
-    none. used is what is used of that node besides all standbys.
+    none. used is what is used of that node besides all standbys. place is the uuid of the reserved
+    place that the instance is in, where the standby is that of the place.
     """
 
     instance_uuid: str
@@ -59,6 +60,7 @@ class OwnStandby:
     node_id: int | None
     size: Amounts
     used: Amounts = NOTHING
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Protection:
 
     sums has what is held on nodes, by their ids and failure domains; own are standbys that the
     instances have already. avoided are nodes with standbys of other members of the server group.
+    With the mode NONE, only places of reservations are protected, with the instances in them.
     """
 
     mode: str

@@ -7,7 +7,7 @@ after which the transaction is rolled back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from inventory import audit_log, reservations, revisions
 from inventory.audit_log import RESERVATION, Changed
 from inventory.claims import claim_rows, places, usage_update
+from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import HOST, RESERVED, Claim, ClaimLost, ClaimRequest
 from inventory.claims.usage_update import Change, LockedNodes
 from inventory.dialects import utc_moment
@@ -34,7 +35,10 @@ _LOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class NewReservation:
-    """What is to be reserved; starts_at and ends_at are in UTC, None for now and for no end."""
+    """What is to be reserved; starts_at and ends_at are in UTC, None for now and for no end.
+
+    With failover each place has a standby.
+    """
 
     name: str
     project_id: str
@@ -44,6 +48,7 @@ class NewReservation:
     spread: str | None = None
     ends_at: datetime | None = None
     starts_at: datetime | None = None
+    failover: bool = False
 
 
 def check(connection: sa.Connection, new: NewReservation) -> None:
@@ -64,13 +69,16 @@ def check(connection: sa.Connection, new: NewReservation) -> None:
 def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest) -> str:
     """Hold the places that were decided, all or none; return the uuid of the reservation.
 
-    The claims of the request are the places, and their instances the uuids of these. One that takes
-    a place is that place, from the end of its reservation on. Raises ClaimLost as well, where
-    others have changed the hosts since.
+    The claims of the request are the places, and their instances the uuids of these; so are those
+    of standbys. One that takes a place is that place, from the end of its reservation on. Raises
+    ClaimLost as well, where others have changed the hosts since.
     """
     revisions.advance(connection, revisions.RESERVATIONS)
     check(connection, new)
-    nodes = LockedNodes(connection, {each.node_id for each in request.claims})
+    wanted = [replace(each, of_place=True) for each in request.standbys]
+    standbys = StandbyChanges(connection, wanted)
+    nodes = LockedNodes(connection, {each.node_id for each in request.claims} | standbys.nodes)
+    standbys.read()
     changes = usage_update.changes((), request.claims)
     for each in changes.values():
         # No instance is on its way.
@@ -78,8 +86,12 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
     following = _following(connection, new, request)
     for claim in following.values():
         changes[claim.node_id].hold(*(-each for each in amounts_of(claim)))
+    held = standbys.moved(wanted)
+    standbys.count(changes, held)
+    standbys.apply(held)
     nodes.change(changes)
     nodes.write()
+    standbys.write()
     uuid, name, now = str(uuid4()), new.name.strip(), _now(connection)
     of_place = {"reservation_uuid": uuid, "state": RESERVED, "expires_at": new.ends_at}
     claim_rows.insert(
@@ -107,8 +119,8 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
     }
     connection.execute(sa.insert(table).values(**values, created_at=now))
     hosts = {each.host for each in request.claims}
-    change = Changed(RESERVATION, name, {}, _fields(values, hosts), hosts)
-    audit_log.record(connection, [change])
+    fields = {**_fields(values, hosts), "failover": new.failover}
+    audit_log.record(connection, [Changed(RESERVATION, name, {}, fields, hosts)])
     return uuid
 
 

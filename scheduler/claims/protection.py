@@ -85,12 +85,18 @@ class KnownSums:
 
 
 def protected(
-    request: Request, settings: ProtectionSettings, reads: Reads, known: KnownSums, fresh: bool
+    request: Request,
+    settings: ProtectionSettings,
+    reads: Reads,
+    known: KnownSums,
+    fresh: bool,
+    reserving: bool = False,
 ) -> Request:
     """Return a request with what has to be known to protect its instances, if it has to be.
 
-    fresh means that all has to be as it is now. Else it is not asked whether the instances have
-    standbys unless they leave a host: hardly any has, and its next attempt is fresh.
+    reserving: the project has reservations, whose places may be protected. fresh means that all has
+    to be as it is now. Else it is not asked whether the instances have standbys unless they leave a
+    host: hardly any has, and its next attempt is fresh.
 
     Raises InvalidInput and what reads.read() does.
     """
@@ -99,8 +105,9 @@ def protected(
     if mode is None and len(uuids) == 1 and spec.ignore_hosts:
         # A move: it may have been protected before this was switched off.
         mode = reads.read(partial(standby_rows.mode_of, instance_uuid=uuids[0]))
-    if mode is None:
+    if mode is None and not reserving:
         return request
+    mode = mode or NONE
     group = spec.instance_group.uuid if spec.instance_group else None
     sums = known.get(reads, fresh)
     if not (fresh or group or spec.ignore_hosts or (spec.retry and spec.retry.hosts)):
@@ -123,6 +130,7 @@ def build_standbys(
 ) -> list[Standby]:
     """Return what is to be held for placements; raise NoValidHost if the driver has not protected.
 
+    An instance that cannot have the standby of its place is protected as by the mode preferred.
     where returns the fields of a claim for a candidate.
     """
     found = []
@@ -131,7 +139,7 @@ def build_standbys(
             if mode == REQUIRED:
                 raise NoValidHost(UNPROTECTED)
             continue
-        found.append(_standby(spec, mode, each, where))
+        found.append(_standby(spec, PREFERRED if mode == NONE else mode, each, where))
     return found
 
 
@@ -140,13 +148,14 @@ def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -
     assert planned is not None
     assert uuid is not None
     group = spec.instance_group
-    evacuation = evacuation_spec(spec, uuid)
+    evacuation = evacuation_spec(spec, uuid).at_least(planned.size)
     if evacuation.instance_group is not None:
         # Where members are then, is known then.
         evacuation.instance_group.hosts = []
     there = where(planned.host) if planned.host else {"node_id": None, "limits": {}, "known": {}}
     return Standby(
-        instance_uuid=uuid,
+        instance_uuid=planned.place or uuid,
+        of_place=planned.place is not None,
         place_node_id=where(placement.chosen)["node_id"],
         domains=planned.domains,
         mode=mode,

@@ -3,7 +3,7 @@
 """Keep standbys where they hold, one scheduler at a time: decide again about those that do not."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -24,6 +24,7 @@ from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.standbys import StandbyRoom
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.failure_domains import domains_of
+from scheduler.hosts.host_state import usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -57,14 +58,7 @@ class _Due:
 
     def grown(self, spec: RequestSpec) -> RequestSpec:
         """Return the request of an instance, that may have become larger, as it is seen."""
-        vcpus, memory_mb = self.seen
-        if vcpus <= spec.vcpus and memory_mb <= spec.memory_mb:
-            return spec
-        found = spec.for_instance(spec.instance_uuid)
-        found.flavor = replace(
-            spec.flavor, vcpus=max(vcpus, spec.vcpus), memory_mb=max(memory_mb, spec.memory_mb)
-        )
-        return found
+        return spec.at_least((*self.seen, 0))
 
 
 class StandbyKeeper:
@@ -142,7 +136,7 @@ class StandbyKeeper:
         if planned.host is not None:
             there = where(work.hosts, planned.host, self._cache)
             fields = {name: there[name] for name in ("node_id", "limits", "known")}
-        moved = row.place_node_id != due.node_id
+        moved, group = row.place_node_id != due.node_id, spec.instance_group
         return Standby(
             instance_uuid=row.instance_uuid,
             place_node_id=due.node_id,
@@ -153,7 +147,8 @@ class StandbyKeeper:
             reason=planned.reason,
             evacuates=row.place_node_id if moved else None,
             project_id=row.project_id,
-            group_uuid=row.group_uuid,
+            group_uuid=group.uuid if group else None,
+            of_place=row.of_place,
             **fields,
         )
 
@@ -228,6 +223,10 @@ class _Work:
             if place is None:
                 self.handled.add(row.id)
                 continue
+            if at.is_free and self._is_to_leave(row, place):
+                # A place nobody is in goes to its standby.
+                node_id, place = row.compute_node_id, self._ids[row.compute_node_id]
+                self.hosts.add_to(place, usage_changes(*amounts_of(row)))
             seen = at.seen.get(self._name(place), (0, 0))
             is_small = row.vcpus < seen[0] or row.memory_mb < seen[1]
             if is_small or node_id != row.place_node_id or not self._holds(row, place):
@@ -263,7 +262,7 @@ class _Work:
         """Return the standby of an instance as it is now best."""
         self._release(due.row)
         request = Request(spec, [due.row.instance_uuid], seed=due.row.id)
-        own = due.row.group_uuid
+        own = spec.instance_group.uuid if spec.instance_group else None
         members = [row for row in self._known.rows if row.group_uuid == own] if own else []
         self.room.avoided = [
             self._ids[row.compute_node_id]
@@ -287,9 +286,18 @@ class _Work:
             return False
         if not {*domains}.isdisjoint(domains_of(self.hosts, at)):
             return False
+        return self._is_alive(at) and not self.hosts.get(at, "service_disabled")
+
+    def _is_to_leave(self, row: Any, place: int) -> bool:
+        """Return whether the host of a reserved place is lost, and that of its standby is not."""
+        at = self._ids.get(row.compute_node_id)
+        if at is None or self._is_alive(place):
+            return False
+        return self._holds(row, place) and not self.room.is_over(at)
+
+    def _is_alive(self, at: int) -> bool:
         if at not in self._alive:
-            alive = is_alive(self.hosts, self._plan, at)
-            self._alive[at] = alive and not self.hosts.get(at, "service_disabled")
+            self._alive[at] = is_alive(self.hosts, self._plan, at)
         return self._alive[at]
 
     def _is_at(self, at: InstancePlaces, node_id: int) -> bool:

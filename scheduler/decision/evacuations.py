@@ -14,7 +14,7 @@ from scheduler.decision.types import Decision
 from scheduler.filters.compute import ComputeFilter
 from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
-from scheduler.objects.request_spec import Destination
+from scheduler.objects.request_spec import Destination, RequestSpec
 
 
 def is_alive(hosts: HostTable, plan: Plan, row: int) -> bool:
@@ -50,6 +50,15 @@ def lost_standby(
     return None
 
 
+def only_on(hosts: HostTable, row: int, spec: RequestSpec) -> RequestSpec:
+    """Return a request that may go to the host of a row alone."""
+    host, node = hosts.get(row, "host"), hosts.get(row, "nodename")
+    found = spec.for_instance(spec.instance_uuid)
+    wanted = spec.requested_destination or Destination()
+    found.requested_destination = replace(wanted, host=host, node=node)
+    return found
+
+
 def to_standby(hosts: HostTable, request: Request, plan: Plan, lost: OwnStandby) -> Decision | None:
     """Place an instance where its standby is; return None if that host does not pass.
 
@@ -63,15 +72,15 @@ def to_standby(hosts: HostTable, request: Request, plan: Plan, lost: OwnStandby)
     wanted = request.spec.requested_destination or Destination()
     if wanted.host not in (None, host) or wanted.node not in (None, node):
         return None
-    spec = request.spec.for_instance(request.spec.instance_uuid)
-    spec.requested_destination = replace(wanted, host=host, node=node)
+    spec = only_on(hosts, row, request.spec)
     before = {kind.column: hosts.get(row, kind.column) for kind in KINDS}
     for kind, used in zip(KINDS, lost.used, strict=True):
         total = int(kind.amounts(hosts, np.array([row]))[0].item())
         hosts.set(row, kind.column, total - used if kind.counts_free else used)
     decision = pipeline.decide(hosts, replace(request, spec=spec, alternates=0, places=()), plan)
     if decision.placements:
-        return decision
+        (placed,) = decision.placements
+        return replace(decision, placements=(replace(placed, place=lost.place),))
     for name, value in before.items():
         hosts.set(row, name, value)
     return None

@@ -5,6 +5,8 @@
 The standby of an instance is on a host of another failure domain that passes the same filters. What
 its host already holds for other domains it shares, so it is put where it adds least. An instance
 whose place has died goes where its standby is, if the host still passes.
+
+Reserved places may have standbys, too. An instance in such a place has that of the place.
 """
 
 from collections import defaultdict
@@ -18,10 +20,11 @@ import numpy.typing as npt
 from inventory.objects import standby
 from inventory.objects.amounts import NOTHING, Amounts, amounts_of, plus
 from inventory.objects.instance_group import AFFINITY
-from inventory.objects.standby import REQUIRED, DomainSums, Protection
+from inventory.objects.reserved_place import ReservedPlace
+from inventory.objects.standby import NONE, REQUIRED, DomainSums, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.decision import pipeline
-from scheduler.decision.evacuations import lost_standby, to_standby
+from scheduler.decision.evacuations import lost_standby, only_on, row_of_node, to_standby
 from scheduler.decision.picker import Choice
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.types import Decision, Placement, PlannedStandby, Step
@@ -35,6 +38,8 @@ from scheduler.objects.request_spec import RequestSpec
 
 # Tenants may read these.
 NO_STANDBY = "no host of another failure domain could hold its standby"
+# How the refusal of a request for want of a standby begins.
+FOUND = "A place was found, but"
 _EXACT = "cannot be protected, since cells and devices of a host are not held for later"
 _ELSEWHERE = "cannot be protected, since only Placement knows which hosts have what it requests"
 _TOGETHER = "cannot be protected, since the members of its server group have to share a host"
@@ -51,22 +56,40 @@ def decide(hosts: HostTable, request: Request, plan: Plan, protection: Protectio
     lost = lost_standby(hosts, request, plan, protection)
     decision = to_standby(hosts, request, plan, lost) if lost else None
     if decision is None:
+        if lost and lost.place:
+            # The reserved place stays for who goes to its standby.
+            lost = None
         decision = pipeline.decide(hosts, request, plan)
-    if not decision.placements:
+    reserved = {each.uuid: each for each in request.places if each.protected}
+    is_concerned = (
+        protection.mode != NONE
+        or lost
+        or any(each.place in reserved for each in decision.placements)
+    )
+    if not decision.placements or not is_concerned:
         return decision
     room = StandbyRoom(hosts, protection)
     placements: list[Placement] = []
     for index, each in enumerate(decision.placements):
         chosen = [other.chosen.host for other in decision.placements if other is not each]
         spec = evacuation_spec(request.spec, each.instance_uuid, chosen)
-        planned, steps = room.find(spec, each.chosen.row, request, plan)
+        place, row = reserved.get(each.place or ""), each.chosen.row
+        steps: Sequence[Step] = ()
+        planned = room.of_place(place, spec, row, request, plan) if place else None
+        if planned is None:
+            if protection.mode == NONE and not (lost or place):
+                placements.append(each)
+                continue
+            spec = spec.at_least(lost.size) if lost and lost.place else spec
+            planned, steps = room.find(spec, row, request, plan)
+            planned.place = lost.place if lost else None
+            planned.evacuates = lost.place_node_id if lost else None
         if planned.host is None and protection.mode == REQUIRED and lost is None:
-            reason = f"A place was found, but the instance {planned.reason}."
+            reason = f"{FOUND} the instance {planned.reason}."
             if planned.reason == NO_STANDBY:
-                reason = f"A place was found, but {NO_STANDBY}."
+                reason = f"{FOUND} {NO_STANDBY}."
             return pipeline.refused(hosts, request, steps, reason, index)
-        evacuates = lost.place_node_id if lost else None
-        placements.append(replace(each, standby=replace(planned, evacuates=evacuates)))
+        placements.append(replace(each, standby=planned))
     return replace(decision, placements=tuple(placements))
 
 
@@ -130,6 +153,30 @@ class StandbyRoom:
         if spec.instance_group is not None:
             self.avoided.append(planned.host.row)
         return planned, (*steps, *more)
+
+    def of_place(
+        self, place: ReservedPlace, spec: RequestSpec, row: int, request: Request, plan: Plan
+    ) -> PlannedStandby | None:
+        """Return the standby of a reserved place for the instance of find(), None if it is none.
+
+        A place without one gets it for the instance.
+        """
+        node_id, spec = place.standby_node_id, spec.at_least(place.size)
+        at = None if node_id is None else row_of_node(self._hosts, node_id)
+        if at is not None:
+            domains = domains_of(self._hosts, row)
+            self.give_back(at, domains, place.size)
+            spec = only_on(self._hosts, at, spec)
+        planned, _ = self.find(spec, row, request, plan)
+        planned.place = place.uuid
+        if at is None:
+            return planned if planned.reason in (None, NO_STANDBY) else None
+        if planned.host is None:
+            self._hosts.add_to(at, usage_changes(*self._change(at, domains, place.size)))
+            return None
+        # The host has held it already.
+        planned.more = NOTHING
+        return planned
 
     @staticmethod
     def sums_of(standbys: Iterable[tuple[int, str, Amounts]]) -> dict[int, DomainSums]:

@@ -41,7 +41,8 @@ class PlannedStandby:
     """The standby of one instance, whose place is in the failure domains.
 
     host is None where there is none, for a reason. more is what its host has to hold more than
-    before. evacuates is the id of the node that the instance has lost.
+    before. evacuates is the id of the node that the instance has lost. place is the uuid of the
+    reserved place that the instance is in, if that has the standby.
     """
 
     domains: tuple[str, ...]
@@ -50,6 +51,7 @@ class PlannedStandby:
     reason: str | None = None
     more: Amounts = NOTHING
     evacuates: int | None = None
+    place: str | None = None
 
 
 @dataclass(slots=True)

@@ -3,11 +3,12 @@
 """The request spec and its parts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any
 
 from inventory.fits import local_disk_mb
+from inventory.objects.amounts import Amounts, amounts_of, without
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.numa import InstanceNUMATopology
 from inventory.objects.object_schema import FieldPresence
@@ -188,6 +189,20 @@ class RequestSpec(FieldPresence):
         copy.instance_uuid = instance_uuid
         if self.instance_group is not None:
             copy.instance_group = self.instance_group.with_hosts(more_group_hosts)
+        return copy
+
+    def at_least(self, size: Amounts) -> "RequestSpec":
+        """Return the request of an instance that needs so much or more; disk in MB."""
+        vcpus, memory_mb, disk_mb = without(size, amounts_of(self))
+        if not (vcpus or memory_mb or disk_mb):
+            return self
+        copy, flavor = self.for_instance(self.instance_uuid), self.flavor
+        copy.flavor = replace(
+            flavor,
+            vcpus=flavor.vcpus + vcpus,
+            memory_mb=flavor.memory_mb + memory_mb,
+            swap=flavor.swap + disk_mb,
+        )
         return copy
 
 

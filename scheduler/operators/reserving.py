@@ -2,22 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the places of a reservation as schedulers choose hosts for instances, and hold them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
 from inventory.claims.places import ending_by
+from inventory.claims.standbys import read_sums
 from inventory.claims.types import ClaimLost, Identity
 from inventory.errors import InUse, Malformed
 from inventory.objects.aggregate import FAILURE_DOMAIN
 from inventory.objects.reserved_place import ReservedPlace
+from inventory.objects.standby import REQUIRED, DomainSums, Protection, changed
 from inventory.operations import reservation_operations
 from inventory.operations.reservation_operations import NewReservation
 from scheduler.analysis.explain import Rehearsal
 from scheduler.claims.claim_request import ClaimContext, ClaimSettings, build_claim_request
 from scheduler.decision.pipeline import Request
 from scheduler.decision.reserved_places import can_take
+from scheduler.decision.standbys import FOUND
 from scheduler.decision.types import Decision, Placement
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.hosts.failure_domains import in_any, named_domains
@@ -34,10 +37,14 @@ _ATTEMPTS = 20
 
 
 class NoRoom(Exception):
-    """Not all places have a host; nothing is held. rehearsal is of the first one without."""
+    """Not all places have a host; nothing is held. rehearsal is of the first one without.
 
-    def __init__(self, found: int, number: int, rehearsal: Rehearsal) -> None:
+    reason says so where that has a host, but no standby.
+    """
+
+    def __init__(self, found: int, number: int, rehearsal: Rehearsal, reason: str) -> None:
         super().__init__(f"there is room for {found} of {number} places")
+        self.reason = reason if reason.startswith(FOUND) else None
         self.found = found
         self.rehearsal = rehearsal
 
@@ -101,10 +108,12 @@ def _choose(
 ) -> _Chosen:
     """Return places on hosts, raise NoRoom if one has none.
 
-    For a later start they are places of others that end by then, as long as there are any.
+    For a later start they are places of others that end by then, as long as there are any, unless
+    they need standbys: those would be held for others until then.
     """
     spread, start, ending = new.spread, new.starts_at, list[ReservedPlace]()
-    if start is not None:
+    protection = Protection(REQUIRED, live.database.read(read_sums)) if new.failover else None
+    if start is not None and not new.failover:
         ending = live.database.read(lambda each: ending_by(each, start))
     uuids = [str(uuid4()) for _ in range(number)]
     driver, hosts = live.destinations.driver, live.detached_table(spec)
@@ -116,19 +125,35 @@ def _choose(
     for batch in batches:
         before = copy.detached() if spread else hosts
         asked = replace(spec, instance_uuid=batch[0], ignore_hosts=sorted(ignored) or None)
-        request = Request(asked, batch, seed=seed, places=ending)
+        request = Request(asked, batch, seed=seed, places=ending, protection=protection)
         decision = driver.decide(copy, request)
         if decision.shortage is not None or len(decision.placements) < len(batch):
-            index = decision.shortage.index if decision.shortage else 0
+            index, why = 0, ""
+            if decision.shortage:
+                index, why = decision.shortage.index, decision.shortage.reason
             rehearsal = Rehearsal(decision, before, request, driver)
-            raise NoRoom(len(placements) + index, number, rehearsal)
+            raise NoRoom(len(placements) + index, number, rehearsal, why)
         placements += decision.placements
+        if protection is not None:
+            protection = replace(protection, sums=_with(hosts, protection.sums, decision))
         followed = {each.place for each in decision.placements}
         ending = [each for each in ending if each.uuid not in followed]
         if spread:
             ignored |= _apart(hosts, decision.placements[0].chosen.row, spread)
     _check_whole_hosts(hosts, placements)
     return _Chosen(request, placements, copy)
+
+
+def _with(
+    hosts: HostTable, sums: Mapping[int, DomainSums], decision: Decision
+) -> dict[int, DomainSums]:
+    """Return what nodes hold for standbys with those of a decision."""
+    found = dict(sums)
+    for each in decision.placements:
+        if each.standby is not None and each.standby.host is not None:
+            node_id, planned = hosts.get(each.standby.host.row, "node_id"), each.standby
+            found[node_id] = changed(found.get(node_id, {}), planned.domains, planned.size)
+    return found
 
 
 def _apart(hosts: HostTable, row: int, spread: str) -> set[str]:

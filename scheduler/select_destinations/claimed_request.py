@@ -238,8 +238,10 @@ class ClaimedRequest:
             attempt.trust = self._decider.trust(request.spec, driver)
             self._cache.refresh_if_older(driver.view_max_age, self._fresh)
             claimer = self._claimer
+            settings, sums = claimer.settings.protection, claimer.standby_sums
+            is_reserving = request.spec.project_id in self._cache.reserving
             attempt.request = protected(
-                request, claimer.settings.protection, self._reads, claimer.standby_sums, self._fresh
+                request, settings, self._reads, sums, self._fresh, is_reserving
             )
         return attempt
 

@@ -30,6 +30,8 @@ from scheduler.operators.planning.types import KeepGoing
 PLACES = ("Instance", "From", "To", "Memory MB")
 DOMAINS = ("Domain", "Hosts", "Instances", "Placed", "Refused")
 STATUS = titled("instance host domain standby mode reason", domain="Failure domain")
+# With the places of reservations that are protected.
+PLACE = {"reservation": "Place of"}
 
 
 class FailoverSimulate(ReportCommand):
@@ -162,6 +164,7 @@ class FailoverStatus(ReportCommand):
     """Say which instances are protected, and on which hosts their standbys are.
 
     A standby is room on a host of another failure domain, held for the evacuation of the instance.
+    Places of reservations with standbys are among them; one that no instance is in has its own id.
     The exit status is 0 if every protected instance has one, else 1.
     """
 
@@ -191,5 +194,6 @@ def _protected(document: Mapping[str, Any], without: bool) -> Iterator[str | Tab
         have = "has a standby" if len(found) == 1 else "have standbys"
         yield f"{len(found) - lacking} of {number} {have}"
     if found:
-        rows = [[each[key] or "" for key in STATUS] for each in found]
-        yield Table("", tuple(STATUS.values()), rows)
+        titles = STATUS | (PLACE if any(each["reservation"] for each in found) else {})
+        rows = [[each[key] or "" for key in titles] for each in found]
+        yield Table("", tuple(titles.values()), rows)

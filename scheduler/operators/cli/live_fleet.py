@@ -80,13 +80,17 @@ def _instance_rows(connection: sa.Connection, hosts: HostTable) -> InstanceRows:
     claims = {(row.instance_uuid, row.compute_node_id): row for row in claimed}
     uuids = found.keys() | {uuid for uuid, _ in claims}
     groups = server_groups.of_instances(connection, uuids)
+    found_places = places.of_rows(connection, claimed)
+    of_place = {each.uuid: each.taken_by for each in found_places if each.taken_by}
     taken = {
-        (each.taken_by, each.node_id): without(each.size, each.holds)
-        for each in places.of_rows(connection, claimed)
+        (of_place[each.uuid], each.node_id): without(each.size, each.holds)
+        for each in found_places
         if each.taken_by
     }
+    # Those of instances themselves come last.
+    held = sorted(standby_rows.read(connection).rows, key=lambda each: not each.of_place)
     standbys = {
-        (each.instance_uuid, each.place_node_id): each
-        for each in standby_rows.read(connection).rows
+        (of_place.get(each.instance_uuid, each.instance_uuid), each.place_node_id): each
+        for each in held
     }
     return InstanceRows(found, claims, groups, existing.states(connection, uuids), taken, standbys)

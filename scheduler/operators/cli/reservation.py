@@ -45,6 +45,7 @@ COLUMNS = {
     "disk_mb": "Disk MB",
     "availability_zone": "Zone",
     "spread": "Spread",
+    "failover": "Failover",
     "from": "From",
     "until": "Until",
     "created_at": "Created At",
@@ -59,6 +60,8 @@ PLACES = {
     "taken_by": "Taken By",
     "after": "After",
 }
+# Of a reservation with standbys.
+PROTECTED = PLACES | {"standby": "Standby"}
 
 
 class ReservationList(ListCommand):
@@ -91,8 +94,9 @@ class ReservationCreate(ReportCommand):
     instance of the project that fits into a place takes it, whatever its flavor is; when it ends,
     the place is held again. Room is held against all other requests of schedulers, not against
     Nova's own scheduler. With --from the project gets its places then: free places of reservations
-    that end by then go over to it, and free room is held for it from now on. Without room for all
-    places nothing is held, and the exit status is 1.
+    that end by then go over to it, and free room is held for it from now on; with --failover all of
+    it is free room. Without room for all places and their standbys nothing is held, and the exit
+    status is 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -106,6 +110,12 @@ class ReservationCreate(ReportCommand):
             choices=SPREADS,
             help="Hold each place on another host, or in another failure domain (default: as the"
             " schedulers choose).",
+        )
+        parser.add_argument(
+            "--failover",
+            action="store_true",
+            help="Hold for each place a standby in another failure domain, to which the place goes"
+            " with its instance when its own host is lost (default: no standbys).",
         )
         _add_time(parser, "--from", "Start of the reservation (default: now)", dest="starts_at")
         _add_time(parser, "--until", "End of the reservation (default: it is deleted)")
@@ -123,6 +133,7 @@ class ReservationCreate(ReportCommand):
                 spread=args.spread,
                 ends_at=args.until,
                 starts_at=args.starts_at,
+                failover=args.failover,
             )
             try:
                 with progress(self.app, "choosing the hosts"):
@@ -146,11 +157,13 @@ class ReservationCreate(ReportCommand):
 
     def _refuse(self, args: Any, spec: RequestSpec, error: NoRoom) -> None:
         """Raise OperationRefused with the reasons, and with what may be done about them."""
-        explanation = json_value(error.rehearsal.explain(Extent(most=1)))
-        reasons = format_result(explanation).partition("\n")[0]
+        why = error.reason
+        if why is None:
+            explanation = json_value(error.rehearsal.explain(Extent(most=1)))
+            why = "For one more, " + format_result(explanation).partition("\n")[0]
         size = format_flavor(spec.flavor)
         raise OperationRefused(
-            f"nothing is reserved: {error}. For one more, {reasons}\n"
+            f"nothing is reserved: {error}. {why}\n"
             f"'berthmaster capacity --flavor {size}' has the reasons of each host, 'berthmaster"
             f" plan make-room --flavor {size} --number {args.number}' moves that would make room"
         ) from None
@@ -195,7 +208,8 @@ def _sections(found: dict[str, Any]) -> list[str | Table]:
     flavor = f" ({found['flavor']})" if found["flavor"] else ""
     lines = [
         f"Reservation {found['name']} of project {found['project']}, {until}",
-        f"{counted(found['number'], 'place')} of {facts_text(found)}{flavor}{zone}{spread}:"
+        f"{counted(found['number'], 'place')} of {facts_text(found)}{flavor}{zone}{spread}"
+        f"{', each with a standby' if found['failover'] else ''}:"
         f" {found['free']} free, {found['taken']} taken",
     ]
     if found["state"] == reservations.ENDED:
@@ -209,8 +223,12 @@ def _sections(found: dict[str, Any]) -> list[str | Table]:
             f"{have} an instance of another project, which was there before and has to end or"
             f" move away: {some(others)}"
         )
-    rows = [[each[key] or "" for key in PLACES] for each in places]
-    return [*lines, Table("", tuple(PLACES.values()), rows)]
+    if without := [each["reason"] for each in places if each["reason"]]:
+        have = counted(len(without), "place has", "places have")
+        lines.append(f"{have} no standby: {some(sorted({*without}))}")
+    titles = PROTECTED if found["failover"] else PLACES
+    rows = [[each[key] or "" for key in titles] for each in places]
+    return [*lines, Table("", tuple(titles.values()), rows)]
 
 
 def _problem(args: argparse.Namespace) -> str | None:

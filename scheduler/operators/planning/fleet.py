@@ -176,10 +176,10 @@ class Fleet:
             self.end_step()
         taken = self.consumption(self.request(resident), row)
         before, gives = resident.row, resident.given_back
-        had, place, standby = resident.taken, resident.place, resident.standby
-        after = None
-        if standby and not self._is_gone(before):
-            after = standby._replace(domains=domains_of(self.hosts, row))
+        had, is_gone = (resident.taken, resident.place, resident.standby), self._is_gone(before)
+        standby = resident.standby_if(is_gone)
+        there_too = standby and standby._replace(domains=domains_of(self.hosts, row))
+        after = None if is_gone else there_too
         move = PlannedMove(
             resident.uuid,
             self.place(before),
@@ -207,7 +207,7 @@ class Fleet:
             del self._moves[number], self._reversible[resident.uuid]
             leaving.remove((resident.uuid, gives))
             remove_instance(self.hosts, row, resident.uuid, taken)
-            self._settle(resident, before, had, place, standby)
+            self._settle(resident, before, *had)
             if standby:
                 self._standbys.move_back(standby, after)
 
@@ -322,7 +322,7 @@ class Fleet:
         resident = self.residents.get(spec.instance_uuid or "")
         if resident is None or self._is_gone(resident.row) != is_lost:
             return None
-        return resident.standby
+        return resident.standby_if(is_lost)
 
     def _settle(self, resident: Resident, row: int, taken: Consumption, *promised: Any) -> None:
         del self._on[resident.row][resident.uuid]

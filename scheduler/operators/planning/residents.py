@@ -45,7 +45,7 @@ class InstanceRows(NamedTuple):
 
     claims and states of claims, on other nodes as well, are by (uuid, id of the node). So are
     places, what reserved places are going to hold again when the instances leave, and standbys,
-    the rows of those that are held.
+    the rows of those of them and of their places.
     """
 
     instances: Mapping[str, Any]
@@ -78,7 +78,8 @@ def residents_of(hosts: HostTable, down: Mask, found: InstanceRows) -> Iterator[
             held = found.standbys.get((uuid, node_id))
             if held is not None and held.compute_node_id in row_of:
                 domains = tuple(held.domains.split(","))
-                one.standby = HeldStandby(row_of[held.compute_node_id], domains, amounts_of(held))
+                at = row_of[held.compute_node_id]
+                one.standby = HeldStandby(at, domains, amounts_of(held), bool(held.of_place))
             one.kind, one.fixed = _how(one, len(rows) > 1, bool(down[row]), state)
             yield one
 

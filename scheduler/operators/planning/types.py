@@ -29,11 +29,15 @@ class Place(NamedTuple):
 
 
 class HeldStandby(NamedTuple):
-    """The row that holds the standby of an instance, for the loss of which failure domains."""
+    """The row that holds the standby of an instance, for the loss of which failure domains.
+
+    That of a reserved place stays with the place when the instance leaves.
+    """
 
     row: int
     domains: tuple[str, ...]
     size: Amounts
+    of_place: bool = False
 
 
 @dataclass(slots=True)
@@ -66,6 +70,10 @@ class Resident:
     @property
     def uuid(self) -> str:
         return self.instance.uuid
+
+    def standby_if(self, is_lost: bool) -> HeldStandby | None:
+        """Return the standby that goes with the instance if its host is lost, or is not."""
+        return None if self.standby and self.standby.of_place and not is_lost else self.standby
 
     @property
     def size_order(self) -> tuple[int, int, int, str]:

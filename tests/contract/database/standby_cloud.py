@@ -5,6 +5,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from inventory import compute_nodes, tables
 from inventory.claims import existing
 from inventory.claims.types import Claim, ClaimRequest
 from inventory.engine import Database
+from inventory.objects.amounts import amounts_of
 from inventory.objects.standby import EXTRA_SPEC
 from inventory.operations import aggregate_operations, reservation_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
@@ -34,6 +36,8 @@ from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.host_cache.cache import HostCache
+from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.reserving import reserve
 from scheduler.select_destinations.destinations import Destinations
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
@@ -166,6 +170,18 @@ class StandbyCloud:
         new = NewReservation(name, a_request().project_id or "", amounts)
         self.write(reservation_operations.create, new, ClaimRequest(None, "", claims, 0))
 
+    def reserve_protected(self, name: str, size: Size, number: int, **changes: Any) -> None:
+        """Hold places with standbys for the project of all requests; raises NoRoom."""
+        vcpus, memory_mb, root_gb = size
+        spec = a_request(vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb)
+        new = NewReservation(name, spec.project_id or "", amounts_of(spec), failover=True)
+        reserve(
+            LiveHosts(self.database, self.schedulers[0], None),
+            replace(new, **changes),
+            spec,
+            number,
+        )
+
     def force_down(self, hosts: Collection[str], down: bool = True) -> None:
         self.write(service_operations.force_down, hosts, down)
 
@@ -177,6 +193,13 @@ class StandbyCloud:
     def standbys(self) -> list[Any]:
         query = sa.select(tables.standbys).order_by(tables.standbys.c.id)
         return self.database.read(lambda connection: connection.execute(query).all())
+
+    def places(self) -> dict[str, Any]:
+        """Return the rows of reserved places by their uuids."""
+        query = sa.select(tables.allocations).order_by(tables.allocations.c.id)
+        query = query.where(tables.allocations.c.reservation_uuid.is_not(None))
+        found = self.database.read(lambda connection: connection.execute(query).all())
+        return {row.instance_uuid: row for row in found}
 
     def held(self) -> dict[str, str | None]:
         """Return {instance: host of its standby}."""
@@ -190,7 +213,7 @@ class StandbyCloud:
         }
 
     def expected_usage(self) -> dict[str, Size]:
-        """Return what is used of each host, counted from zero: guests, claims and standbys."""
+        """Return what is used of each host, counted from zero: guests, claims, places, standbys."""
         nodes = self.nodes()
         names = {row.id: host for host, row in nodes.items()}
         used: dict[str, list[int]] = {host: [0, 0, 0] for host in nodes}
@@ -207,7 +230,7 @@ class StandbyCloud:
             add(row.host, (row.vcpus, row.memory_mb, row.root_gb))
         rows = self.database.read(lambda c: c.execute(sa.select(tables.allocations)).all())
         for row in rows:
-            if row.state in existing.COUNTED:
+            if row.state in existing.COUNTED or row.reservation_uuid:
                 add(row.host, (row.vcpus, row.memory_mb, row.disk_mb // 1024))
         for host, sums in self.sums(names).items():
             add(host, largest(sums))

@@ -3,6 +3,7 @@
 """Histories of protected instances: whichever failure domain dies, its instances have places."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -10,10 +11,11 @@ import sqlalchemy as sa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from inventory import tables
+from inventory import reservations, tables
 from inventory.claims import claims
 from inventory.claims.types import CONFIRMED
-from inventory.operations import service_operations
+from inventory.operations import reservation_operations, service_operations
+from scheduler.operators.reserving import SPREADS, NoRoom
 from tests.builders import a_group
 from tests.claimed import age_claims
 from tests.contract.database.standby_cloud import HOSTS, Size, StandbyCloud, domain_of
@@ -92,6 +94,7 @@ class StandbyMachine(RuleBasedStateMachine):
     def pending(self) -> list[Any]:
         table = tables.allocations
         query = sa.select(table).where(table.c.state != CONFIRMED).order_by(table.c.id)
+        query = query.where(table.c.reservation_uuid.is_(None))
         return self.cloud.database.read(lambda connection: connection.execute(query).all())
 
     @rule(which=whiches)
@@ -142,6 +145,17 @@ class StandbyMachine(RuleBasedStateMachine):
         work = service_operations.disable if down else service_operations.enable
         self.cloud.write(work, [host])
 
+    @rule(size=sizes, number=st.integers(1, 3), spread=st.sampled_from((None, *SPREADS)))
+    def reserve(self, size, number, spread) -> None:
+        with suppress(NoRoom):
+            self.cloud.reserve_protected(f"r{next(self.numbers)}", size, number, spread=spread)
+
+    @rule(which=whiches)
+    def end_a_reservation(self, which) -> None:
+        rows = self.cloud.database.read(reservations.rows)
+        if (row := self.one_of([*rows], which)) is not None:
+            self.cloud.write(reservation_operations.delete, [row.name])
+
     @rule(host=host_names, together=st.booleans(), scheduler=schedulers)
     def die(self, host, together, scheduler) -> None:
         """A host or its whole rack dies, and what was there is evacuated as far as possible."""
@@ -187,16 +201,19 @@ class StandbyMachine(RuleBasedStateMachine):
         """Evacuate all protected instances of a domain, and ask for others in between."""
         names = {row.id: host for host, row in self.cloud.nodes().items()}
         moving = {row.instance_uuid for row in self.pending()}
-        lost = []
+        lost, free, places = [], [], self.cloud.places()
         for row in self.cloud.standbys():
-            host, _ = self.guests.get(row.instance_uuid, (None, None))
-            if (
-                host == names[row.place_node_id]
-                and domain_of(host) == domain
-                and row.compute_node_id is not None
-                and row.instance_uuid not in moving
-            ):
-                lost.append((row.instance_uuid, host))
+            place = places.get(row.instance_uuid)
+            uuid = place.taken_by if place else row.instance_uuid
+            host, _ = self.guests.get(uuid, (None, None))
+            if domain_of(names[row.place_node_id]) != domain or row.compute_node_id is None:
+                continue
+            if place and uuid is None:
+                free.append(place.instance_uuid)
+            # An instance may need another standby than its place has.
+            is_its_own = place is None or f'"{uuid}"' in row.request
+            if host == names[row.place_node_id] and uuid not in moving and is_its_own:
+                lost.append((uuid, host))
         self.cloud.force_down([host for host in HOSTS if domain_of(host) == domain])
         asked = dict(self.asked)
         for number, (uuid, host) in enumerate(reversed(lost)):
@@ -207,4 +224,10 @@ class StandbyMachine(RuleBasedStateMachine):
             assert found, f"{uuid} on {host} has no place"
             assert domain_of(found[0]) != domain
             self.usage_is_the_sum_of_what_is_there()
+        self.cloud.keep()
+        places = self.cloud.places()
+        for uuid in free:
+            # Others of the project may have taken it by now.
+            assert domain_of(places[uuid].host) != domain, f"{uuid} is lost"
+        self.usage_is_the_sum_of_what_is_there()
         self.asked = asked

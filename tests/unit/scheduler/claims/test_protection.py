@@ -101,6 +101,12 @@ def test_a_move_is_protected_as_the_instance_was():
     assert asked(Reads("required"), ignore_hosts=["h1"]) == "all"
 
 
+def test_of_a_project_with_reservations_places_may_be_protected():
+    request, reads = Request(a_request(), [INSTANCE]), Reads()
+    found = protected(request, UNPROTECTED, reads, KnownSums(), False, reserving=True)
+    assert found.protection == Protection("none", NodeSums())
+
+
 def test_sums_are_used_for_a_while_unless_they_have_to_be_fresh():
     known, reads = KnownSums(), Reads()
     first = known.get(reads, False)

@@ -3,6 +3,7 @@
 """What filters and the pipeline ask of a request."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -99,3 +100,12 @@ def test_a_group_is_readable_by_policy_and_by_policies():
 def test_requests_can_be_copied():
     spec = a_request(limits=SchedulerLimits(4.5, numa_topology=NUMATopologyLimits(16.0, 1.5)))
     assert copy.deepcopy(spec) == spec
+
+
+def test_the_request_of_a_larger_instance_differs_in_its_flavor_only():
+    spec = a_request(vcpus=2, memory_mb=2048, root_gb=20)
+    assert spec.at_least((2, 1024, 20 * 1024)) is spec
+    found = spec.at_least((4, 1024, 20 * 1024 + 5))
+    assert (found.vcpus, found.memory_mb, found.disk_mb) == (4, 2048, 20 * 1024 + 5)
+    assert replace(found, flavor=spec.flavor) == spec
+    assert spec.vcpus == 2

@@ -75,6 +75,7 @@ def test_all_facts_as_json(command, cloud):
     assert found[HELD] | {"name": None} == {
         "instance": HELD,
         "name": None,
+        "reservation": None,
         "project": "p1",
         "host": "h1",
         "domain": "rack-1",

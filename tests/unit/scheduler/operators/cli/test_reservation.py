@@ -60,6 +60,43 @@ def test_places_have_no_standbys_whatever_the_flavor_says(command, cloud):
     assert sum(used.values()) == 4
 
 
+def test_each_place_has_a_standby_and_it_is_shown(command, cloud):
+    made = create(command, "r1", *MINE, "--number=3", "--spread=failure_domain", "--failover")
+    assert made["failover"]
+    assert all(each["standby"] not in (None, each["host"]) for each in made["places"])
+    (listed,) = command.json("reservation", "list", "--long")
+    assert listed["Failover"]
+    text = command.run("reservation", "show", "r1").stdout
+    assert "each with a standby: 3 free" in text
+    assert "| Standby |" in text
+    found = command.json("failover", "status")["instances"]
+    assert {each["instance"]: (each["reservation"], each["standby"]) for each in found} == {
+        each["id"]: ("r1", each["standby"]) for each in made["places"]
+    }
+    assert "| Place of |" in command.run("failover", "status").stdout
+    (change, *_) = command.json("audit", "list", "--long")
+    assert change["After"]["failover"] is True
+
+
+def test_without_room_for_a_standby_nothing_is_held(command, cloud):
+    refused = command.refused("reservation", "create", "r1", *MINE, "--number=8", "--failover")
+    assert "A place was found, but no host of another failure domain could hold its" in refused
+    assert command.json("reservation", "list") == []
+    assert {each["vCPUs Used"] for each in command.json("host", "list")} == {0}
+
+
+def test_a_place_with_a_standby_is_not_handed_over_nor_made_of_one_that_is(command, cloud):
+    create(command, "now", *MINE, "--number=2", "--until=2h")
+    later = ("--from=2090-01-02", "--number=2")
+    made = create(command, "next", *MINE, *later, "--failover")
+    assert {each["after"] for each in made["places"]} == {None}
+    assert all(each["standby"] for each in made["places"])
+    command.json("reservation", "delete", "now", "next")
+    create(command, "first", *MINE, "--until=2h", "--failover")
+    made = create(command, "second", *MINE, *later)
+    assert {each["after"] for each in made["places"]} == {None}
+
+
 @pytest.mark.parametrize(
     ("spread", "number", "most"), [("host", 4, 1), ("failure_domain", 3, 1), (None, 8, 2)]
 )
