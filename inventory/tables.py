@@ -250,6 +250,8 @@ standbys = _table(
     *_optional(TEXT, "place_request"),
     *_optional(MOMENT, "created_at"),
     sa.UniqueConstraint("instance_uuid", "place_node_id", name="uniq_standbys_place"),
+    # The keeper ends standbys by the numbers that it has read before.
+    sqlite_autoincrement=True,
 )
 
 # Ours: a claim for a member of a server group locks the group's row, so that claims see each other.

@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("request", TEXT, nullable=False),
         sa.Column("created_at", MOMENT),
         sa.UniqueConstraint("instance_uuid", "place_node_id", name="uniq_standbys_place"),
+        sqlite_autoincrement=True,
     )
     add_index("standbys", "compute_node_id")
     add_index("standbys", "group_uuid")

@@ -12,6 +12,7 @@ from inventory.claims.claims import release
 from inventory.engine import Database
 from inventory.operations import service_operations
 from scheduler.claims.protection import ProtectionSettings
+from scheduler.claims.standby_keeper import StandbyKeeper
 from tests.builders import a_group
 from tests.contract.database.standby_cloud import HOSTS, RACKS, StandbyCloud, domain_of
 from tests.databases import a_uuid
@@ -123,6 +124,24 @@ def test_an_instance_that_comes_back_before_the_keeper_has_ended_its_standby_has
     cloud.leave(U[0], host)
     assert cloud.ask([U[0]], SMALL, ignore=[each for each in HOSTS if each != host]) == [host]
     assert [row.instance_uuid for row in cloud.standbys()] == [U[0]]
+    assert cloud.usage() == cloud.expected_usage()
+
+
+# SQLite alone would give the number of a row again.
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_keeper_ends_no_standby_of_an_instance_that_has_come_back_meanwhile(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.write(release, [U[0]])
+    each = cloud.schedulers[0]
+
+    def plan():
+        # It has read that the instance is gone; another process claims for it before it ends.
+        others = [other for other in HOSTS if other != host]
+        assert cloud.ask([U[0]], SMALL, scheduler=1, ignore=others) == [host]
+        return each.driver.plan
+
+    StandbyKeeper(cloud.database, each.host_cache, plan, lambda: each.claimer).keep()
+    assert cloud.held()[U[0]] is not None
     assert cloud.usage() == cloud.expected_usage()
 
 
