@@ -324,7 +324,10 @@ class HostCache:
         if delta.services is not None:
             self._nodes.write_services(self._hosts.rows())
         self._apply_instances(delta)
-        self._last = Delta(delta.complete, delta.now, delta.revisions)
+        # A member of a cluster that is late goes on to have older ones: see _changed().
+        known = self._last.revisions if self._last and not delta.complete else {}
+        newest = {name: max(each, known.get(name, 0)) for name, each in delta.revisions.items()}
+        self._last = Delta(delta.complete, delta.now, newest)
         self._read_at = began
 
     def _replace_nodes(self, delta: Delta, stale: Collection[int]) -> None:

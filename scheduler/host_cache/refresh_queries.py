@@ -165,7 +165,12 @@ def _eligibility(found: Iterable[Any]) -> dict[int, int]:
 
 
 def _changed(found: Delta, last: Delta, name: str) -> bool:
-    return found.revisions.get(name) != last.revisions.get(name)
+    """Return whether a table is newer than it ever was since all rows were read.
+
+    It may be older, at a member of a cluster that is late. It would not go with the revisions that
+    are known of nodes: claims would hold that are against what operators have changed since.
+    """
+    return found.revisions.get(name, 0) > last.revisions.get(name, 0)
 
 
 def _services(connection: sa.Connection) -> list[Any]:

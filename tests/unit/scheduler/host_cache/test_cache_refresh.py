@@ -140,6 +140,22 @@ def test_switches_of_services_are_seen_at_once(cloud):
     assert look(cache, "h1", "service_disabled", "disabled_reason") == (False, None)
 
 
+def test_an_earlier_state_is_not_taken_for_a_change(cloud):
+    cache = HostCache(cloud)
+    (first, _) = serve(cloud, "h1", "h2")
+    cloud.write(lambda c: services.disable_automatically(c, [first], "libvirt is gone"))
+    assert look(cache, "h1", "service_disabled") is True
+    # As at a member of a cluster that is late, and goes on to be so.
+    execute(cloud, "UPDATE services SET disabled = 0")
+    execute(cloud, "UPDATE revisions SET revision = revision - 2")
+    assert look(cache, "h1", "service_disabled") is True
+    execute(cloud, "UPDATE revisions SET revision = revision + 1")
+    assert look(cache, "h1", "service_disabled") is True
+    # Once it has caught up, what comes next is read.
+    execute(cloud, "UPDATE revisions SET revision = revision + 2")
+    assert look(cache, "h1", "service_disabled") is False
+
+
 def test_heartbeats_age_with_the_clock_of_this_process(cloud):
     execute(
         cloud,
