@@ -26,6 +26,8 @@ from inventory.tables import allocations as table
 
 # Building a statement costs more than running it.
 _INSERT = sa.insert(table)
+# What is added to ids for the slots of claims of which a node may have several for an instance.
+_LEAVING_SLOTS = -(2**31)
 
 
 def replace(
@@ -51,7 +53,7 @@ def replace(
 
 def leave(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> None:
     """Let claims hold what they do as those of instances that are moved from there."""
-    leaving = sa.update(table).values(state=LEAVING, slot=-table.c.compute_node_id)
+    leaving = sa.update(table).values(state=LEAVING, slot=table.c.id + _LEAVING_SLOTS)
     execute_in(connection, leaving, table.c.id, [row.id for row in rows])
 
 

@@ -61,9 +61,10 @@ class PartlyAnswered(Exception):
 def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     """Claim for all instances of a request, in place of their pending claims.
 
-    That on the host which an instance leaves stays, until the agent there reports. Raises
-    ClaimLost, PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction
-    is to be rolled back.
+    That on the host which an instance leaves stays, until the agent there reports; so it does
+    beside a new one there if the instance may run there with another size. Raises ClaimLost,
+    PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction is to be
+    rolled back.
     """
     groups = group_locks.lock_each(connection, [request.group])
     identity = request.identity
@@ -78,7 +79,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     staying = [
         row
         for row in existing.leaving(earlier, identity, stays)
-        if (row.instance_uuid, row.compute_node_id) not in chosen
+        if identity.leaves == "" or (row.instance_uuid, row.compute_node_id) not in chosen
     ]
     old = [row for row in earlier if row.state != CONFIRMED and row not in staying]
     left = [row for row in staying if row.state != LEAVING]

@@ -114,15 +114,17 @@ def leaving(
 ) -> list[sa.Row[Any]]:
     """Return the claims where instances are to be moved from that no agent has seen there yet.
 
-    That is on the host that the request leaves, and on more nodes, by instance and id.
+    That is on the host that the request leaves, which may be any of those that earlier ones have
+    chosen, and on more nodes, by instance and id.
     """
-    return [
-        row
-        for row in rows
-        if row.state == LEAVING
-        or (row.state in COMING and row.host.lower() == identity.leaves)
-        or (row.state in COMING and (row.instance_uuid, row.compute_node_id) in more)
-    ]
+
+    def is_left(row: sa.Row[Any]) -> bool:
+        if identity.leaves == "" and row.request_id != identity.request_id:
+            return True
+        is_more = (row.instance_uuid, row.compute_node_id) in more
+        return row.host.lower() == identity.leaves or is_more
+
+    return [row for row in rows if row.state == LEAVING or (row.state in COMING and is_left(row))]
 
 
 def _all(
@@ -175,7 +177,8 @@ def reconcile(
     which it has not.
     """
     found = Reconciliation()
-    rows = list(rows)
+    # An instance that is on its way to the host that it leaves has come for the later claim.
+    rows = sorted(rows, key=lambda row: row.state == LEAVING)
     confirmed: set[str] = set()
     for row in rows:
         if row.state == CONFIRMED:

@@ -144,7 +144,7 @@ class Identity:
 
     The same request has the same id, instances and digest of its content. attempt grows when a
     caller repeats it under the same id because a host failed. leaves is the host, in lower case,
-    from which it moves its instance.
+    from which it moves its instance; "" for one that it does not name, where others have chosen it.
     """
 
     request_id: str | None
@@ -258,13 +258,14 @@ def without_own_hosts(
 
     An audit cannot tell an instance that was resized on its own host from one that is still to be,
     if both have the same size. So its own host is no alternate, and while it stays there it has no
-    others. It is there if the host reports it, or an earlier request has chosen it. Also return
-    {(instance, node id)} of the own hosts that are no alternates.
+    others. It is there if the host reports it, or an earlier request has chosen it, also as an
+    alternate if the request does not say. Also return {(instance, node id)} of the own hosts that
+    are no alternates.
     """
     own = {
         (row.instance_uuid, row.compute_node_id)
         for row in earlier
-        if row.request_id != request.request_id and row.state != ALTERNATE
+        if row.request_id != request.request_id and (row.state != ALTERNATE or request.leaves == "")
     }
     own |= {(each.instance_uuid, each.node_id) for each in request.claims if each.in_place}
     if not own:

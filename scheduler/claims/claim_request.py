@@ -137,12 +137,12 @@ def request_identity(request: Request, request_id: str | None, digest: str) -> I
 
     The attempt grows when a caller asks for other hosts than it has tried: builds count their
     attempts in retry, moves name more and more hosts to ignore. The first of these is the host of
-    the instance.
+    the instance. A resize that may stay there has an empty list, and builds have none.
     """
     spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
     tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
     ignored = [name.lower() for name in spec.ignore_hosts or ()]
-    leaves = ignored[0] if ignored else None
+    leaves = None if spec.ignore_hosts is None else (ignored or [""])[0]
     return Identity(request_id, digest, uuids, tried + len(ignored), leaves)
 
 

@@ -236,9 +236,8 @@ class Conductor:
         """Move an instance, or resize it, which may leave it where it is."""
         how, (uuid, source) = event.how, next(iter(order.at.items()))
         before, after = order.flavor(uuid), how.get("flavor")
-        # Not mended: its room would be given to others if it left a host that has not reported it.
-        stays = after is not None and not how["goes"] and self._model.is_reported(uuid, source)
-        ignored = None if stays else [source]
+        # As Nova says that it may stay there.
+        ignored = [] if after is not None and not how["goes"] else [source]
         spec = order.spec(self._members(order), after, uuids=[uuid], ignore_hosts=ignored)
         with self._moving(order):
             promise = self._ask(order, f"req-move-{event.number}", spec, [uuid])

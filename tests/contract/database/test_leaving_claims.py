@@ -55,6 +55,30 @@ def test_hosts_that_the_request_has_tried_before_keep_nothing(moving):
     assert states(moving) == {1: "leaving", 3: "pending"}
 
 
+def test_a_resize_that_may_stay_keeps_the_room_wherever_the_instance_may_be(cloud):
+    alternate = a_claim(U1, 2, alternate=True, answer=None)
+    claiming(an_order("boot", a_claim(U1, 1), alternate))(cloud)
+    again = a_claim(U1, 2, alternate=True, answer=None)
+    claiming(an_order("resize", a_claim(U1, 3), again, leaves=""))(cloud)
+    assert states(cloud) == {1: "leaving", 2: "leaving", 3: "pending"}
+    # Its next attempt replaces what the one before has claimed.
+    claiming(an_order("resize", a_claim(U1, 3), leaves="", attempt=1, digest="e"))(cloud)
+    assert states(cloud) == {1: "leaving", 2: "leaving", 3: "pending"}
+
+
+def test_an_instance_that_is_resized_unseen_has_room_for_each_of_its_sizes(cloud):
+    claiming(an_order("boot", a_claim(U1, 1)))(cloud)
+    for number in range(2):
+        claiming(an_order(f"resize {number}", a_claim(U1, 1), leaves=""))(cloud)
+    rows = cloud.read(lambda c: c.execute(sa.select(table).order_by(table.c.id)).all())
+    assert [row.state for row in rows] == ["leaving", "leaving", "pending"]
+    assert_sums_are_right(cloud)
+    cloud.write(lambda c: audit(c, 1, [U1]))
+    (left,) = cloud.read(lambda c: c.execute(sa.select(table)).all())
+    assert (left.state, left.request_id) == ("confirmed", "resize 1")
+    assert_sums_are_right(cloud)
+
+
 def test_an_instance_that_goes_back_has_its_room_once(moving):
     claiming(a_move(1, "h2", request="back"))(moving)
     assert states(moving) == {1: "pending", 2: "leaving"}

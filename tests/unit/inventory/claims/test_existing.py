@@ -84,6 +84,12 @@ def test_one_guest_confirms_one_claim():
     assert outcome(a_row(1), a_row(2, state="alternate"), seen=["u1"]) == ([1], [2], [])
 
 
+def test_a_guest_is_taken_for_the_one_that_comes_once_it_has_its_size():
+    left, coming = a_row(1, state="leaving"), a_row(2, in_place=True)
+    assert outcome(left, coming, seen={"u1": (1, 1)}) == ([1], [], [2])
+    assert outcome(left, coming, seen=["u1"]) == ([2], [1], [])
+
+
 ROWS = st.lists(
     st.builds(
         a_row,

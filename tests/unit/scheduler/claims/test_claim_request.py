@@ -86,6 +86,14 @@ def answered(claim):
     return [each.service_host for each in selections_from_json(claim.answer)]
 
 
+@pytest.mark.parametrize(
+    ("ignored", "leaves"), [(None, None), ([], ""), (["H1"], "h1"), (["h1", "h2"], "h1")]
+)
+def test_the_first_host_to_ignore_is_the_one_that_an_instance_leaves(ignored, leaves):
+    request = Request(a_request(ignore_hosts=ignored), ["u1"])
+    assert request_identity(request, "req-1", "digest").leaves == leaves
+
+
 def test_a_claim_is_what_was_decided():
     table = hosts("h1", cpu_allocation_ratio=1.5, disk_allocation_ratio=float("inf"))
     spec = a_request(vcpus=4, memory_mb=4096, root_gb=10, swap=512, image=an_image(os_distro="x"))
