@@ -35,11 +35,15 @@ def lost_standby(
 ) -> OwnStandby | None:
     """Return the standby of an instance whose place has died; callers evacuate one at a time.
 
-    They name the host that the instance has lost as one to ignore.
+    They name the host that the instance has lost as one to ignore, or have no list of such hosts. A
+    resize that may stay on its host has an empty one, and a build that is tried again names the
+    hosts that have failed: they have lost nothing.
     """
-    if len(request.instance_uuids) != 1:
+    spec = request.spec
+    is_tried = spec.retry is not None and spec.retry.hosts
+    if len(request.instance_uuids) != 1 or spec.ignore_hosts == [] or is_tried:
         return None
-    ignored = {name.lower() for name in request.spec.ignore_hosts or ()}
+    ignored = {name.lower() for name in spec.ignore_hosts or ()}
     for each in protection.own:
         row = row_of_node(hosts, each.place_node_id)
         if row is None:

@@ -131,7 +131,7 @@ class Model:
         # What callers have asked for: members of groups, and instances with standbys.
         self.groups: dict[str, tuple[str, set[str]]] = {}
         self.required: set[str] = set()
-        # Instances that were on a host that has died, or were to come to it.
+        # Instances that were on a host that has died.
         self.lost: set[str] = set()
 
     def committed(self, rows: Rows) -> None:
@@ -223,12 +223,7 @@ class Model:
     def died(self, host: str) -> None:
         """A host has died: evacuations take the place of moves whose callers still ask."""
         self._answers.clear()
-        there = {each["instance_uuid"] for each in self.rows.of_instances() if each["host"] == host}
-        self.lost |= there | self._guests(host).keys()
-
-    def is_reported(self, uuid: str, host: str) -> bool:
-        """Return whether the agent of a host has reported an instance."""
-        return any((each["uuid"], each["host"]) == (uuid, host) for each in self.rows.instances)
+        self.lost |= self._guests(host).keys()
 
     def forget(self, request: str) -> None:
         """A request is over: sent again, it is a new one."""

@@ -24,7 +24,7 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.history.tagged_json import decode, encode
 from scheduler.hosts.table import HostTable
-from scheduler.objects.request_spec import Destination, SchedulerRetries
+from scheduler.objects.request_spec import Destination, SchedulerRetries, TriedHost
 from scheduler.weighers.ram import RAMWeigher
 from tests.builders import INSTANCE, a_group, a_request
 from tests.hosts import a_host, a_table, an_aggregate
@@ -210,6 +210,14 @@ def test_it_is_the_host_to_ignore_that_an_instance_has_lost(ignored, host):
     spec = a_request(ignore_hosts=ignored)
     found = decided(dying(b1=0, c1=0), mode=PREFERRED, own=(own(),), spec=spec)
     assert found.placements[0].chosen.host == host
+
+
+@pytest.mark.parametrize(
+    "changes", [{"retry": SchedulerRetries(2, [TriedHost("a1", "a1")])}, {"ignore_hosts": []}]
+)
+def test_a_build_that_is_tried_again_or_a_resize_has_lost_nothing(changes):
+    table = dying(a2=0, b1=0, c1=0)
+    assert decided(table, own=(own(),), spec=a_request(**changes)).placements == ()
 
 
 def test_an_instance_that_has_lost_its_place_is_placed_without_a_standby_too():
