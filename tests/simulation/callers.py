@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import eventlet
+from eventlet.semaphore import Semaphore
 
 from compute_agent.virt.driver import Guest
 from inventory.objects.instance_group import InstanceGroup
@@ -24,6 +25,9 @@ from tests.simulation.broker import Broker, NoAnswer
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Promise, Violation
 from tests.simulation.plan import FLAVORS, FOREVER, Event, uuid_of
+
+# How many requests conductors have at a time, which we chose: the others wait, as for a thread.
+THREADS = 24
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +86,7 @@ class Conductor:
         self._simulator, self._broker, self._model = simulator, broker, model
         self._agents = agents
         self._actor = Actor("conductor")
+        self._threads = Semaphore(THREADS)
         self.orders: dict[int, Order] = {}
         # The requests whose callers still wait.
         self.waiting: set[str] = set()
@@ -142,7 +147,8 @@ class Conductor:
     def _ask(self, order: Order, key: str, spec: RequestSpec, uuids: list[str]) -> Promise | None:
         """Ask until there is an answer; return what it promises, None for no host."""
         self.waiting.add(key)
-        promise = self._answered(order, key, spec, uuids)
+        with self._threads:
+            promise = self._answered(order, key, spec, uuids)
         self.waiting.discard(key)
         return promise
 

@@ -13,7 +13,7 @@ from tests.simulation import broker as messages
 from tests.simulation import database as transactions
 from tests.simulation.actors import AUDITS, KEEPER, LEASE, Agent, Process, Scheduler
 from tests.simulation.broker import Broker
-from tests.simulation.callers import Conductor
+from tests.simulation.callers import THREADS, Conductor
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Rows, Violation
@@ -33,7 +33,7 @@ from tests.simulation.plan import (
     Plan,
 )
 
-# For how many seconds callers may wait after the last fault has ended, and until all is given back.
+# How many seconds may pass after the last fault without an answer, and until all is given back.
 ANSWERED, SETTLED = 90, LEASE + 2 * AUDITS + 2 * KEEPER
 # How long it goes on after the last build or deletion: each agent audits, and the keeper looks.
 CALM = AUDITS + KEEPER
@@ -95,15 +95,22 @@ class History:
         self._broker.armed.clear()
         for process in self._processes.values():
             process.start()
-        for _ in range(ANSWERED):
-            if self._conductor.waiting:
-                self._sleep(1.0)
-        if waiting := self._conductor.waiting:
-            self._fail(Violation("an answer for who asks", f"none for {sorted(waiting)}"))
+        self._wait_for_answers()
         self._settle()
         found, lines = self._violation, tuple(simulator.lines)
         rule, text = (found.rule, str(found)) if found else ("", "")
         return Outcome(self._plan.seed, rule, text, simulator.steps, lines)
+
+    def _wait_for_answers(self) -> None:
+        waiting, since = self._conductor.waiting, self._simulator.now
+        while waiting and self._is_fine:
+            before = {*waiting}
+            self._sleep(1.0)
+            # Of more requests than are asked for at a time, some wait for others.
+            if before - waiting and len(self._conductor.orders) > THREADS:
+                since = self._simulator.now
+            elif self._simulator.now > since + ANSWERED:
+                self._fail(Violation("an answer for who asks", f"none for {sorted(waiting)}"))
 
     def _settle(self) -> None:
         """Go on until nothing is counted that nobody holds, which has to come in time."""
