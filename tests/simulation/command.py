@@ -36,12 +36,21 @@ def main(
 def _one(player: Player, given: argparse.Namespace) -> int:
     plan = Plan.of(given.seed, given.requests)
     if given.only:
-        plan = plan.only({*map(int, given.only.split(","))})
+        plan = plan.only(_numbers(given.only))
     plan = replace(plan, schedulers=given.schedulers or plan.schedulers)
     outcome = player.play(plan, recording=True)
     print(*outcome.lines, sep="\n")
     print(outcome.text or "no violation")
     return int(bool(outcome.rule))
+
+
+def _numbers(text: str) -> set[int]:
+    """Return the numbers of events, each said by itself or as FROM:TO."""
+    found: set[int] = set()
+    for each in text.split(","):
+        first, _, until = each.partition(":")
+        found |= {*range(int(first), int(until or int(first) + 1))}
+    return found
 
 
 def _many(player: Player, given: argparse.Namespace) -> int:
@@ -92,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="play and print this history")
     which.add_argument("--seeds", metavar="FROM:TO", help="play these histories")
-    parser.add_argument("--only", metavar="NUMBERS", help="leave out all other events")
+    text = "leave out all other events; such as 3,7 or 0:30"
+    parser.add_argument("--only", metavar="NUMBERS", help=text)
     parser.add_argument("--schedulers", type=int, help="how many there are, if not as drawn")
     parser.add_argument("--requests", type=int, default=12, help="how many requests there are")
     parser.add_argument("--fault", choices=FAULTS, help="put a known fault back")

@@ -86,8 +86,9 @@ def test_an_instance_that_goes_back_has_its_room_once(moving):
 
 def test_a_move_that_finds_no_host_keeps_the_room(cloud):
     claiming(an_order("boot", a_claim(U1, 1)))(cloud)
-    move = Identity("move", "d", [U1], leaves="h1")
-    assert cloud.write(lambda c: claims.release_stale(c, move, 900)) is None
+    for leaves in ("h1", ""):
+        move = Identity("move", "d", [U1], leaves=leaves)
+        assert cloud.write(lambda c, move=move: claims.release_stale(c, move, 900)) is None
     assert states(cloud) == {1: "pending"}
     other = Identity("other", "d", [U1], leaves="h2")
     assert cloud.write(lambda c: claims.release_stale(c, other, 900))
