@@ -14,7 +14,7 @@ from inventory.claims.standby_rows import InstancePlaces, StandbyRows
 from inventory.claims.types import ClaimLost, Standby
 from inventory.engine import Database
 from inventory.errors import counted, some
-from inventory.objects.amounts import amounts_of
+from inventory.objects.amounts import amounts_of, plus
 from inventory.objects.standby import Protection, domains_text
 from scheduler.claims.claim_request import where
 from scheduler.claims.claimer import Claimer
@@ -226,6 +226,7 @@ class _Work:
             if at.is_free and self._is_to_leave(row, place):
                 # A place nobody is in goes to its standby.
                 node_id, place = row.compute_node_id, self._ids[row.compute_node_id]
+                self._release(row)
                 self.hosts.add_to(place, usage_changes(*amounts_of(row)))
             seen = at.seen.get(self._name(place), (0, 0))
             is_small = row.vcpus < seen[0] or row.memory_mb < seen[1]
@@ -289,11 +290,15 @@ class _Work:
         return self._is_alive(at) and not self.hosts.get(at, "service_disabled")
 
     def _is_to_leave(self, row: Any, place: int) -> bool:
-        """Return whether the host of a reserved place is lost, and that of its standby is not."""
+        """Return whether the host of a reserved place is lost, and that of its standby has room.
+
+        Other standbys are not in the way: their domains are not those that have died.
+        """
         at = self._ids.get(row.compute_node_id)
         if at is None or self._is_alive(place):
             return False
-        return self._holds(row, place) and not self.room.is_over(at)
+        others = plus(self.room.held_on(at), amounts_of(row), -1)
+        return self._holds(row, place) and not self.room.is_over(at, others)
 
     def _is_alive(self, at: int) -> bool:
         if at not in self._alive:

@@ -191,12 +191,17 @@ class StandbyRoom:
         """Let a host hold a standby no more."""
         self._hosts.add_to(row, usage_changes(*self._change(row, domains, size, -1)))
 
-    def is_over(self, row: int) -> bool:
-        """Return whether more of a host is used than its ratios allow."""
-        for kind in KINDS:
+    def held_on(self, row: int) -> Amounts:
+        """Return what a host holds for standbys."""
+        vcpus, memory_mb, disk_mb = self._held[row].tolist()
+        return vcpus, memory_mb, disk_mb
+
+    def is_over(self, row: int, besides: Amounts = NOTHING) -> bool:
+        """Return whether more of a host is used than its ratios allow, besides so much."""
+        for kind, less in zip(KINDS, besides, strict=True):
             total, used = (each.item() for each in kind.amounts(self._hosts, np.array([row])))
             # Not so where a ratio is unknown.
-            if used > total * float(getattr(self._hosts, kind.ratio)[row]):
+            if used - less > total * float(getattr(self._hosts, kind.ratio)[row]):
                 return True
         return False
 

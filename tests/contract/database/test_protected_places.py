@@ -161,6 +161,21 @@ def test_a_free_place_is_where_its_standby_was_after_a_loss(cloud):
     assert cloud.usage() == cloud.expected_usage()
 
 
+def test_all_free_places_of_a_domain_are_where_their_standbys_were(cloud):
+    """Also where standbys of other domains have to make room for them."""
+    for number in range(4):
+        cloud.reserve_protected(f"r{number}", SMALLER, 3, spread="failure_domain")
+    fill(cloud, U[10:])
+    for domain in sorted({domain_of(place.host) for place in cloud.places().values()}):
+        with cloud.copy():
+            held = cloud.held()
+            lost = [i for i, place in cloud.places().items() if domain_of(place.host) == domain]
+            cloud.force_down([host for host in HOSTS if domain_of(host) == domain])
+            cloud.keep()
+            assert {i: cloud.places()[i].host for i in lost} == {i: held[i] for i in lost}
+            assert cloud.usage() == cloud.expected_usage()
+
+
 def test_a_place_that_was_just_taken_does_not_go_without_its_instance(cloud, monkeypatch):
     """An instance takes a place after the keeper has looked, whose host is forced down then."""
     cloud.reserve_protected("r", SIZE, 1)
