@@ -26,7 +26,8 @@ from inventory.tables import allocations as table
 
 # Building a statement costs more than running it.
 _INSERT = sa.insert(table)
-# What is added to ids for the slots of claims of which a node may have several for an instance.
+# An instance may have several leaving claims on a node: their slots are their ids plus this number,
+# far below those of alternates.
 _LEAVING_SLOTS = -(2**31)
 
 

@@ -177,7 +177,7 @@ def reconcile(
     which it has not.
     """
     found = Reconciliation()
-    # An instance that is on its way to the host that it leaves has come for the later claim.
+    # A guest that has the size of a newer claim is there for that one, and not for the leaving one.
     rows = sorted(rows, key=lambda row: row.state == LEAVING)
     confirmed: set[str] = set()
     for row in rows:
