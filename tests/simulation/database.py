@@ -50,13 +50,24 @@ class SimulatedDatabase:
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator
-        self._engine = self._new_engine()
+        self._dialect = _dialect()
+        # No compiled statement is ever dropped.
+        self._compiled = dict[Any, Any]()
+        # One connection for all histories: SQLite has parsed their statements by then.
+        self.rows = _connection(simulator)
+        self.rows.deserialize(empty_tables())
+        self._first_rows = _rows(self.rows)
         self.reset()
 
     def reset(self) -> None:
         """Begin a history with empty tables."""
-        self.rows = _connection(self.simulator)
-        self.rows.deserialize(empty_tables())
+        if self.rows.in_transaction:
+            self.rows.rollback()
+        for table, rows in self._first_rows.items():
+            self.rows.execute(f"DELETE FROM {table}")
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                self.rows.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
         self.committed: Callable[[], None] = lambda: None
         # The actors that are killed by their own commits are given to kill.
         self.kill: Callable[[Actor], None] = self.simulator.kill
@@ -68,20 +79,10 @@ class SimulatedDatabase:
         self._holder: Session | None = None
         self._queue: list[tuple[Actor, Event]] = []
 
-    def open(self) -> Database:
-        """Return the database as a process opens it."""
-        return Database(self._engine)
-
-    def _new_engine(self) -> sa.Engine:
-        pool = sa.pool.NullPool(lambda: Session(self))
-        engine = sa.Engine(pool, _dialect(), sa.make_url("sqlite://"))
-        # No compiled statement is ever dropped.
-        engine.update_execution_options(compiled_cache=dict[Any, Any]())
-        # As the product's engines have it: errors of drivers become those of oslo.db.
-        exc_filters.register_engine(engine)
-        sa.event.listen(engine, "begin", _begin)
-        sa.event.listen(engine, "before_cursor_execute", _execute, retval=True)
-        return engine
+    def open(self, **options: Any) -> Database:
+        """Return the database as a process opens it, with options of its connections."""
+        options |= {"compiled_cache": self._compiled}
+        return Database(_Engine(self, self._dialect, options))
 
     def acquire(self, session: "Session") -> None:
         """Wait until no other transaction is under way."""
@@ -150,7 +151,12 @@ class SimulatedDatabase:
 
 
 class Session:
-    """A connection as SQLAlchemy has it: what it does waits for the turn, and meets the faults."""
+    """A connection as SQLAlchemy has it: what it does waits for the turn, and meets the faults.
+
+    It stands for that of a pool, too, which would cost more than the statements of a transaction.
+    """
+
+    is_valid = True
 
     def __init__(self, database: SimulatedDatabase) -> None:
         self._database = database
@@ -160,6 +166,8 @@ class Session:
         self._is_checked = False
         self.actor = database.simulator.actor
         self.used_at = 0.0
+        # For oslo.db, which notes errors there.
+        self.info: dict[str, Any] = {}
 
     def begin(self, writes: bool) -> None:
         """Begin a transaction when no other one is under way."""
@@ -234,26 +242,51 @@ class Session:
 
     def cursor(self) -> sqlite3.Cursor:
         """Return a cursor of SQLite."""
-        return self._target.cursor()
+        found = self._target.cursor(_Cursor)
+        found.before = self.execute_next
+        return found
 
-    def execute(self, *_arguments: Any, **_options: Any) -> None:
-        """Ignore how connections are set up."""
+    # What is under way when a connection is given back is undone.
+    close = rollback
 
-    create_function = close = execute
-
-
-def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("berthmaster_writes", False)
-    session: Any = connection.connection.dbapi_connection
-    session.begin(writes)
+    def _close_special(self, transaction_reset: bool) -> None:
+        """Be given back after that."""
 
 
-def _execute(
-    connection: sa.Connection, _cursor: Any, statement: str, parameters: Any, *_others: Any
-) -> tuple[str, Any]:
-    session: Any = connection.connection.dbapi_connection
-    session.execute_next(statement)
-    return statement, parameters
+class _Cursor(sqlite3.Cursor):
+    """A cursor that waits before each statement, less dearly than an event of SQLAlchemy."""
+
+    before: Callable[[str], None]
+
+    def execute(self, statement: str, parameters: Any = ()) -> "_Cursor":
+        self.before(statement)
+        return super().execute(statement, parameters)
+
+    def executemany(self, statement: str, parameters: Any) -> "_Cursor":
+        self.before(statement)
+        return super().executemany(statement, parameters)
+
+
+class _Connection(sa.Connection):
+    """Tells its session whether a transaction writes."""
+
+    def _begin_impl(self, transaction: Any) -> None:
+        session: Any = self.connection
+        session.begin(self.get_execution_options().get("berthmaster_writes", False))
+        super()._begin_impl(transaction)
+
+
+class _Engine(sa.Engine):
+    """An engine without a pool and without events but for errors."""
+
+    _connection_cls = _Connection
+
+    def __init__(self, database: SimulatedDatabase, dialect: sa.Dialect, options: Any) -> None:
+        pool, self._database = sa.pool.NullPool(lambda: Session(database)), database
+        super().__init__(pool, dialect, sa.make_url("sqlite://"), execution_options=options)
+
+    def raw_connection(self) -> Any:
+        return Session(self._database)
 
 
 def _send(event: Event) -> None:
@@ -264,13 +297,23 @@ def _send(event: Event) -> None:
 def _dialect() -> sa.Dialect:
     """Return what SQLAlchemy knows of SQLite, after it has asked it."""
     engine = sa.create_engine("sqlite://")
+    # As the product's engines have it: errors of drivers become those of oslo.db.
+    sa.event.listen(engine, "handle_error", exc_filters.handler, retval=True)
     engine.connect().close()
     return engine.dialect
 
 
+def _rows(connection: sqlite3.Connection) -> dict[str, list[Any]]:
+    """Return all rows by their tables."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+
+
 def _connection(simulator: Simulator) -> sqlite3.Connection:
     """Return a connection of SQLite whose clock is that of the history."""
-    found = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    found = sqlite3.connect(
+        ":memory:", isolation_level=None, check_same_thread=False, cached_statements=10_000
+    )
 
     def strftime(form: str, _now: str) -> str:
         second, fraction = divmod(round(1e6 * (EPOCH + simulator.now)), 10**6)
