@@ -13,10 +13,17 @@ from typing import Any
 from compute_agent.audit import reserved_places
 from inventory.claims import claims, existing, group_locks
 from inventory.claims.standbys import StandbyChanges
+from inventory.claims.types import COMING
 from inventory.claims.usage_update import LockedNodes
 from inventory.revisions import ELIGIBILITY
 from scheduler.claims.standby_keeper import _Work
 from scheduler.select_destinations import destination_builder
+
+
+def _replace(owner: Any, name: str, instead: Any) -> None:
+    """Replace a part of the product, which has to have it: else the fault would be no fault."""
+    getattr(owner, name)
+    setattr(owner, name, instead)
 
 
 def _room_is_not_checked() -> None:
@@ -26,7 +33,7 @@ def _room_is_not_checked() -> None:
     def without(nodes: Any, node_id: int, change: Any) -> bool:
         return bool(fits(nodes, node_id, replace(change, limits={})))
 
-    LockedNodes._fits = without
+    _replace(LockedNodes, "_fits", without)
 
 
 def _aggregates_are_not_checked() -> None:
@@ -37,22 +44,22 @@ def _aggregates_are_not_checked() -> None:
         known = {key: each for key, each in change.known.items() if key != ELIGIBILITY}
         return bool(fits(nodes, node_id, replace(change, known=known)))
 
-    LockedNodes._fits = without
+    _replace(LockedNodes, "_fits", without)
 
 
 def _group_is_not_locked() -> None:
     """The rule of a server group is checked by what was read before the transaction alone."""
-    group_locks.within_policy = lambda _connection, request, _groups: request
+    _replace(group_locks, "within_policy", lambda _connection, request, _groups: request)
 
 
 def _repeat_is_not_noticed() -> None:
     """A request that was answered is claimed for again."""
-    claims._repeated = lambda *_arguments: None
+    _replace(claims, "_repeated", lambda *_arguments: None)
 
 
 def _plan_replaces() -> None:
     """The claim of a plan takes the place of the pending claim of a boot."""
-    claims._check_none_pending = lambda _earlier: None
+    _replace(existing, "check_none_pending", lambda _earlier: None)
 
 
 def _alternate_is_not_held() -> None:
@@ -62,12 +69,22 @@ def _alternate_is_not_held() -> None:
     def without(lease: float, attempts: int, _alternates: bool, **more: Any) -> Any:
         return settings(lease, attempts, False, **more)
 
-    destination_builder.ClaimSettings = without
+    _replace(destination_builder, "ClaimSettings", without)
 
 
 def _move_is_released() -> None:
     """The audit that confirms an instance releases what is claimed later elsewhere, too."""
-    claims._no_later_than = lambda _these, rows: [*rows]
+
+    def without(connection: Any, uuids: Any) -> Any:
+        earlier, _ = existing.of_instances(connection, uuids)
+        return claims.release_rows(connection, [row for row in earlier if row.state in COMING])
+
+    _replace(claims, "release_elsewhere", without)
+
+
+def _leaving_claims_are_released() -> None:
+    """The request to move an instance ends the claim on the host that the instance leaves."""
+    _replace(existing, "leaving", lambda *_arguments: [])
 
 
 def _claims_do_not_end() -> None:
@@ -77,24 +94,27 @@ def _claims_do_not_end() -> None:
     def without(rows: Any, seen: Any, now: Any, superseded: Any = (), lacking: Any = ()) -> Any:
         return reconcile(rows, seen, now.replace(year=1), superseded, lacking)
 
-    existing.reconcile = without
+    _replace(existing, "reconcile", without)
 
 
 def _standbys_are_not_counted() -> None:
     """What a node holds for standbys is not part of what is used of it."""
-    StandbyChanges.count = lambda *_arguments: None
+    _replace(StandbyChanges, "count", lambda *_arguments: None)
 
 
 def _standbys_do_not_end() -> None:
     """The standby of an instance that is gone stays."""
-    _Work.gone = lambda _work: iter(())
+    _replace(_Work, "gone", lambda _work: iter(()))
 
 
 def _place_is_lost() -> None:
     """The audit ends a reserved place whose instance is gone, rather than to hold it again."""
-    reserved_places.places.write = lambda connection, changed: reserved_places.places.delete(
-        connection, [each for each in changed if each.taken_by is None]
-    )
+    places = reserved_places.places
+
+    def without(connection: Any, changed: Any) -> None:
+        places.delete(connection, [each for each in changed if each.taken_by is None])
+
+    _replace(places, "write", without)
 
 
 FAULTS: dict[str, Callable[[], None]] = {
@@ -102,7 +122,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     for each in (
         *(_room_is_not_checked, _aggregates_are_not_checked, _group_is_not_locked),
         *(_repeat_is_not_noticed, _plan_replaces, _alternate_is_not_held, _move_is_released),
-        *(_claims_do_not_end, _standbys_are_not_counted, _standbys_do_not_end),
-        _place_is_lost,
+        *(_leaving_claims_are_released, _claims_do_not_end, _standbys_are_not_counted),
+        *(_standbys_do_not_end, _place_is_lost),
     )
 }
