@@ -63,8 +63,9 @@ class SimulatedDatabase:
         """Begin a history with empty tables."""
         if self.rows.in_transaction:
             self.rows.rollback()
-        for table, rows in self._first_rows.items():
+        for table in self._first_rows:
             self.rows.execute(f"DELETE FROM {table}")
+        for table, rows in self._first_rows.items():
             if rows:
                 marks = ", ".join("?" * len(rows[0]))
                 self.rows.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
