@@ -8,7 +8,8 @@ the network.
 
 import time
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +18,10 @@ from oslo_config import cfg
 
 from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.manager import Manager
-from compute_agent.virt.driver import Guest, NodeName
+from compute_agent.virt.driver import Guest, NodeFacts, NodeName
 from compute_agent.virt.event_mailbox import EventMailbox
 from compute_agent.virt.fake import FakeDriver
+from conf.daemon.process import stop_each
 from inventory import services
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
@@ -33,6 +35,7 @@ from scheduler.messaging.change_publisher import COLLECTING
 from scheduler.select_destinations.destination_builder import build_destinations
 from tests.databases import a_conf
 from tests.simulation.broker import Broker, SimulatedPublisher
+from tests.simulation.exact import DEVICE_SPEC, DEVICES
 from tests.simulation.kernel import Actor, Simulator
 
 # Seconds. A claim lasts longer than any build, and a history has to last longer than a claim.
@@ -42,13 +45,13 @@ MEMORY_MB, DISK_GB = 2048, 4
 FILTERS = [
     *("ComputeFilter", "AggregateMultiTenancyIsolation"),
     *("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"),
-    *("CoreFilter", "RamFilter", "DiskFilter"),
+    *("CoreFilter", "RamFilter", "DiskFilter", "NUMATopologyFilter", "PciPassthroughFilter"),
 ]
 
 
 @cache
-def configuration(name: str, vcpus: int = 0) -> cfg.ConfigOpts:
-    """Return the options of a process, of a host with some vCPUs or of a scheduler."""
+def configuration(name: str, vcpus: int = 0, cells: int = 0) -> cfg.ConfigOpts:
+    """Return the options of a process, of a host with some vCPUs and cells or of a scheduler."""
     conf = a_conf()
     conf.set_override("host", name)
     for resource in ("cpu", "ram", "disk"):
@@ -64,6 +67,9 @@ def configuration(name: str, vcpus: int = 0) -> cfg.ConfigOpts:
         conf.set_override("vcpus", vcpus, "fake")
         conf.set_override("memory_mb", vcpus * MEMORY_MB, "fake")
         conf.set_override("local_gb", vcpus * DISK_GB, "fake")
+    if cells:
+        conf.set_override("numa_cells", cells, "fake")
+        conf.set_override("device_spec", [DEVICE_SPEC], "pci")
     return conf
 
 
@@ -77,6 +83,8 @@ class Process:
         self.actor = Actor(name)
         self.actor.is_dead = True
         self._simulator, self._open = simulator, open_database
+        # What ends it in order, once it has begun.
+        self.stops: list[Callable[[], object]] = []
 
     def start(self) -> None:
         """Start it unless it runs."""
@@ -86,8 +94,21 @@ class Process:
             self.actor = Actor(self.name, boot=simulator.order.uniform(0, 1e6), skew=skew)
             simulator.run_as(self.actor, self._run)
 
+    def stop(self, seconds: float) -> None:
+        """End it as systemd does, if it runs, and start it again some seconds after that."""
+        if not self.actor.is_dead:
+            self._simulator.run_as(self.actor, self._stop, seconds)
+
+    def _stop(self, seconds: float) -> None:
+        simulator = self._simulator
+        simulator.log("stops")
+        stop_each(*self.stops)
+        simulator.kill(self.actor)
+        simulator.call_as(simulator.world, seconds, self.start)
+
     def _run(self) -> None:
         self._simulator.log("starts")
+        self.stops = []
         database = self._open()
         while True:
             try:
@@ -119,10 +140,16 @@ class Scheduler(Process):
         releases = ReleaseQueue(lambda: destinations.claimer, lease.hold)
         plan, claimer = (lambda: destinations.driver.plan), (lambda: destinations.claimer)
         keeper = StandbyKeeper(database, cache, plan, claimer)
-        StandbyKeeperThread(database, self.name, keeper, lambda: KEEPER).start()
+        keeping = StandbyKeeperThread(database, self.name, keeper, lambda: KEEPER)
+        keeping.start()
         publisher.start()
+        actor = self._simulator.actor
+        self.stops = [
+            *(partial(self._broker.drain, actor), releases.stop, keeping.stop),
+            *(publisher.stop, heartbeat.stop),
+        ]
         self._broker.serve(
-            self._simulator.actor,
+            actor,
             SchedulerEndpoint(destinations, SimpleNamespace(send=lambda *_: None)),
             TrackingEndpoint(cache, releases.add, lambda: True),
             PushEndpoint(cache),
@@ -132,9 +159,9 @@ class Scheduler(Process):
 class Agent(Process):
     """The agent of one hypervisor, whose guests stay while the agent is away."""
 
-    def __init__(self, broker: Broker, vcpus: int, *of_process: Any) -> None:
+    def __init__(self, broker: Broker, vcpus: int, cells: int, *of_process: Any) -> None:
         super().__init__(*of_process)
-        self._broker, self._vcpus = broker, vcpus
+        self._broker, self._vcpus, self._cells = broker, vcpus, cells
         self.guests: dict[str, Guest] = {}
         # Whether the host itself is down.
         self.is_lost = False
@@ -142,7 +169,7 @@ class Agent(Process):
 
     def begin(self, database: Database) -> None:
         self.is_lost = False
-        conf = configuration(self.name, self._vcpus)
+        conf = configuration(self.name, self._vcpus, self._cells)
         self._driver = driver = _Driver(conf, self.guests)
         publisher = SimulatedPublisher(self._broker, self.name)
         tracker = ResourceTracker(conf, database, driver, publish=publisher.publish)
@@ -172,6 +199,10 @@ class _Driver(FakeDriver):
         super().__init__(conf)
         self._added = {conf.host: guests}
         self.changes = _Mailbox()
+
+    def facts(self, node: NodeName) -> NodeFacts:
+        found = super().facts(node)
+        return replace(found, pci_devices=DEVICES) if found.numa else found
 
 
 class _Mailbox(EventMailbox):

@@ -8,6 +8,7 @@ is pushed comes to each scheduler in its order.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -42,6 +43,8 @@ class Broker:
         self._simulator, self._heard = simulator, heard
         # The endpoints of each scheduler that serves, and the queue of its pushes.
         self._serving: dict[str, tuple[Actor, Any, Any, Queue]] = {}
+        # How many requests each scheduler is answering.
+        self._in_flight: Counter[Actor] = Counter()
         self.armed: list[str] = []
         self.stopped_until = 0.0
 
@@ -50,6 +53,12 @@ class Broker:
         queue = Queue()
         self._serving[actor.name] = actor, requests, tracking, queue
         eventlet.spawn_n(self._work, queue, pushes)
+
+    def drain(self, actor: Actor) -> None:
+        """Let a scheduler have no more messages, and wait until it has answered."""
+        self._serving.pop(actor.name, None)
+        while self._in_flight[actor]:
+            time.sleep(0.1)
 
     def call(self, context: Mapping[str, Any], arguments: Any) -> Any:
         """Return the answer of some scheduler; raises NoAnswer and SchedulerFailure."""
@@ -98,10 +107,14 @@ class Broker:
         context, arguments = json.loads(message)
         Deadline.stamp(context, TIMEOUT)
         simulator.log(f"receives {context['request_id']}")
+        actor = simulator.actor
+        self._in_flight[actor] += 1
         try:
             found = json.loads(json.dumps(endpoint.select_destinations(context, **arguments)))
         except oslo_messaging.ExpectedException as error:
             found = error.exc_info[1]
+        finally:
+            self._in_flight[actor] -= 1
         self._heard(context, found)
         if not self._lost(NO_REPLY):
             simulator.call_as(caller, self._delay(), answer.put, found)

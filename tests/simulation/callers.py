@@ -17,9 +17,10 @@ from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.standby import EXTRA_SPEC
 from scheduler.objects.request_spec import RequestSpec, SchedulerRetries, TriedHost
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
-from scheduler.wire.errors import NoValidHost, SchedulerFailure, ServiceUnavailable
+from scheduler.wire.errors import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.wire.replies import decode_destinations
 from tests.builders import a_flavor, a_request
+from tests.simulation import exact
 from tests.simulation.actors import LEASE, Agent
 from tests.simulation.broker import Broker, NoAnswer
 from tests.simulation.kernel import Actor, Simulator
@@ -38,6 +39,8 @@ class Order:
     how: dict[str, Any]
     at: dict[str, str] = field(default_factory=dict)
     promise: Promise | None = None
+    # Whether its caller has given up, and nobody will build it.
+    is_given_up: bool = False
     # How many of its instances are on the move, and the flavors of those that were resized.
     moving: int = 0
     flavors: dict[str, int] = field(default_factory=dict)
@@ -69,6 +72,8 @@ class Order:
             group_uuid = str(UUID(int=sum(name.encode())))
             group = InstanceGroup(group_uuid, policy, sorted(members), name=name)
             changes["instance_group"] = group
+        if "cells" in self.how:
+            changes |= exact.asked_for(self.how, vcpus, memory_mb)
         return a_request(
             instance_uuid=uuid,
             num_instances=1 + len(more),
@@ -105,6 +110,10 @@ class Conductor:
             self._model.required.update(order.uuids)
         self._simulator.run_as(self._actor, self._boot, order)
 
+    def ask_again(self, order: Order) -> None:
+        """Let a caller who has given up ask once more for the same."""
+        self._simulator.run_as(self._actor, self._boot, order)
+
     def move(self, event: Event) -> None:
         """Begin to move an instance, if it is anywhere."""
         there = [
@@ -135,7 +144,8 @@ class Conductor:
     def _boot(self, order: Order) -> None:
         spec = order.spec(self._members(order))
         promise = self._ask(order, f"req-{order.number}", spec, order.uuids)
-        if promise and not order.how.get("abandoned"):
+        order.is_given_up = order.how.get("abandoned", False)
+        if promise and not order.is_given_up:
             order.promise = promise
             for uuid in order.uuids:
                 self.under_way += 1
@@ -200,6 +210,8 @@ class Conductor:
             tried = SchedulerRetries(2, [TriedHost(each, each) for each in hosts])
             spec = order.spec(self._members(order), uuids=[uuid], retry=tried)
             again = self._ask(order, f"req-{order.number}-again-{uuid}", spec, [uuid])
+            if again and order.how.get("late"):
+                self._come_late(order)
             if again:
                 self._build(order, again, uuid, 2)
             else:
@@ -221,13 +233,28 @@ class Conductor:
             self._broker.cast("delete_instance_info", {"host_name": host, "instance_uuid": uuid})
         self.under_way -= 1
 
+    def _come_late(self, order: Order) -> None:
+        """Let the first call of a request come once more, which the second one has made old."""
+        arguments = SelectArguments(order.spec(self._members(order)), order.uuids, True, True)
+        name = f"req-{order.number}"
+        context = {"request_id": name, "key": f"{name}-late"}
+        try:
+            self._broker.call(context, encode_select_arguments(arguments))
+        except InvalidInput as refusal:
+            self._simulator.log(f"refused {name}: {refusal}")
+        except (NoAnswer, SchedulerFailure) as error:
+            self._simulator.log(f"no answer to {name}: {error}")
+        else:
+            self.fail(Violation("one claim for an instance", f"{name} came late, and was answered"))
+
     def _land(self, order: Order, uuid: str, host: str) -> bool:
         """Start a guest; return whether there was a host to start it on."""
         vcpus, memory_mb, root_gb = FLAVORS[order.flavor(uuid)]
         project = order.how["project"]
-        guest = Guest(uuid, uuid[-6:], vcpus, memory_mb, root_gb, project_id=project)
-        self._simulator.log(f"{uuid} runs on {host}")
         agent = self._agents[host]
+        parts = self._model.parts_of(uuid, host).given(uuid, agent.guests.values())
+        guest = Guest(uuid, uuid[-6:], vcpus, memory_mb, root_gb, project_id=project, **parts)
+        self._simulator.log(f"{uuid} runs on {host}")
         if agent.is_lost:
             return False
         order.at[uuid] = host

@@ -29,6 +29,7 @@ from tests.simulation.plan import (
     SILENCE,
     SKEW,
     STALL,
+    STOP,
     Event,
     Plan,
 )
@@ -64,11 +65,11 @@ class History:
             each.how.get("breaks") == transactions.LATE for each in plan.events
         )
         self._model = Model(
-            plan.vcpus, lambda: simulator.now, lambda host: self._agents[host].guests
+            plan.vcpus, plan.cells, lambda: simulator.now, lambda host: self._agents[host].guests
         )
         self._broker = Broker(simulator, self._heard)
         self._agents = {
-            name: Agent(self._broker, plan.vcpus, simulator, name, database.open)
+            name: Agent(self._broker, plan.vcpus, plan.cells, simulator, name, database.open)
             for name in (f"host-{each}" for each in range(plan.hosts))
         }
         schedulers = [
@@ -79,8 +80,8 @@ class History:
         self._processes |= self._agents
         self._conductor = Conductor(simulator, self._broker, self._model, self._agents)
         self._conductor.fail = self._fail
-        self._operator = Operator(simulator, self._model, self._conductor.orders, database.open())
-        self._operator.fail = self._fail
+        self._operator = Operator(simulator, self._model, self._conductor.orders, database)
+        self._operator.fail, self._operator.ask_again = self._fail, self._conductor.ask_again
         threading.excepthook = self._died
 
     def play(self) -> Outcome:
@@ -167,6 +168,8 @@ class History:
     def _break_process(self, process: Process, breaks: str, seconds: float) -> None:
         if breaks == KILL:
             self._kill(process, seconds)
+        elif breaks == STOP:
+            process.stop(seconds)
         elif breaks == STALL:
             process.actor.resumes = self._simulator.now + seconds
         elif breaks == SKEW:

@@ -10,6 +10,7 @@ from typing import Any
 from compute_agent.virt.driver import Guest
 from scheduler.wire.errors import NoValidHost
 from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
+from tests.simulation.exact import Parts, Used
 
 # vCPUs, memory in MB and disk in MB. The product's arithmetic is what is checked here.
 Amounts = tuple[int, int, int]
@@ -50,10 +51,12 @@ class Rows:
     def read(cls, connection: Any) -> "Rows":
         """Return the rows of a connection of SQLite, outside of all transactions."""
         nodes = _read(connection, "compute_nodes", "id", "host", "vcpus_used", "disk_mb_used",
-                      "memory_mb_used", "claims", "deleted")  # fmt: skip
+                      "memory_mb_used", "claims", "deleted", "numa_topology",
+                      "pci_stats")  # fmt: skip
         claims = _read(connection, "allocations", "id", "instance_uuid", "state", "host",
                        "compute_node_id", "vcpus", "memory_mb", "disk_mb", "group_uuid",
-                       "project_id", "reservation_uuid", "taken_by", "created_at")  # fmt: skip
+                       "project_id", "reservation_uuid", "taken_by", "created_at",
+                       "numa", "pci")  # fmt: skip
         instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
                           "root_gb", "deleted")  # fmt: skip
         standbys = _read(connection, "standbys", "id", "instance_uuid", "place_node_id", "domains",
@@ -109,13 +112,18 @@ class Rows:
 class Model:
     """Checks each commit, each answer and each build.
 
-    now returns the time, and guests those that run on a host.
+    cells is how many a host has, now returns the time, and guests those that run on a host.
     """
 
     def __init__(
-        self, vcpus: int, now: Callable[[], float], guests: Callable[[str], Mapping[str, Guest]]
+        self,
+        vcpus: int,
+        cells: int,
+        now: Callable[[], float],
+        guests: Callable[[str], Mapping[str, Guest]],
     ) -> None:
         self._room: Amounts = (vcpus, vcpus * MEMORY_MB, vcpus * DISK_GB * 1024)
+        self._cells = cells
         self._now, self._guests = now, guests
         self.rows = Rows()
         self._known: set[Any] = set()
@@ -142,6 +150,7 @@ class Model:
             is_refuge = any(node["host"] in rows.hosts_of(uuid) for uuid in self.lost)
             held = rows.held(number, self._guests(node["host"]), standbys=not is_refuge)
             self._check_fits(node["host"], held)
+            self._check_exact(number, node)
         self._check_groups()
         self._check_promises()
         self._check_told()
@@ -153,6 +162,17 @@ class Model:
         if any(mine > room for mine, room in zip(held, self._room, strict=True)):
             text = f"{host} has {self._room}, and holds {held}"
             raise Violation("more promised than fits", text)
+
+    def _check_exact(self, number: int, node: Mapping[str, Any], is_over: bool = False) -> None:
+        """Check cells, CPUs and devices; once all is over, also what the row says of them."""
+        if not self._cells:
+            return
+        here = [each for each in self.rows.of_instances() if each["compute_node_id"] == number]
+        used = Used.of(here, self._guests(node["host"]), COMING)
+        if excess := used.excess(self._cells, *self._room[:2]):
+            raise Violation("more promised than fits", f"{node['host']}: {excess}")
+        if is_over and (text := used.differs(node)):
+            raise Violation("counted, and nobody holds it", f"{node['host']}: {text}")
 
     def _check_groups(self) -> None:
         for name, (policy, members) in self.groups.items():
@@ -225,9 +245,22 @@ class Model:
         self._answers.clear()
         self.lost |= self._guests(host).keys()
 
+    def parts_of(self, uuid: str, host: str) -> Parts:
+        """Return what the claim of an instance on a host holds, that of a move to it first."""
+        mine = [each for each in self.rows.of_instances() if each["instance_uuid"] == uuid]
+        there = [each for each in mine if each["host"] == host]
+        there.sort(key=lambda each: each["state"] not in COMING)
+        return Parts.of_claim(there[0]) if there else Parts()
+
     def forget(self, request: str) -> None:
         """A request is over: sent again, it is a new one."""
         self._answers.pop(request, None)
+
+    def released(self, request: str) -> None:
+        """An operator has released what a request was promised."""
+        self.forget(request)
+        if request in self._promises:
+            self._promises[request].is_open = False
 
     def promised(self, promise: Promise) -> None:
         """A caller has got an answer, and may build by it."""
@@ -240,6 +273,9 @@ class Model:
         if any(mine > room for mine, room in zip(taken, self._room, strict=True)):
             text = f"{host} has {self._room}, and its guests take {taken}"
             raise Violation("more promised than fits", text)
+        for number, node in self.rows.nodes.items():
+            if node["host"] == host:
+                self._check_exact(number, node)
 
     def settled(self, guests: Mapping[str, Mapping[str, Guest]], protected: Iterable[str]) -> None:
         """Check what is left some time after all is over; guests are those of each host."""
@@ -258,6 +294,7 @@ class Model:
                 text = f"{node['host']} counts {counted}, and {held} is held"
                 raise Violation("counted, and nobody holds it", text)
             self._check_fits(node["host"], held)
+            self._check_exact(number, node, is_over=True)
         self._check_standbys({uuid for uuid, _ in there}, protected)
         for each in rows.places():
             if each["taken_by"] and (each["taken_by"], each["host"]) not in there:

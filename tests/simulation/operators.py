@@ -10,7 +10,10 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
-from inventory.claims import existing
+from inventory import audit_log
+from inventory.audit_log import ACTOR, EntryFilter
+from inventory.claims import claims, existing, group_locks, standby_rows
+from inventory.claims.types import ClaimLost
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.errors import InUse, OperationRefused
@@ -22,8 +25,9 @@ from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.types import Place, PlannedMove
 from scheduler.operators.reserving import NoRoom, reserve
 from tests.builders import a_request
-from tests.simulation.actors import configuration
+from tests.simulation.actors import LEASE, configuration
 from tests.simulation.callers import Order
+from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Violation
 from tests.simulation.plan import FLAVORS, Event
@@ -37,14 +41,21 @@ class Operator:
     """Does what an operator does with commands, again where the database is away."""
 
     def __init__(
-        self, simulator: Simulator, model: Model, orders: dict[int, Order], database: Database
+        self,
+        simulator: Simulator,
+        model: Model,
+        orders: dict[int, Order],
+        database: SimulatedDatabase,
     ) -> None:
         self._simulator, self._model, self._orders = simulator, model, orders
-        self._database = database
+        person = audit_log.Actor("operator", "console", "berthmaster")
+        self._is_logged = False
+        self._databases = {False: database.open(), True: database.open(**{ACTOR: person})}
         self._conf = configuration("operator")
         self._actor = Actor("operator")
         self._one_at_a_time = Lock()
         self.fail: Callable[[Violation], None]
+        self.ask_again: Callable[[Order], None]
 
     def begin(self, event: Event) -> None:
         """Begin an operation."""
@@ -56,7 +67,8 @@ class Operator:
             self._repeat(event)
 
     def _repeat(self, event: Event) -> None:
-        how = {key: each for key, each in event.how.items() if key != "does"}
+        how = {key: each for key, each in event.how.items() if key not in ("does", "logged")}
+        self._is_logged = event.how.get("logged", False)
         for _ in range(100):
             try:
                 getattr(self, f"_{event.how['does']}")(**how)
@@ -70,6 +82,10 @@ class Operator:
             except Violation as violation:
                 self.fail(violation)
                 return
+
+    @property
+    def _database(self) -> Database:
+        return self._databases[self._is_logged]
 
     def _write(self, work: Callable[..., Any], **arguments: Any) -> Any:
         return self._database.write_once(partial(work, **arguments))
@@ -88,22 +104,67 @@ class Operator:
     def _unfence(self, host: str) -> None:
         self._write(service_operations.force_down, hosts=[host], down=False)
 
-    def _look(self) -> None:
+    def _look(self, host: str | None = None) -> None:
         """Look at the claims, of which all are told, and nothing that is not so."""
         rows, listed, figures = self._database.read(
             lambda each: (
                 self._model.rows,
-                existing.listed(each, None, None, confirmed=True),
+                existing.listed(each, host, None, confirmed=True),
                 existing.pending(each),
             )
         )
-        known = sorted((each["id"], each["state"]) for each in rows.claims)
-        pending = sum(state == "pending" for _, state in known)
+        claims = [each for each in rows.claims if host in (None, each["host"])]
+        known = sorted((each["id"], each["state"]) for each in claims)
+        pending = sum(each["state"] == "pending" for each in rows.claims)
         if sorted((each["id"], each["state"]) for each in listed) != known:
             raise Violation("what an operator was told", f"the claims are {known}: {listed}")
         if figures.number != pending:
             text = f"{pending} claims are pending: {figures}"
             raise Violation("what an operator was told", text)
+        if host is not None:
+            self._look_further()
+
+    def _look_further(self) -> None:
+        """Look at the claims that wait, one by one, and at the protected instances."""
+
+        def look(connection: Any) -> tuple[Any, ...]:
+            rows = self._model.rows
+            return (
+                rows,
+                existing.states(connection, {each["instance_uuid"] for each in rows.claims}),
+                existing.waiting(connection),
+                standby_rows.protected(connection),
+                standby_rows.protected(connection, TENANT, without=True),
+            )
+
+        rows, states, ages, protected, lacking = self._database.read(look)
+        waiting = {each["instance_uuid"] for each in rows.claims if each["state"] == "pending"}
+        covered = sorted(each["instance_uuid"] for each in rows.standbys)
+        known = {
+            (each["instance_uuid"], each["compute_node_id"]): each["state"] for each in rows.claims
+        }
+        if states != known:
+            raise Violation("what an operator was told", f"the states are {known}: {states}")
+        if ages.keys() != waiting:
+            raise Violation("what an operator was told", f"{waiting} wait: {ages}")
+        if sorted(each["instance"] for each in protected) != covered:
+            raise Violation("what an operator was told", f"{covered} are protected: {protected}")
+        if any(each["standby"] or each["project"] != TENANT for each in lacking):
+            raise Violation("what an operator was told", f"these have no standby: {lacking}")
+
+    def _prune(self) -> None:
+        """Delete the rows of server groups that nobody holds, as schedulers do now and then."""
+        group_locks.prune(self._database)
+
+    def _release(self, of: int) -> None:
+        """Release the claim of an instance whose caller has given up, and asks again then."""
+        over = [each for each in self._orders.values() if each.is_given_up]
+        if over:
+            order = over[of % len(over)]
+            self._model.released(f"req-{order.number}")
+            with suppress(ClaimLost):
+                self._write(claims.release, uuids=order.uuids[:1])
+            self.ask_again(order)
 
     def _isolate(self, host: str) -> None:
         name = f"only-{host}"
@@ -151,3 +212,12 @@ class Operator:
         live = LiveHosts.of(self._conf, self._database, 0.0)
         found = hold_room(self._conf, live, fleet, [move], None)
         self._simulator.log(f"plan: {found}")
+        if self._is_logged and any(each["held"] for each in found):
+            # As a plan does while it waits for its moves.
+            with suppress(ClaimLost):
+                self._write(claims.renew, kept={(host, uuid)}, lease=LEASE)
+            entries = self._database.read(
+                lambda each: audit_log.search(each, EntryFilter(host=host), 20)
+            )
+            if uuid not in [each["name"] for each in entries]:
+                raise Violation("what an operator was told", f"no entry has the claim of {uuid}")

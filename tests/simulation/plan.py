@@ -7,7 +7,7 @@ All of it is a list of events with numbers, so that a history can be played with
 
 import random
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +26,7 @@ FOREVER = 1e9
 FAULTS, OPERATIONS = 0.5, 0.4
 # Faults of processes and of the whole cloud, besides those of a transaction and of a message.
 KILL, STALL, SKEW, SILENCE, NO_BROKER = "kill", "stall", "clock jumps", "database", "broker"
+STOP = "stop"
 CALM = 0.2
 
 
@@ -51,6 +52,8 @@ class Plan:
     hosts: int
     vcpus: int
     events: tuple[Event, ...]
+    # How many NUMA cells each host has, and two devices then.
+    cells: int = 0
 
     @classmethod
     def of(cls, seed: int, requests: int) -> "Plan":
@@ -75,13 +78,19 @@ class Plan:
         found.sort(key=lambda each: each[0])
         # Drawn apart and numbered behind, so that the numbers of all others stay what they were.
         found += sorted(_further(random.Random(f"further {seed}"), agents, requests, duration))
+        more = random.Random(f"more {seed}")
+        cells = more.choice((0, 2))
+        also = [*_more(more, (names, agents), requests, duration)]
+        also += _exact(more, requests, duration) if cells else []
+        found += sorted(also, key=lambda each: each[0])
         events = tuple(Event(number, *each) for number, each in enumerate(found))
-        return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events)
+        return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events, cells)
 
     def only(self, numbers: Collection[int]) -> "Plan":
-        """Return the plan with these events alone."""
+        """Return the plan with these events alone, and with cells if one of them asks for some."""
         kept = tuple(each for each in self.events if each.number in numbers)
-        return Plan(self.seed, self.schedulers, self.hosts, self.vcpus, kept)
+        cells = self.cells if any("cells" in each.how for each in kept) else 0
+        return replace(self, events=kept, cells=cells)
 
     @property
     def ends(self) -> float:
@@ -144,6 +153,50 @@ def _further(
         _, _, how = _request(chance, 0, duration)
         more = {"group": "apart-2", "protected": chance.choice(("required", "preferred"))}
         yield at(), REQUEST, how | more | {"request": requests + number, "instances": 1}
+
+
+def _more(
+    chance: random.Random, names: tuple[list[str], list[str]], requests: int, duration: float
+) -> Iterator[tuple[float, str, Any]]:
+    def at() -> float:
+        return 1 + chance.uniform(0, duration + 3)
+
+    schedulers, hosts = names
+    for _ in range(max(1, requests // 12)):
+        yield at(), OPERATOR, {"does": "look", "host": chance.choice(hosts)}
+        yield at(), OPERATOR, {"does": "prune"}
+        yield at(), OPERATOR, {"does": "release", "of": chance.randrange(requests)}
+        how = {"of": chance.choice(schedulers), "seconds": chance.choice((0.1, 2.0))}
+        yield at(), FAULT, {"breaks": STOP, **how}
+        how = {"does": "plan", "of": chance.randrange(requests), "host": chance.choice(hosts)}
+        yield at(), OPERATOR, how | {"logged": True}
+        yield at(), OPERATOR, _operation(chance, hosts, requests) | {"logged": True}
+    if chance.random() < 0.5:
+        yield from _unreported(at(), hosts, 3 * requests)
+
+
+def _unreported(at: float, hosts: list[str], number: int) -> Iterator[tuple[float, str, Any]]:
+    """Move an instance while all agents are away, which have not reported it; others want room."""
+    how = {"flavor": len(FLAVORS) - 1, "project": PROJECTS[0]}
+    for host in hosts:
+        yield at, FAULT, {"breaks": KILL, "of": host, "seconds": 10.0}
+    yield at + 0.1, REQUEST, {"request": number, "instances": 1, "lives": FOREVER, **how}
+    yield at + 3.5, MOVE, {"of": -1}
+    yield at + 4.5, REQUEST, {"request": number + 1, "instances": 2, "lives": 3.0, **how}
+
+
+def _exact(
+    chance: random.Random, requests: int, duration: float
+) -> Iterator[tuple[float, str, Any]]:
+    """Draw requests for instances with NUMA cells and devices, in no group and without standbys."""
+    for number in range(requests // 3):
+        at, _, how = _request(chance, 0, duration)
+        how |= {"request": 2 * requests + number, "cells": chance.randint(1, 2)}
+        how |= {"pinned": chance.random() < 0.5, "devices": chance.choice((0, 0, 1, 2))}
+        how.pop("group", None)
+        how.pop("protected", None)
+        # Where a build has failed, the first call comes once more after the second.
+        yield at, REQUEST, how | {"late": True}
 
 
 def _operation(chance: random.Random, hosts: list[str], requests: int) -> dict[str, Any]:
