@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which lines of the product histories reach: of claims, rounds, the claimer and the keeper."""
 
+import ast
 import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from coverage import Coverage
@@ -36,7 +39,25 @@ class Measured:
         self._coverage.save()
 
     def report(self) -> None:
-        """Print what all processes have reached, and the lines that none has."""
+        """Print what all processes have reached, and the lines and functions that none has."""
         self._coverage.stop()
         self._coverage.combine([self._directory.name])
         self._coverage.report(show_missing=True, file=sys.stdout)
+        for path in sorted(map(Path, self._coverage.get_data().measured_files())):
+            _, statements, _, missing, _ = self._coverage.analysis2(str(path))
+            if names := [*_unreached(ast.parse(path.read_text()), {*statements}, {*missing})]:
+                print(f"never called in {path.relative_to(Path.cwd())}: {', '.join(names)}")
+
+
+def _unreached(
+    tree: ast.AST, statements: Collection[int], missing: Collection[int]
+) -> Iterator[str]:
+    """Yield the names of the functions and methods of which no line was reached."""
+    for each in ast.iter_child_nodes(tree):
+        if isinstance(each, ast.ClassDef):
+            yield from (f"{each.name}.{name}" for name in _unreached(each, statements, missing))
+        elif isinstance(each, ast.FunctionDef):
+            last = each.end_lineno or each.lineno
+            inside = {*range(each.body[0].lineno, last + 1)} & {*statements}
+            if inside and inside <= {*missing}:
+                yield each.name

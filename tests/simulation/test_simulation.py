@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Histories of a simulated cloud: they break no rule, and known faults are found."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.simulation.known_faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 STORIES = Path(__file__).parent / "stories"
+PAGE = ROOT / "doc/source/contributor/how-it-is-tested.rst"
 # As many lines as a failure may take.
 MOST_LINES = 40
 
@@ -68,8 +70,25 @@ def test_a_known_fault_is_found_within_1000_histories(fault: str) -> None:
 def test_the_lines_that_are_reached_are_printed() -> None:
     status, text = simulate("--seeds 0:2 --coverage")
     assert status == 0
-    (rounds,) = [line.split() for line in text.splitlines() if "/rounds.py" in line]
+    (rounds,) = [line.split() for line in text.splitlines() if "/rounds.py " in line]
     assert int(rounds[3].rstrip("%")) > 70
+
+
+@pytest.mark.release
+def test_the_page_says_what_is_reached() -> None:
+    """Each file as far as the page says at least, and all that is never called is listed."""
+    page = PAGE.read_text().partition("What histories reach")[2]
+    status, text = simulate("--seeds 0:24 --coverage")
+    assert status == 0, text
+    reached = {line.split()[0]: line.split() for line in text.splitlines() if ".py " in line}
+    promised = dict(re.findall(r"^``(\S+\.py)`` +(\d+) %", page, re.MULTILINE))
+    assert promised.keys() == {path for path in reached if not path.endswith("/__init__.py")}
+    for path, least in promised.items():
+        assert int(reached[path][3].rstrip("%")) >= int(least), path
+    lists = re.findall(r"^never called in \S+: (.*)", text, re.MULTILINE)
+    assert lists
+    unlisted = [each for some in lists for each in some.split(", ") if f"``{each}``" not in page]
+    assert not unlisted
 
 
 @pytest.mark.matrix
