@@ -223,7 +223,7 @@ class PlaceChanges:
         return found
 
     def follow(self, made: Iterable[Standby], nodes: Collection[int]) -> dict[str, Place]:
-        """Return free places on the nodes of their standbys, from where these standbys are for.
+        """Return free places as they are on the nodes for which these new standbys are.
 
         nodes are those of the standbys that they had. Raises ClaimLost for a place that is taken.
         """
