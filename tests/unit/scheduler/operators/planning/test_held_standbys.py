@@ -131,6 +131,18 @@ def test_an_evacuation_takes_the_standby():
     assert fleet.hosts.get(fleet.hosts.row_of("s", "s"), "free_ram_mb") == 0
 
 
+def test_the_standby_of_a_place_stays_unless_the_host_is_lost():
+    """A move may go to its host, as the standby does not move along."""
+    fleet = a_protected_fleet({"old": 8, "s": 16}, {}, [Protected("a", "old", "s")])
+    resident = fleet.residents["a"]
+    resident.standby = standby = resident.standby._replace(of_place=True)
+    assert (resident.standby_if(False), resident.standby_if(True)) == (None, standby)
+    assert drain(fleet, ["old"], None, always).is_complete
+    assert places(fleet) == {"a": "s"}
+    # The instance and the standby of the place that it has left.
+    assert fleet.hosts.get(1, "free_ram_mb") == 8 * GB
+
+
 def test_a_place_is_held_again_when_its_instance_leaves():
     fleet = a_fleet({"h1": 8, "h2": 8, "h3": 8}, [Guest("a", "h1", 6), Guest("b", "h2", 6)])
     spec = a_request(memory_mb=4 * GB, vcpus=1)
