@@ -157,13 +157,16 @@ class Operator:
         group_locks.prune(self._database)
 
     def _release(self, of: int) -> None:
-        """Release the claim of an instance whose caller has given up, and asks again then."""
+        """Release the claims of a request whose caller has given up, and asks again then.
+
+        All of them: where a part is left, its leases are not renewed by the repeated request.
+        """
         over = [each for each in self._orders.values() if each.is_given_up]
         if over:
             order = over[of % len(over)]
             self._model.released(f"req-{order.number}")
             with suppress(ClaimLost):
-                self._write(claims.release, uuids=order.uuids[:1])
+                self._write(claims.release, uuids=order.uuids)
             self.ask_again(order)
 
     def _isolate(self, host: str) -> None:
