@@ -223,9 +223,10 @@ class PlaceChanges:
         return found
 
     def follow(self, made: Iterable[Standby], nodes: Collection[int]) -> dict[str, Place]:
-        """Return free places as they are on the nodes for which these new standbys are.
+        """Return free places moved to the nodes that their standbys were on.
 
-        nodes are those of the standbys that they had. Raises ClaimLost for a place that is taken.
+        made are their new standbys, nodes those of the old ones. Raises ClaimLost for a place that
+        is taken.
         """
         found = {}
         for each in made:

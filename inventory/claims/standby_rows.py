@@ -24,8 +24,8 @@ _PROTECTED = sa.select(_C.instance_uuid)
 class InstancePlaces:
     """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
 
-    There it has so many vCPUs and so much memory in MB. Or those of a reserved place, that may be
-    free.
+    There it has so many vCPUs and so much memory in MB. The same for a reserved place, which is
+    free if no instance has taken it.
     """
 
     claimed: set[int] = field(default_factory=set)

@@ -46,10 +46,15 @@ _OF_PLACES = (
     .where(_CLAIM.c.instance_uuid.in_(_VALUES), _CLAIM.c.instance_uuid == _PLACE.c.taken_by)
     .where(_C.place_node_id == _PLACE.c.compute_node_id)
 )
-# A place that nobody is in may still have the group of who was in it.
-_OF_GROUPS = sa.select(*_COLUMNS).where(
-    _C.group_uuid.in_(_VALUES),
-    ~sa.exists().where(_PLACE.c.instance_uuid == _C.instance_uuid, _PLACE.c.state == RESERVED),
+# The member is the instance that is in a place. A place that nobody is in may still have the group
+# of who was in it.
+_IS_OF_PLACE = sa.and_(
+    _PLACE.c.instance_uuid == _C.instance_uuid, _PLACE.c.reservation_uuid.is_not(None)
+)
+_OF_GROUPS = (
+    sa.select(*_COLUMNS, sa.func.coalesce(_PLACE.c.taken_by, _C.instance_uuid).label("member"))
+    .join(_PLACE, _IS_OF_PLACE, isouter=True)
+    .where(_C.group_uuid.in_(_VALUES), sa.func.coalesce(_PLACE.c.state, "") != RESERVED)
 )
 _USAGE = [
     compute_nodes.c[name]
@@ -118,7 +123,7 @@ def read_protection(
     avoided: set[int] = set()
     if group_uuid is not None:
         for row in _read(connection, _OF_GROUPS, [group_uuid]).values():
-            if row.compute_node_id is not None and row.instance_uuid not in uuids:
+            if row.compute_node_id is not None and row.member not in uuids:
                 avoided.add(row.compute_node_id)
     return Protection(mode, sums, own, tuple(sorted(avoided)))
 
@@ -192,6 +197,8 @@ class StandbyChanges:
                 is_replaced = (each.instance_uuid, at) in self._replaced
                 if at not in {each.place_node_id, each.evacuates} and not is_replaced:
                     continue
+                if each.replaces is not None and row.id != each.replaces:
+                    raise ClaimLost((), "a standby of the instance has changed", INSTANCE)
                 self._end(found, row)
                 if each.of_place:
                     mode, request = row.mode, row.place_request
@@ -270,14 +277,15 @@ class StandbyChanges:
         if made.group_uuid is None or made.node_id is None:
             return
         gone = {row.id for row in self._gone}
-        members = [row for row in self._members if row.id not in gone]
         others = [
-            *((row.instance_uuid, row.group_uuid, row.compute_node_id) for row in members),
-            *((each.instance_uuid, each.group_uuid, each.node_id) for each in self._made),
+            ({row.instance_uuid, row.member}, row.group_uuid, row.compute_node_id)
+            for row in self._members
+            if row.id not in gone
         ]
-        for uuid, group, node_id in others:
+        others += [({each.instance_uuid}, each.group_uuid, each.node_id) for each in self._made]
+        for uuids, group, node_id in others:
             is_there = (group, node_id) == (made.group_uuid, made.node_id)
-            if is_there and uuid != made.instance_uuid:
+            if is_there and made.instance_uuid not in uuids:
                 reason = "a standby of another member of the server group is there"
                 raise ClaimLost({made.node_id}, reason, HOST)
 
@@ -327,7 +335,7 @@ def settle(
     changing.read()
     places = PlaceChanges(connection, [each.instance_uuid for each in moving])
     for moved in (changing.ended(), changing.moved(made)):
-        changes = usage_update.changes((), more=ends)
+        changes = usage_update.changes((), more=ends if moved.made else ())
         there = places.follow(moving, moved.taken) if moved.made else {}
         places.count(changes, there)
         changing.count(changes, moved)

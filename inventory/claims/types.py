@@ -88,8 +88,9 @@ class Standby:
     place_node_id is the node whose loss it covers, in the failure domains; node_id is where it is
     held, None where there is none, for a reason. limits and known are those of a claim there.
     evacuates is the node that the instance has lost: the standby for that ends. request is the
-    request to evacuate the instance, as text. That of_place is of a reserved place, whose uuid is
-    instance_uuid: request is that of the instance in it, place_request its own.
+    request to evacuate the instance, as text. With of_place it is the standby of a reserved place,
+    whose uuid is instance_uuid: request is that of the instance in the place, place_request that of
+    the place. replaces is the id of the row that was decided about, if it was read before.
     """
 
     instance_uuid: str
@@ -107,6 +108,7 @@ class Standby:
     group_uuid: str | None = None
     of_place: bool = False
     place_request: str | None = None
+    replaces: int | None = None
 
     @property
     def left(self) -> int | None:

@@ -149,6 +149,7 @@ class StandbyKeeper:
             project_id=row.project_id,
             group_uuid=group.uuid if group else None,
             of_place=row.of_place,
+            replaces=row.id,
             **fields,
         )
 
@@ -168,17 +169,21 @@ class StandbyKeeper:
         )
 
     def _warn(self, found: Pass) -> None:
-        """Warn of instances without a standby whenever they are others than before."""
+        """Warn of what has no standby whenever that is something else than before."""
         if found.made or found.ended:
             made, ended = counted(found.made, "standby"), counted(found.ended, "standby")
             LOG.info("Made or moved %s, ended %s", made, ended)
         now = frozenset(found.without)
         if now != self._warned:
             if now:
-                number = counted(len(now), "protected instance has", "protected instances have")
+                number = counted(
+                    len(now),
+                    "protected instance or place has",
+                    "protected instances or places have",
+                )
                 LOG.warning("%s no standby: %s", number, some(sorted(now)))
             else:
-                LOG.info("All protected instances have standbys")
+                LOG.info("All protected instances and places have standbys")
         self._warned = now
 
 
@@ -191,6 +196,8 @@ class _Work:
         self.hosts, self._plan, self._known, self._in_flight = hosts, plan, known, in_flight
         self._ids = {int(hosts.get(row, "node_id")): row for row in hosts.rows()}
         self._rows = {(row.instance_uuid.lower(), row.place_node_id): row for row in known.rows}
+        # Places that nobody is in, which may still have the group of who was in them.
+        self._free = {uuid for uuid, at in known.instances.items() if at.is_free}
         # The ids of rows about which all is said.
         self.handled: set[int] = set()
         self._alive: dict[int, bool] = {}
@@ -264,11 +271,11 @@ class _Work:
         self._release(due.row)
         request = Request(spec, [due.row.instance_uuid], seed=due.row.id)
         own = spec.instance_group.uuid if spec.instance_group else None
-        members = [row for row in self._known.rows if row.group_uuid == own] if own else []
         self.room.avoided = [
             self._ids[row.compute_node_id]
-            for row in members
-            if row.instance_uuid != due.row.instance_uuid and row.compute_node_id in self._ids
+            for row in self._known.rows
+            if own and row.group_uuid == own and row.instance_uuid != due.row.instance_uuid
+            if row.compute_node_id in self._ids and row.instance_uuid.lower() not in self._free
         ]
         planned, _ = self.room.find(spec, due.place, request, self._plan)
         return planned

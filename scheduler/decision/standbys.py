@@ -57,7 +57,7 @@ def decide(hosts: HostTable, request: Request, plan: Plan, protection: Protectio
     decision = to_standby(hosts, request, plan, lost) if lost else None
     if decision is None:
         if lost and lost.place:
-            # The reserved place stays for who goes to its standby.
+            # Only an instance that goes to the standby of its place takes the place along.
             lost = None
         decision = pipeline.decide(hosts, request, plan)
     reserved = {each.uuid: each for each in request.places if each.protected}
@@ -157,7 +157,7 @@ class StandbyRoom:
     def of_place(
         self, place: ReservedPlace, spec: RequestSpec, row: int, request: Request, plan: Plan
     ) -> PlannedStandby | None:
-        """Return the standby of a reserved place for the instance of find(), None if it is none.
+        """Return the standby of a reserved place for an instance, None if it does not suit.
 
         A place without one gets it for the instance.
         """

@@ -201,6 +201,7 @@ class RequestSpec(FieldPresence):
             flavor,
             vcpus=flavor.vcpus + vcpus,
             memory_mb=flavor.memory_mb + memory_mb,
+            # The one part of the disk that is in MB, and counts for volume-backed instances too.
             swap=flavor.swap + disk_mb,
         )
         return copy

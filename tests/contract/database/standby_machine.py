@@ -15,6 +15,7 @@ from inventory import reservations, tables
 from inventory.claims import claims
 from inventory.claims.types import CONFIRMED
 from inventory.operations import reservation_operations, service_operations
+from scheduler.claims.protection import request_from_text
 from scheduler.operators.reserving import SPREADS, NoRoom
 from tests.builders import a_group
 from tests.claimed import age_claims
@@ -211,7 +212,7 @@ class StandbyMachine(RuleBasedStateMachine):
             if place and uuid is None:
                 free.append(place.instance_uuid)
             # An instance may need another standby than its place has.
-            is_its_own = place is None or f'"{uuid}"' in row.request
+            is_its_own = place is None or request_from_text(row.request).instance_uuid == uuid
             if host == names[row.place_node_id] and uuid not in moving and is_its_own:
                 lost.append((uuid, host))
         self.cloud.force_down([host for host in HOSTS if domain_of(host) == domain])

@@ -12,7 +12,7 @@ from inventory.engine import Database
 from inventory.operations import reservation_operations, service_operations
 from scheduler.operators.reserving import NoRoom
 from tests.builders import a_group
-from tests.contract.database.standby_cloud import HOSTS, StandbyCloud, domain_of
+from tests.contract.database.standby_cloud import HOSTS, VCPUS, StandbyCloud, domain_of
 from tests.contract.database.test_standbys import fill
 from tests.databases import a_uuid
 
@@ -174,6 +174,8 @@ def test_all_free_places_of_a_domain_are_where_their_standbys_were(cloud):
             cloud.keep()
             assert {i: cloud.places()[i].host for i in lost} == {i: held[i] for i in lost}
             assert cloud.usage() == cloud.expected_usage()
+            # Standbys that do not fit any more were found anew, or are given up.
+            assert all(vcpus <= VCPUS for vcpus, _, _ in cloud.usage().values())
 
 
 def test_a_place_that_was_just_taken_does_not_go_without_its_instance(cloud, monkeypatch):
@@ -277,6 +279,22 @@ def test_members_of_a_group_come_and_go_with_the_standby_of_one_place(cloud):
         assert cloud.held() == held
         cloud.leave(uuid, host)
     check(cloud)
+
+
+def test_the_standby_of_a_place_is_in_no_way_of_the_instance_in_it(cloud):
+    """It is not the standby of another member of the server group."""
+    cloud.write(service_operations.disable, ["lone"])
+    group = a_group(members=U[:1])
+    cloud.reserve_protected("r", SIZE, 1)
+    ((place, row),) = cloud.places().items()
+    assert boot(cloud, U[0], mode="required", instance_group=group) == row.host
+    rack = {host for host in HOSTS if domain_of(host) == domain_of(row.host)}
+    left = rack | {cloud.held()[place]}
+    cloud.write(service_operations.disable, [host for host in HOSTS if host not in left])
+    found = cloud.ask([U[0]], SIZE, ignore=[row.host], instance_group=group)
+    assert found is not None
+    assert {*found} < rack
+    assert cloud.usage() == cloud.expected_usage()
 
 
 def test_a_place_without_a_standby_takes_an_instance_unless_its_flavor_requires_one(cloud):
