@@ -178,6 +178,9 @@ class Fleet:
         before, gives = resident.row, resident.given_back
         had, is_gone = (resident.taken, resident.place, resident.standby), self._is_gone(before)
         standby = resident.standby_if(is_gone)
+        if standby and standby.of_place and standby.row != row:
+            # Evacuated elsewhere, it leaves its place and the standby of that.
+            standby = None
         there_too = standby and standby._replace(domains=domains_of(self.hosts, row))
         after = None if is_gone else there_too
         move = PlannedMove(

@@ -143,6 +143,16 @@ def test_the_standby_of_a_place_stays_unless_the_host_is_lost():
     assert fleet.hosts.get(1, "free_ram_mb") == 8 * GB
 
 
+def test_the_standby_of_a_place_stays_where_its_instance_is_evacuated_elsewhere():
+    fleet = a_protected_fleet({"lost": 8, "s": 8, "t": 64}, {}, [Protected("a", "lost", "s")])
+    resident = fleet.residents["a"]
+    resident.standby = resident.standby._replace(of_place=True)
+    (domain,) = (each for each in failure_domains(fleet.hosts) if each.name == "lost")
+    with fleet.losing(domain.rows):
+        fleet.move(resident, fleet.hosts.row_of("t", "t"), "its host is lost")
+    assert fleet.hosts.get(fleet.hosts.row_of("s", "s"), "free_ram_mb") == 4 * GB
+
+
 def test_a_place_is_held_again_when_its_instance_leaves():
     fleet = a_fleet({"h1": 8, "h2": 8, "h3": 8}, [Guest("a", "h1", 6), Guest("b", "h2", 6)])
     spec = a_request(memory_mb=4 * GB, vcpus=1)
