@@ -32,12 +32,12 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
         found = self.latest()
         yield GaugeMetricFamily(
             "berthmaster_protected_instances",
-            "Instances that are to have standbys.",
+            "Instances and reserved places that are to have standbys.",
             None if found is None else found["protected"],
         )
         lacking = GaugeMetricFamily(
             "berthmaster_protected_instances_without_standby",
-            "Protected instances that have no standby.",
+            "Protected instances and reserved places that have no standby.",
             labels=["mode"],
         )
         if found is not None:
@@ -51,7 +51,9 @@ class StandbyMetrics(SpacedReads[Mapping[str, int]]):
         number = found.get(REQUIRED, 0) if found else 0
         if not number:
             return None
-        have = counted(number, "instance has", "instances have")
+        have = counted(
+            number, "instance or reserved place has", "instances and reserved places have"
+        )
         return f"{have} no standby that is required: see 'berthmaster failover status --without'"
 
 

@@ -157,10 +157,13 @@ class ReservationCreate(ReportCommand):
 
     def _refuse(self, args: Any, spec: RequestSpec, error: NoRoom) -> None:
         """Raise OperationRefused with the reasons, and with what may be done about them."""
-        why = error.reason
-        if why is None:
-            explanation = json_value(error.rehearsal.explain(Extent(most=1)))
-            why = "For one more, " + format_result(explanation).partition("\n")[0]
+        if error.reason is not None:
+            raise OperationRefused(
+                f"nothing is reserved: {error}. {error.reason}\n"
+                "Without --failover the places would be reserved, with no standbys"
+            ) from None
+        explanation = json_value(error.rehearsal.explain(Extent(most=1)))
+        why = "For one more, " + format_result(explanation).partition("\n")[0]
         size = format_flavor(spec.flavor)
         raise OperationRefused(
             f"nothing is reserved: {error}. {why}\n"

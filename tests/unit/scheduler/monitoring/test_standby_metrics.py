@@ -40,7 +40,8 @@ def test_a_standby_that_is_required_and_missing_is_unhealthy(database):
     assert StandbyMetrics(database).check() is None
     protect(database, "a", "required")
     assert StandbyMetrics(database).check() == (
-        "1 instance has no standby that is required: see 'berthmaster failover status --without'"
+        "1 instance or reserved place has no standby that is required:"
+        " see 'berthmaster failover status --without'"
     )
 
 
