@@ -24,6 +24,7 @@ from inventory.claims.types import (
     CONFIRMED,
     COUNTED,
     LEAVING,
+    MAY_STAY,
     Changes,
     Claim,
     ClaimLost,
@@ -79,7 +80,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     staying = [
         row
         for row in existing.leaving(earlier, identity, stays)
-        if identity.leaves == "" or (row.instance_uuid, row.compute_node_id) not in chosen
+        if identity.leaves == MAY_STAY or (row.instance_uuid, row.compute_node_id) not in chosen
     ]
     old = [row for row in earlier if row.state != CONFIRMED and row not in staying]
     left = [row for row in staying if row.state != LEAVING]

@@ -17,6 +17,7 @@ from inventory.claims.types import (
     COUNTED,
     INSTANCE,
     LEAVING,
+    MAY_STAY,
     PENDING,
     ClaimLost,
     Identity,
@@ -114,12 +115,12 @@ def leaving(
 ) -> list[sa.Row[Any]]:
     """Return the claims where instances are to be moved from that no agent has seen there yet.
 
-    That is on the host that the request leaves, which may be any of those that earlier ones have
-    chosen, and on more nodes, by instance and id.
+    That is on the host that the request leaves, and on more nodes, by instance and id. If the
+    instance may stay, it may be on any host that earlier requests have chosen.
     """
 
     def is_left(row: sa.Row[Any]) -> bool:
-        if identity.leaves == "" and row.request_id != identity.request_id:
+        if identity.leaves == MAY_STAY and row.request_id != identity.request_id:
             return True
         is_more = (row.instance_uuid, row.compute_node_id) in more
         return row.host.lower() == identity.leaves or is_more

@@ -140,13 +140,17 @@ class NodeDocuments:
     texts: Mapping[str, str | None]
 
 
+# In place of the name of a host.
+MAY_STAY = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The identity of a request; uuids are those of its instances, in their order.
 
     The same request has the same id, instances and digest of its content. attempt grows when a
     caller repeats it under the same id because a host failed. leaves is the host, in lower case,
-    from which it moves its instance; "" for one that it does not name, where others have chosen it.
+    from which it moves its instance, and MAY_STAY for a resize that does not say where that is.
     """
 
     request_id: str | None
@@ -260,14 +264,15 @@ def without_own_hosts(
 
     An audit cannot tell an instance that was resized on its own host from one that is still to be,
     if both have the same size. So its own host is no alternate, and while it stays there it has no
-    others. It is there if the host reports it, or an earlier request has chosen it, also as an
-    alternate if the request does not say. Also return {(instance, node id)} of the own hosts that
-    are no alternates.
+    others. It is there if the host reports it, or an earlier request has chosen it: as an alternate
+    too, if the request does not say where it is. Also return {(instance, node id)} of the own hosts
+    that are no alternates.
     """
     own = {
         (row.instance_uuid, row.compute_node_id)
         for row in earlier
-        if row.request_id != request.request_id and (row.state != ALTERNATE or request.leaves == "")
+        if row.request_id != request.request_id
+        and (row.state != ALTERNATE or request.leaves == MAY_STAY)
     }
     own |= {(each.instance_uuid, each.node_id) for each in request.claims if each.in_place}
     if not own:

@@ -12,7 +12,15 @@ from uuid import uuid4
 
 from conf.claims import LEASE
 from inventory.claims.numa_pci_usage import NUMA, PCI
-from inventory.claims.types import Claim, ClaimRequest, GroupRule, Identity, NodeDocuments, Standby
+from inventory.claims.types import (
+    MAY_STAY,
+    Claim,
+    ClaimRequest,
+    GroupRule,
+    Identity,
+    NodeDocuments,
+    Standby,
+)
 from inventory.objects.node_json import (
     guest_topology_to_json,
     numa_topology_to_json,
@@ -142,7 +150,7 @@ def request_identity(request: Request, request_id: str | None, digest: str) -> I
     spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
     tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
     ignored = [name.lower() for name in spec.ignore_hosts or ()]
-    leaves = None if spec.ignore_hosts is None else (ignored or [""])[0]
+    leaves = None if spec.ignore_hosts is None else (ignored or [MAY_STAY])[0]
     return Identity(request_id, digest, uuids, tried + len(ignored), leaves)
 
 
