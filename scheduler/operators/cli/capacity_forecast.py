@@ -22,7 +22,8 @@ from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.request_arguments import format_flavor
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.simulation.forecast import Progress, SizeGrowth, forecast_ranges
+from scheduler.operators.simulation.forecast import SizeGrowth, forecast_ranges
+from scheduler.operators.simulation.simulation import Progress
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 
 _DAYS, _SINCE = 90, timedelta(days=7)

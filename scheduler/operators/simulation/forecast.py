@@ -3,7 +3,7 @@
 """After how many days requests find no host any more, if a fleet goes on growing as it did."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import Simulator, fill
 from scheduler.operators.occupancy import reported, use
+from scheduler.operators.simulation.simulation import Progress
 
 # How many times a fleet is looked at; at first more often, since ranges are relative.
 STEPS = 60
@@ -22,7 +23,6 @@ STEPS = 60
 _UNSEEN = 0.5
 # How many possible futures are played, and how many at either end are left out of a range.
 RUNS, _OUTSIDE = 20, 2
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
