@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import RESERVED, WAITING
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.errors import NotFound, nearest
 from inventory.rows import select_in
 from inventory.tables import allocations, compute_nodes, standbys
@@ -46,7 +46,7 @@ def find(found: Sequence[sa.Row[Any]], text: str) -> sa.Row[Any]:
 
 def listed(connection: sa.Connection) -> list[dict[str, Any]]:
     """Return the reservations, and how many of their places are free and taken."""
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     c = allocations.c
     kinds = c.reservation_uuid, c.next_reservation_uuid, c.state
     query = sa.select(*kinds, sa.func.count()).where(c.reservation_uuid.is_not(None))

@@ -36,7 +36,7 @@ from inventory.claims.types import (
     without_own_hosts,
 )
 from inventory.claims.usage_update import LockedNodes
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
@@ -214,7 +214,7 @@ def _renew(connection: sa.Connection, rows: Iterable[sa.Row[Any]], lease: float)
         # A lease is ended by a transaction that has locked the node.
         compute_nodes.lock(connection, {row.compute_node_id for row in pending})
         existing.check_unchanged(connection, pending)
-        until = connection.execute(sa.select(utc_moment())).scalar_one() + timedelta(seconds=lease)
+        until = current_time(connection) + timedelta(seconds=lease)
         ends = table.c.expires_at
         # A longer lease stays, as that of 'plan --claim --lease'.
         renewal = sa.update(table).where(ends.is_(None) | (ends < until)).values(expires_at=until)

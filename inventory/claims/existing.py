@@ -23,7 +23,7 @@ from inventory.claims.types import (
     Identity,
     PendingClaim,
 )
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time, utc_moment
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
 
@@ -248,7 +248,7 @@ def pending(connection: sa.Connection) -> PendingClaims:
     which are wide.
     """
     ids = connection.scalars(sa.select(table.c.id).where(table.c.slot == 0)).all()
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     query = sa.select(table.c.created_at, table.c.expires_at).where(table.c.state == PENDING)
     rows = select_in(connection, query, table.c.id, ids)
     oldest = min((row.created_at for row in rows), default=now)

@@ -20,7 +20,7 @@ from inventory.claims import claim_rows, places, usage_update
 from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import HOST, RESERVED, Claim, ClaimLost, ClaimRequest
 from inventory.claims.usage_update import Change, LockedNodes
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.errors import InUse, Malformed, checked_text, collated, taken
 from inventory.objects.amounts import NAMES, Amounts, amounts_facts, amounts_of, covers
 from inventory.rows import execute_in, select_in
@@ -58,7 +58,7 @@ def check(connection: sa.Connection, new: NewReservation) -> None:
     for row in reservations.rows(connection):
         if collated(row.name) == collated(name):
             raise taken("a reservation", name, row.name)
-    now = _now(connection)
+    now = current_time(connection)
     for field, moment in (("from", new.starts_at), ("until", new.ends_at)):
         if moment is not None and moment <= now:
             raise Malformed(field, f"{moment} is in the past; times are in UTC")
@@ -92,7 +92,7 @@ def create(connection: sa.Connection, new: NewReservation, request: ClaimRequest
     nodes.change(changes)
     nodes.write()
     standbys.write()
-    uuid, name, now = str(uuid4()), new.name.strip(), _now(connection)
+    uuid, name, now = str(uuid4()), new.name.strip(), current_time(connection)
     of_place = {"reservation_uuid": uuid, "state": RESERVED, "expires_at": new.ends_at}
     claim_rows.insert(
         connection,
@@ -144,7 +144,7 @@ def extend(connection: sa.Connection, text: str, ends_at: datetime) -> None:
     row = reservations.find(reservations.rows(connection), text)
     if row.ends_at is None:
         raise InUse(f"reservation {row.name} has no end; end it with 'reservation delete'")
-    if row.ends_at <= _now(connection):
+    if row.ends_at <= current_time(connection):
         raise InUse(f"reservation {row.name} has ended: create another one")
     if ends_at <= row.ends_at:
         raise Malformed("until", f"{ends_at} is not later than {row.ends_at}, when it ends now")
@@ -200,7 +200,7 @@ def _end(connection: sa.Connection, there: Sequence[sa.Row[Any]], ended: Set[str
     """
     nodes = LockedNodes(connection, {row.compute_node_id for row in there})
     changes: dict[int, Change] = {}
-    now, ids = _now(connection), [row.id for row in there]
+    now, ids = current_time(connection), [row.id for row in there]
     gone, passing, staying = [], [], []
     for row in select_in(connection, sa.select(allocations), allocations.c.id, ids):
         if ended.isdisjoint((row.reservation_uuid, row.next_reservation_uuid)):
@@ -225,8 +225,3 @@ def _end(connection: sa.Connection, there: Sequence[sa.Row[Any]], ended: Set[str
 def _fields(values: Mapping[Any, Any], hosts: Iterable[str]) -> audit_log.Fields:
     """Return what the audit log has of a reservation."""
     return {**{name: values[name] for name in _LOGGED}, "hosts": sorted(hosts)}
-
-
-def _now(connection: sa.Connection) -> datetime:
-    found: datetime = connection.execute(sa.select(utc_moment())).scalar_one()
-    return found

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import decisions
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.engine import Database
 from scheduler.decision.types import Decision
 from scheduler.history.serialization import DecisionDocument, document_from_bytes
@@ -97,7 +97,7 @@ class Follower:
 
     def _read(self, connection: sa.Connection, began: datetime) -> tuple[datetime, list[_Followed]]:
         """Return the time, in UTC, and what was decided from began on and is new."""
-        now = connection.execute(sa.select(utc_moment())).scalar_one()
+        now = current_time(connection)
         since = max(began, now - 2 * _LATE)
         found = [*self._new(decisions.in_order(connection, since, self._seen))]
         self._seen = {number: at for number, at in self._seen.items() if at >= since}

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from conf.daemon.process import PACKAGE
 from inventory import compute_nodes, daemon_facts, leases, migrations, services
 from inventory.database_errors import DatabaseUnavailable
-from inventory.dialects import utc_moment
+from inventory.dialects import current_time
 from inventory.migrations import SchemaError
 from inventory.queries.fleet import LOST, STATES, UP, state_of
 from inventory.rows import time_text
@@ -85,7 +85,7 @@ def _oldest_row(connection: sa.Connection, alive: Collection[str]) -> dict[str, 
     oldest = min((each for each in written if each[0]), default=None)
     if oldest is None:
         return None
-    now = connection.execute(sa.select(utc_moment())).scalar_one()
+    now = current_time(connection)
     return {"host": oldest[1], "age": round((now - oldest[0]).total_seconds(), 1)}
 
 
