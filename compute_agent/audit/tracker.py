@@ -22,6 +22,7 @@ from compute_agent.audit import database_state, transaction, usage
 from compute_agent.audit.database_state import DatabaseState
 from compute_agent.audit.row_builder import PollResult, Settings
 from compute_agent.audit.transaction import AuditResult, Batch
+from compute_agent.audit.unclaimed import Unclaimed
 from compute_agent.identity import IdentityError
 from compute_agent.virt.driver import Driver, DriverError, NodeFacts, NodeName, Size
 from inventory import compute_nodes
@@ -35,6 +36,8 @@ from inventory.errors import counted
 LOG = log.getLogger(__name__)
 # Nodes that share a transaction. A real hypervisor is one node; only the fake has more.
 BATCH_SIZE = 500
+# How often a node is polled while there are guests on it that may have ended since the last poll.
+POLLS = 3
 
 
 @dataclass(slots=True)
@@ -95,7 +98,7 @@ class ResourceTracker:
         names = self._present()
         wanted = [name for name in names if only is None or name in only]
         for start in range(0, len(wanted), BATCH_SIZE):
-            self._store_changed(this, self._poll(this, wanted[start : start + BATCH_SIZE]))
+            self._audit_batch(this, wanted[start : start + BATCH_SIZE])
             # Let green threads run: SQLite never waits and so never yields.
             time.sleep(0)
         # A driver that was closed meanwhile answers nothing more, which is no news.
@@ -115,6 +118,15 @@ class ResourceTracker:
             self._names = identity.distinct(reported)
             self._reported = reported
         return self._names
+
+    def _audit_batch(self, this: _Audit, names: Iterable[NodeName]) -> None:
+        """Poll nodes and store what was found; guests without claims have to be seen twice."""
+        unclaimed: Unclaimed = {}
+        for _ in range(POLLS):
+            found = self._poll(this, names)
+            unclaimed = names = self._store_changed(this, found, unclaimed)
+            if not unclaimed:
+                return
 
     def _poll(self, this: _Audit, names: Iterable[NodeName]) -> list[PollResult]:
         this.polled_at = self._driver.polled_at()
@@ -146,10 +158,15 @@ class ResourceTracker:
             moves=list(self._driver.moves(name)),
         )
 
-    def _store_changed(self, this: _Audit, found: Sequence[PollResult]) -> None:
-        """Store what was found of these nodes where it differs from the last audit."""
+    def _store_changed(
+        self, this: _Audit, found: Sequence[PollResult], unclaimed: Unclaimed
+    ) -> Unclaimed:
+        """Store what was found of these nodes where it differs from the last audit.
+
+        unclaimed are guests that were left out before the last poll; return those that now are.
+        """
         if not found:
-            return
+            return {}
 
         def read(connection: sa.Connection) -> tuple[DatabaseState, dict[NodeName, IdentityError]]:
             state = database_state.read(connection, {each.name: each.guests for each in found})
@@ -167,28 +184,32 @@ class ResourceTracker:
             differs = each.name in state.overdue or self._differs(this, complete)
             if each.name not in refused and differs:
                 changed.append(complete)
-        if changed:
-            this.changed += len(changed)
-            self._store(this, changed)
+        this.changed += len(changed)
+        return self._store(this, changed, unclaimed) if changed else {}
 
-    def _store(self, this: _Audit, changed: Sequence[PollResult]) -> None:
+    def _store(
+        self, this: _Audit, changed: Sequence[PollResult], unclaimed: Unclaimed
+    ) -> Unclaimed:
+        # What a driver has read beforehand cannot be polled anew.
+        is_polled_now = this.polled_at >= this.began
         batch = Batch(
-            changed, this.marks, this.polled_at, this.refresh_after, self._driver.overhead
+            *(changed, this.marks, this.polled_at, this.refresh_after, self._driver.overhead),
+            unclaimed=unclaimed if is_polled_now else None,
         )
         try:
             stored = self._database.write(lambda connection: transaction.store(connection, batch))
         except DataRefused as error:
             # Its node alone keeps its row.
-            if len(changed) == 1:
-                this.problems[changed[0].name] = error
-            else:
-                for each in changed:
-                    self._store(this, [each])
-            return
+            if len(changed) > 1:
+                found = [self._store(this, [each], unclaimed) for each in changed]
+                return {name: uuids for some in found for name, uuids in some.items()}
+            this.problems[changed[0].name] = error
+            return {}
         for each in changed:
             if each.name in stored.generations:
                 self._last[each.name] = (each, stored.generations[each.name])
-        self._publish(stored)
+        if stored.nodes:
+            self._publish(stored)
         _log_claims(stored)
         # What was claimed on other nodes for instances that have come to these is released in a
         # transaction of its own, since all transactions lock nodes in one order. If this one is
@@ -197,6 +218,7 @@ class ResourceTracker:
         if uuids:
             with suppress(ClaimLost):
                 self._database.write(lambda each: claims.release_elsewhere(each, uuids))
+        return stored.unclaimed
 
     def _differs(self, this: _Audit, found: PollResult) -> bool:
         mark = this.marks.get(found.name)

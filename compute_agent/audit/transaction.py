@@ -11,10 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from compute_agent.audit import reserved_places, usage
+from compute_agent.audit import reserved_places, unclaimed, usage
 from compute_agent.audit.moves import leaving_sizes
 from compute_agent.audit.reserved_places import SettledPlaces
 from compute_agent.audit.row_builder import PollResult, build_rows
+from compute_agent.audit.unclaimed import Unclaimed
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
 from inventory.claims import existing, places, standbys
@@ -58,15 +59,14 @@ def reconcile(
     connection: sa.Connection,
     found: Sequence[PollResult],
     ids: Mapping[NodeName, int],
-    polled_at: float,
+    rows: Collection[sa.Row[Any]],
+    poll_time: datetime,
 ) -> dict[NodeName, ClaimReconciliation]:
     """Confirm, keep or expire the claims on nodes, whose rows are locked and have these ids.
 
-    polled_at is when the hypervisor was polled, by the clock time.monotonic().
+    rows are these claims; poll_time is when the hypervisor was polled, by the database's clock.
     """
-    rows, now = existing.on_nodes(connection, ids.values())
     superseded = existing.superseded(connection, ids.values()) if rows else set()
-    poll_time = now - timedelta(seconds=time.monotonic() - polled_at)
     on_node: dict[int, list[sa.Row[Any]]] = defaultdict(list)
     for row in rows:
         if row.reservation_uuid is None:
@@ -188,7 +188,8 @@ class Batch:
     """Nodes that are written together: what was found of them, and in the database beforehand.
 
     marks are those of the nodes that have rows. polled_at is when the hypervisor was polled, by the
-    clock time.monotonic(). overhead is what a guest takes beyond its flavor.
+    clock time.monotonic(). overhead is what a guest takes beyond its flavor. unclaimed are guests
+    that have lacked a claim and a row before the poll; None: such guests are stored at once.
     """
 
     found: Sequence[PollResult]
@@ -196,6 +197,7 @@ class Batch:
     polled_at: float
     refresh_after: timedelta
     overhead: Callable[[Guest], Size] = lambda _: Size()
+    unclaimed: Unclaimed | None = None
 
     def stale(self) -> set[NodeName]:
         """Return the nodes whose rows were not written for too long."""
@@ -208,7 +210,8 @@ class AuditResult:
     """The rows that were changed, deleted ones included, as the database has them now.
 
     claims are all that count on these nodes, as rows of instances. generations are those in which
-    the content of a node's rows is known. reconciled is what became of claims.
+    the content of a node's rows is known. reconciled is what became of claims. unclaimed are guests
+    that were left out: only a later poll tells whether they are still there.
     """
 
     nodes: list[sa.Row[Any]] = field(default_factory=list)
@@ -216,6 +219,7 @@ class AuditResult:
     claims: Sequence[sa.Row[Any]] = ()
     generations: dict[NodeName, int] = field(default_factory=dict)
     reconciled: dict[NodeName, ClaimReconciliation] = field(default_factory=dict)
+    unclaimed: Unclaimed = field(default_factory=dict)
 
 
 def store(connection: sa.Connection, batch: Batch) -> AuditResult:
@@ -226,7 +230,15 @@ def store(connection: sa.Connection, batch: Batch) -> AuditResult:
     counted here still holds when the transaction ends.
     """
     ids = _lock(connection, batch)
-    reconciled = reconcile(connection, batch.found, ids, batch.polled_at)
+    claims, now = existing.on_nodes(connection, ids.values())
+    unsure: Unclaimed = {}
+    found = batch.found
+    if (before := batch.unclaimed) is not None:
+        unsure = unclaimed.find(connection, found, ids, claims, before)
+        found = unclaimed.left_out(found, unsure, before)
+        ids = {each.name: ids[each.name] for each in found if each.name in ids}
+    poll_time = now - timedelta(seconds=time.monotonic() - batch.polled_at)
+    reconciled = reconcile(connection, found, ids, claims, poll_time)
     held = standbys.held_on(connection, ids.values())
     built = [
         build_rows(
@@ -235,7 +247,7 @@ def store(connection: sa.Connection, batch: Batch) -> AuditResult:
             batch.overhead,
             [*kept.places.held, Size(*held.get(ids.get(each.name, 0), NOTHING))],
         )
-        for each in batch.found
+        for each in found
         for kept in (reconciled[each.name],)
     ]
     changed, changed_instances = _replace_instances(
@@ -252,7 +264,10 @@ def store(connection: sa.Connection, batch: Batch) -> AuditResult:
     # Where a mark is older than what was counted, the next audit looks again.
     known = {name: batch.marks[name].generation for name in reconciled if name in batch.marks}
     known |= stored.generations
-    stored.generations = {name: known[name] for name in known if not reconciled[name].unsure}
+    stored.unclaimed = unsure
+    stored.generations = {
+        name: known[name] for name in known.keys() - unsure if not reconciled[name].unsure
+    }
     stored.reconciled = {name: each for name, each in reconciled.items() if each.has_changes}
     return stored
 

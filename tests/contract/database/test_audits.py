@@ -16,7 +16,7 @@ from compute_agent.virt.driver import NodeName
 from compute_agent.virt.fake import FakeDriver
 from inventory import compute_nodes, instances
 from inventory.engine import Database
-from tests.claimed import claim, claim_and_age, claimed, let_pass
+from tests.claimed import claim, claim_and_age, claimed, let_pass, release
 from tests.databases import a_uuid, open_at
 from tests.fixtures import agent
 from tests.fixtures.agent import a_guest
@@ -161,6 +161,32 @@ def test_a_claim_between_reading_and_writing_survives(
     others.close()
 
 
+def test_an_instance_that_ended_after_the_poll_gets_no_row(
+    conf: cfg.ConfigOpts, url: str, database: Database
+) -> None:
+    """Else members of its server group would join it where it is no more."""
+    driver = FakeDriver(conf)
+    interrupted = Interrupted(database.engine)
+    tracker = ResourceTracker(conf, interrupted, driver)
+    tracker.audit(SERVICE)
+    empty, known = figures(database), {each.uuid for each in database.read(instances.all_live)}
+    others = open_at(url)
+    claim_and_age(others, U1, row_of(others))
+    driver.add_guest(NODE, a_guest(1, uuid=U1))
+    driver.add_guest(NODE, a_guest(2, uuid=U2))
+
+    def end() -> None:
+        driver.remove_guest(NODE, U1)
+        release(others, U1)
+
+    interrupted.first = end
+    tracker.audit(SERVICE)
+    # The other one has no claim either, but it runs.
+    assert {each.uuid for each in database.read(instances.all_live)} - known == {U2}
+    assert figures(database) == more(empty, 1, 1024, 10240, 0)
+    others.close()
+
+
 def test_nobody_claims_between_counting_the_claims_and_writing_the_sum(
     conf: cfg.ConfigOpts, url: str, database: Database
 ) -> None:
@@ -208,5 +234,6 @@ def test_rows_are_locked_in_the_order_of_their_ids(
     conf.set_override("nodes", 0, group="fake")
     tracker.audit(SERVICE)
     if database.engine.dialect.name != "sqlite":
-        assert len(locked) == 2
+        # Guests without claims are looked for twice.
+        assert len(locked) == 3
     assert all("ORDER BY compute_nodes.id" in each for each in locked)
