@@ -154,12 +154,28 @@ class Conductor:
     def _members(self, order: Order) -> set[str]:
         return self._model.groups.get(order.how.get("group", ""), ("", set[str]()))[1]
 
-    def _ask(self, order: Order, key: str, spec: RequestSpec, uuids: list[str]) -> Promise | None:
-        """Ask until there is an answer; return what it promises, None for no host."""
+    def _ask(
+        self,
+        order: Order,
+        key: str,
+        spec: RequestSpec,
+        uuids: list[str],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Promise | None:
+        """Ask until there is an answer; return what it promises, None for no host.
+
+        is_over is whether the answer comes too late to be used.
+        """
         self.waiting.add(key)
         with self._threads:
             promise = self._answered(order, key, spec, uuids)
         self.waiting.discard(key)
+        if promise is None or is_over():
+            return None
+        try:
+            self._model.promised(promise)
+        except Violation as violation:
+            self.fail(violation)
         return promise
 
     def _answered(
@@ -193,12 +209,7 @@ class Conductor:
             for uuid, selections in zip(uuids, answer, strict=True)
         }
         self._simulator.log(f"answer to {key}: {hosts}")
-        promise = Promise(key, hosts, began + LEASE)
-        try:
-            model.promised(promise)
-        except Violation as violation:
-            self.fail(violation)
-        return promise
+        return Promise(key, hosts, began + LEASE)
 
     def _build(self, order: Order, promise: Promise, uuid: str, attempt: int) -> None:
         """Build on the host of the answer, else on an alternate, else ask again."""
@@ -272,14 +283,19 @@ class Conductor:
         # As Nova says that it may stay there.
         ignored = [] if after is not None and not how["goes"] else [source]
         spec = order.spec(self._members(order), after, uuids=[uuid], ignore_hosts=ignored)
+
+        def is_over() -> bool:
+            # Nothing moves from a host that has died: the evacuation takes the place of the move.
+            return uuid not in self._agents[source].guests
+
         with self._moving(order):
-            promise = self._ask(order, f"req-move-{event.number}", spec, [uuid])
+            promise = self._ask(order, f"req-move-{event.number}", spec, [uuid], is_over)
             if not promise:
                 return
             if after is not None:
                 order.flavors[uuid] = after
             host = promise.hosts[uuid][0]
-            if not self._lands(order, uuid, promise):
+            if not self._lands(order, uuid, promise, is_over):
                 order.flavors[uuid] = before
             elif host != source:
                 time.sleep(1.0)
@@ -311,10 +327,12 @@ class Conductor:
         order.moving -= 1
         self.under_way -= 1
 
-    def _lands(self, order: Order, uuid: str, promise: Promise) -> bool:
-        """Start a guest as promised after a while, unless that takes too long."""
+    def _lands(
+        self, order: Order, uuid: str, promise: Promise, is_over: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Start a guest as promised after a while, unless that takes too long, or it is over."""
         time.sleep(2 * self._simulator.order.random())
-        is_in_time = self._simulator.now < promise.until - 5
+        is_in_time = self._simulator.now < promise.until - 5 and not is_over()
         landed = is_in_time and self._land(order, uuid, promise.hosts[uuid][0])
         promise.is_open = False
         return landed

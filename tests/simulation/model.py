@@ -5,6 +5,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from compute_agent.virt.driver import Guest
@@ -241,9 +242,12 @@ class Model:
             self._answers[request] = answer, self._now() + LEASE / 2
 
     def died(self, host: str) -> None:
-        """A host has died: evacuations take the place of moves whose callers still ask."""
+        """A host has died: evacuations take the place of moves from there."""
         self._answers.clear()
         self.lost |= self._guests(host).keys()
+        for promise in self._promises.values():
+            # An instance that is there and was promised a host is on the move.
+            promise.is_open &= promise.hosts.keys().isdisjoint(self._guests(host))
 
     def parts_of(self, uuid: str, host: str) -> Parts:
         """Return what the claim of an instance on a host holds, that of a move to it first."""
@@ -339,15 +343,10 @@ def _size_of(guest: Guest) -> Amounts:
     return guest.vcpus, guest.memory_mb, 1024 * guest.root_gb
 
 
-def _sum(sizes: Iterable[Amounts]) -> Amounts:
-    return _each(sum, sizes)
-
-
-def _largest(sizes: Iterable[Amounts]) -> Amounts:
-    return _each(max, sizes)
-
-
 def _each(fold: Callable[..., int], sizes: Iterable[Amounts]) -> Amounts:
     columns = [*zip(*sizes, strict=True)] or [(0,)] * 3
     vcpus, memory_mb, disk_mb = (fold(each) for each in columns)
     return vcpus, memory_mb, disk_mb
+
+
+_sum, _largest = partial(_each, sum), partial(_each, max)
