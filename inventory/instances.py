@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from inventory.database_errors import execute_each
 from inventory.dialects import current_time, utc_now
 from inventory.instance_states import released
-from inventory.rows import columns, named, named_in
+from inventory.rows import columns, named, named_in, select_in
 from inventory.rows import written_since as query_since
+from inventory.tables import compute_nodes
 from inventory.tables import instances as table
 
 LOG = logging.getLogger(__name__)
@@ -85,6 +86,17 @@ def of_place(
     """Return the rows of some instances on a node, deleted ones included."""
     here = sa.and_(table.c.host == host, table.c.node == node, table.c.uuid.in_(list(uuids)))
     return connection.execute(sa.select(table).where(here)).all()
+
+
+def seen_on(connection: sa.Connection, uuids: Iterable[str]) -> set[tuple[str, int]]:
+    """Return {(uuid in lower case, id of the node)} of the instances that use nodes."""
+    c, node = table.c, compute_nodes.c
+    here = sa.and_(node.host == c.host, node.hypervisor_hostname == c.node)
+    query = sa.select(c.uuid, node.id, c.vm_state, c.task_state).join(compute_nodes, here)
+    keys = {each.lower() for each in uuids}
+    rows = select_in(connection, query.where(c.deleted == 0), c.uuid, keys)
+    rows = [row for row in rows if not released(row.vm_state, row.task_state)]
+    return {(row.uuid.lower(), row.id) for row in rows}
 
 
 def places(connection: sa.Connection, hosts: Iterable[str]) -> set[tuple[str, str]]:

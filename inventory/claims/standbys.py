@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
+from inventory import instances
 from inventory.claims import usage_update
 from inventory.claims.places import PlaceChanges
 from inventory.claims.types import CONFIRMED, HOST, INSTANCE, RESERVED, Changes, ClaimLost, Standby
@@ -40,7 +41,7 @@ _BY_IDS = sa.select(*_COLUMNS).where(_C.id.in_(_VALUES))
 _CLAIM, _PLACE = allocations.alias("claim"), allocations.alias("place")
 # Of the reserved places that instances are in.
 _OF_PLACES = (
-    sa.select(*_COLUMNS)
+    sa.select(*_COLUMNS, _PLACE.c.taken_by.label("member"))
     .join(_PLACE, _PLACE.c.instance_uuid == _C.instance_uuid)
     .join(_CLAIM, _CLAIM.c.place_uuid == _PLACE.c.instance_uuid)
     .where(_CLAIM.c.instance_uuid.in_(_VALUES), _CLAIM.c.instance_uuid == _PLACE.c.taken_by)
@@ -104,11 +105,13 @@ def read_protection(
     """
     of_places = _read(connection, _OF_PLACES, sorted(uuids))
     rows = [*(_read(connection, _OF_INSTANCES, sorted(uuids)) | of_places).values()]
-    used: dict[int, Amounts] = {}
     nodes = {row.compute_node_id for row in rows if row.compute_node_id is not None}
     now_held = held_on(connection, nodes)
-    for each in select_in(connection, sa.select(*_USAGE), compute_nodes.c.id, nodes):
-        used[each.id] = plus(used_of(each._asdict()), now_held.get(each.id, NOTHING), -1)
+    used = {
+        each.id: plus(used_of(each._asdict()), now_held.get(each.id, NOTHING), -1)
+        for each in select_in(connection, sa.select(*_USAGE), compute_nodes.c.id, nodes)
+    }
+    seen = instances.seen_on(connection, uuids) if rows else set()
     own = tuple(
         OwnStandby(
             row.instance_uuid,
@@ -117,15 +120,13 @@ def read_protection(
             amounts_of(row),
             used.get(row.compute_node_id, NOTHING),
             row.instance_uuid if row.id in of_places else None,
+            (getattr(row, "member", row.instance_uuid).lower(), row.place_node_id) in seen,
         )
         for row in rows
     )
-    avoided: set[int] = set()
-    if group_uuid is not None:
-        for row in _read(connection, _OF_GROUPS, [group_uuid]).values():
-            if row.compute_node_id is not None and row.member not in uuids:
-                avoided.add(row.compute_node_id)
-    return Protection(mode, sums, own, tuple(sorted(avoided)))
+    members = _read(connection, _OF_GROUPS, [group_uuid]) if group_uuid else {}
+    avoided = {row.compute_node_id for row in members.values() if row.member not in uuids}
+    return Protection(mode, sums, own, tuple(sorted(avoided - {None})))
 
 
 @dataclass(slots=True)

@@ -52,7 +52,8 @@ class OwnStandby:
 
     place_node_id is the node whose loss it covers, node_id where it is held, None where there is
     none. used is what is used of that node besides all standbys. place is the uuid of the reserved
-    place that the instance is in, where the standby is that of the place.
+    place that the instance is in, where the standby is that of the place. is_seen: the instance was
+    seen on the node whose loss it covers, and is not only to come there.
     """
 
     instance_uuid: str
@@ -61,6 +62,7 @@ class OwnStandby:
     size: Amounts
     used: Amounts = NOTHING
     place: str | None = None
+    is_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,21 +35,26 @@ def lost_standby(
 ) -> OwnStandby | None:
     """Return the standby of an instance whose place has died; callers evacuate one at a time.
 
-    They name the host that the instance has lost as one to ignore, or have no list of such hosts. A
-    resize that may stay on its host has an empty one, and a build that is tried again names the
-    hosts that have failed: they have lost nothing.
+    They name the host that the instance has lost as one to ignore, or have no list of such hosts:
+    then it has lost only a host on which it was seen. The request to build one that was to come to
+    a host is no evacuation, however often it is sent. Nor has a move lost the hosts that it names
+    besides the one where the instance was seen. A resize that may stay on its host has an empty
+    list, and has lost nothing.
     """
     spec = request.spec
-    is_tried = spec.retry is not None and spec.retry.hosts
-    if len(request.instance_uuids) != 1 or spec.ignore_hosts == [] or is_tried:
+    if len(request.instance_uuids) != 1 or spec.ignore_hosts == []:
         return None
     ignored = {name.lower() for name in spec.ignore_hosts or ()}
-    for each in protection.own:
-        row = row_of_node(hosts, each.place_node_id)
-        if row is None:
-            return each
-        is_named = not ignored or hosts.get(row, "host").lower() in ignored
-        if is_named and not is_alive(hosts, plan, row):
+    rows = {each: row_of_node(hosts, each.place_node_id) for each in protection.own}
+    # Of a node that is gone nobody knows the name any more.
+    named = [
+        each
+        for each, row in rows.items()
+        if not ignored or row is None or hosts.get(row, "host").lower() in ignored
+    ]
+    for each in [each for each in named if each.is_seen] or (named if ignored else ()):
+        row = rows[each]
+        if row is None or not is_alive(hosts, plan, row):
             return each
     return None
 

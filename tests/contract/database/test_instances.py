@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inventory import instances
+from inventory import compute_nodes, instances
 from inventory.dialects import utc_now
 from inventory.tables import instances as table
-from tests.databases import an_instance, empty
+from tests.databases import a_node, an_instance, empty, save
 from tests.records import manage, unmanage
 
 HOUR = timedelta(hours=1)
@@ -236,6 +236,26 @@ def test_of_place_finds_dead_rows_too(database):
     found = database.read(lambda c: instances.of_place(c, "h1", "n1", ["u1", "u2", "u9"]))
     assert {row.uuid: bool(row.deleted) for row in found} == {"u1": False, "u2": True}
     assert database.read(lambda c: instances.of_place(c, "h1", "n1", [])) == []
+
+
+def test_an_instance_is_seen_on_the_nodes_that_it_uses(database):
+    save(database, a_node("h1", "n1"), a_node("h1", "n2"), a_node("h2", "n1"))
+    replace(database, an_instance("u1"), an_instance("u2"))
+    replace(database, an_instance("u1"), host="h2")
+    replace(database, an_instance("u3"), host="gone")
+    manage(database, "u4", "h1", "n2")
+    manage(database, "u5", "h1", "n2", vm_state="shelved_offloaded", task_state=None)
+    nodes = database.read(compute_nodes.all_live)
+    names = {row.id: (row.host, row.hypervisor_hostname) for row in nodes}
+
+    def seen(*uuids):
+        found = database.read(lambda c: instances.seen_on(c, uuids))
+        return {(uuid, *names[node_id]) for uuid, node_id in found}
+
+    several = {("u1", "h1", "n1"), ("u1", "h2", "n1"), ("u4", "h1", "n2")}
+    assert seen("U1", "u3", "u4", "u5") == several
+    replace(database, an_instance("u2"))
+    assert seen("u1", "u2") == {("u1", "h2", "n1"), ("u2", "h1", "n1")}
 
 
 def test_an_instance_that_is_seen_twice_has_one_row(database):

@@ -160,7 +160,7 @@ def test_members_of_a_group_have_their_standbys_apart():
 
 
 def own(**changes):
-    fields = {"place_node_id": 1, "node_id": 4, "size": (2, 2048, 20480), "used": (0, 0, 0)}
+    fields = {"place_node_id": 1, "node_id": 4, "size": (2, 2048, 20480), "is_seen": True}
     return OwnStandby(INSTANCE, **fields | changes)
 
 
@@ -212,12 +212,47 @@ def test_it_is_the_host_to_ignore_that_an_instance_has_lost(ignored, host):
     assert found.placements[0].chosen.host == host
 
 
-@pytest.mark.parametrize(
-    "changes", [{"retry": SchedulerRetries(2, [TriedHost("a1", "a1")])}, {"ignore_hosts": []}]
-)
-def test_a_build_that_is_tried_again_or_a_resize_has_lost_nothing(changes):
-    table = dying(a2=0, b1=0, c1=0)
-    assert decided(table, own=(own(),), spec=a_request(**changes)).placements == ()
+@pytest.mark.parametrize("changes", [{}, {"retry": SchedulerRetries(2, [TriedHost("a1", "a1")])}])
+def test_an_instance_that_was_to_come_to_a_dead_host_has_lost_nothing(changes):
+    """A build that is asked for again, because its host has failed or for want of an answer."""
+    spec, unseen = a_request(**changes), own(is_seen=False)
+    assert decided(dying(a2=0, b1=0, c1=0), own=(unseen,), spec=spec).placements == ()
+    assert decided(dying(a2=0, b1=0), own=(unseen,), spec=spec).placements == ()
+    assert places(decided(dying(a2=0), own=(unseen,), spec=spec)) == [("b1", "c1")]
+
+
+def test_a_resize_that_may_stay_on_its_host_has_lost_nothing():
+    spec = a_request(ignore_hosts=[])
+    assert decided(dying(a2=0, b1=0, c1=0), own=(own(),), spec=spec).placements == ()
+
+
+@pytest.mark.parametrize("ignored", [["a1"], ["b1", "a1"]])
+def test_an_instance_that_runs_without_having_been_seen_has_lost_the_host_that_is_named(ignored):
+    spec = a_request(ignore_hosts=ignored)
+    found = decided(dying(a2=0, b1=0, c1=0), own=(own(is_seen=False),), spec=spec)
+    assert places(found) == [("c1", None)]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_move_has_not_lost_the_hosts_that_it_has_tried(is_first):
+    """The one that it names besides that of the instance is dead, the other one is not."""
+    table = hosts(b1=0, c1=0)
+    table.set(1, "forced_down", True)
+    both = own(node_id=3), own(place_node_id=2, is_seen=False)
+    both = both if is_first else both[::-1]
+    assert decided(table, own=both, spec=a_request(ignore_hosts=["a1", "a2"])).placements == ()
+    # Which it has, if it has come there before it died.
+    found = decided(table, own=both, spec=a_request(ignore_hosts=["a2"]))
+    assert found.placements[0].chosen.host == "c1"
+
+
+def test_an_instance_on_a_move_has_lost_the_host_where_it_was_seen():
+    here, coming = own(), own(place_node_id=2, node_id=3, is_seen=False)
+    for both in ((here, coming), (coming, here)):
+        for ignored in (["a1"], None):
+            found = decided(dying(b1=0, c1=0), own=both, spec=a_request(ignore_hosts=ignored))
+            assert found.placements[0].chosen.host == "c1"
+            assert found.placements[0].standby.evacuates == 1
 
 
 def test_an_instance_that_has_lost_its_place_is_placed_without_a_standby_too():
@@ -226,7 +261,10 @@ def test_an_instance_that_has_lost_its_place_is_placed_without_a_standby_too():
 
 
 def test_a_host_that_is_gone_is_lost():
-    assert places(decided(hosts(c1=0), own=(own(place_node_id=77),)))[0][0] == "c1"
+    """Where nobody knows any more what was seen there."""
+    gone, spec = own(place_node_id=77, is_seen=False), a_request(ignore_hosts=["a7"])
+    assert places(decided(hosts(c1=0), own=(gone,), spec=spec))[0][0] == "c1"
+    assert places(decided(hosts(c1=0), own=(gone,)))[0][0] != "c1"
 
 
 def test_the_request_to_evacuate_names_no_hosts():
