@@ -8,7 +8,7 @@ Source: design, sections 5 and 11.
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import compute_nodes
-from inventory.claims import claim_rows, existing, group_locks, usage_update
+from inventory.claims import claim_rows, existing, group_locks, repeats, usage_update
 from inventory.claims.places import PlaceChanges
 from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import (
@@ -37,26 +37,8 @@ from inventory.claims.types import (
 )
 from inventory.claims.usage_update import LockedNodes
 from inventory.dialects import current_time
-from inventory.errors import counted
 from inventory.rows import execute_in
 from inventory.tables import allocations as table
-
-
-class Outdated(Exception):
-    """A later attempt of the same request has claimed already."""
-
-    def __init__(self, uuid: str) -> None:
-        super().__init__(f"a later attempt of the same request holds the claim of instance {uuid}")
-        self.uuid = uuid
-
-
-class PartlyAnswered(Exception):
-    """Some instances of the request have an answer already: {uuid: answer}."""
-
-    def __init__(self, answers: Mapping[str, str | None]) -> None:
-        many = counted(len(answers), "instance of the request has", "instances of the request have")
-        super().__init__(f"{many} been answered before")
-        self.answers = answers
 
 
 def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
@@ -69,10 +51,11 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     """
     groups = group_locks.lock_each(connection, [request.group])
     identity = request.identity
-    earlier, zero = existing.of_instances(connection, identity.uuids)
-    repeated = _repeated(connection, earlier, identity, request.lease)
+    found, zero = existing.of_instances(connection, [*identity.uuids, *identity.answered])
+    repeated = _repeated(connection, found, identity, request.lease)
     if repeated is not None:
         return repeated
+    earlier, answered = repeats.apart(found, identity)
     number = len(request.claims)
     request, stays = without_own_hosts(request, earlier)
     request = group_locks.within_policy(connection, request, groups)
@@ -86,7 +69,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     left = [row for row in staying if row.state != LEAVING]
     if not request.replaces:
         existing.check_none_pending(earlier)
-    locked = {row.compute_node_id for row in (*old, *left)} | request.nodes
+    locked = {row.compute_node_id for row in (*old, *left, *answered)} | request.nodes
     standbys, nodes = _lock(connection, locked, request.standbys, old)
     there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     places = _places(connection, old, request.claims)
@@ -96,7 +79,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         for each in _made(nodes, places, standbys, request, old)
     ]
     nodes.write()
-    existing.check_unchanged(connection, [*old, *left])
+    existing.check_unchanged(connection, [*old, *left, *answered])
     if places:
         places.write()
     if standbys:
@@ -106,6 +89,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     claim_rows.leave(connection, left)
     claim_rows.replace(connection, old, rows)
     claim_rows.log(connection, old, rows)
+    _prolong(connection, answered, request.lease)
     refused, changes = number - len(made), nodes.changed(made, old)
     return ClaimResult(_answers(made), False, refused, _nodes(made), changes)
 
@@ -116,7 +100,7 @@ def claim_each(
     """Claim for requests as claim() does for one after the other, with the statements of one.
 
     Return their results, and what has changed for all together. None stands for a request that is
-    to be claimed by itself, since its instances have claims already. A request that has lost
+    to be claimed by itself, since instances of it have claims already. A request that has lost
     changes nothing. Raises GroupUnlisted, and ClaimLost where an instance without a claim has a
     standby: then each is to be claimed by itself.
     """
@@ -135,7 +119,7 @@ def claim_each(
     every: list[Claim] = []
     for request in requests:
         mine, number = {*request.identity.uuids}, len(request.claims)
-        if mine & claimed:
+        if mine & claimed or request.answered:
             results.append(None)
             continue
         try:
@@ -169,32 +153,24 @@ def release_stale(
     Those are the ones that a new request replaces anyway. Return None where there was neither.
     Raises ClaimLost, Outdated and PartlyAnswered.
     """
-    earlier, _ = existing.of_instances(connection, identity.uuids)
-    repeated = _repeated(connection, earlier, identity, lease)
+    found, _ = existing.of_instances(connection, [*identity.uuids, *identity.answered])
+    repeated = _repeated(connection, found, identity, lease)
     if repeated is not None:
         return repeated
+    earlier, _ = repeats.apart(found, identity)
     leaving = existing.leaving(earlier, identity)
     changes = release_rows(connection, [row for row in earlier if row not in leaving])
     return ClaimResult([], changes=changes) if changes else None
 
 
 def _repeated(
-    connection: sa.Connection, earlier: Sequence[sa.Row[Any]], identity: Identity, lease: float
+    connection: sa.Connection, found: Sequence[sa.Row[Any]], identity: Identity, lease: float
 ) -> ClaimResult | None:
     """Return the answer to the same request and renew its leases, None if it is a new one."""
-    same: list[sa.Row[Any]] = []
-    # Requests without an id cannot be compared.
-    for row in earlier if identity.request_id is not None else ():
-        if (row.request_id, row.digest) == (identity.request_id, identity.digest):
-            same.append(row)
-        elif row.request_id == identity.request_id and row.attempt > identity.attempt:
-            raise Outdated(row.instance_uuid)
-    # Alternates have no answer of their own.
-    answers = {row.instance_uuid: row.answer for row in same if row.answer is not None}
+    same = repeats.same(found, identity)
+    answers = repeats.answers(same, identity)
     if not answers:
         return None
-    if answers.keys() < {*identity.uuids}:
-        raise PartlyAnswered(answers)
     _renew(connection, same, lease)
     return ClaimResult([answers[uuid] for uuid in identity.uuids], repeated=True)
 
@@ -214,11 +190,17 @@ def _renew(connection: sa.Connection, rows: Iterable[sa.Row[Any]], lease: float)
         # A lease is ended by a transaction that has locked the node.
         compute_nodes.lock(connection, {row.compute_node_id for row in pending})
         existing.check_unchanged(connection, pending)
+        _prolong(connection, pending, lease)
+
+
+def _prolong(connection: sa.Connection, rows: Sequence[sa.Row[Any]], lease: float) -> None:
+    """Renew the leases of claims whose nodes are locked."""
+    if rows:
         until = current_time(connection) + timedelta(seconds=lease)
         ends = table.c.expires_at
         # A longer lease stays, as that of 'plan --claim --lease'.
         renewal = sa.update(table).where(ends.is_(None) | (ends < until)).values(expires_at=until)
-        execute_in(connection, renewal, table.c.id, [row.id for row in pending])
+        execute_in(connection, renewal, table.c.id, [row.id for row in rows])
 
 
 def release(

@@ -151,6 +151,7 @@ class Identity:
     The same request has the same id, instances and digest of its content. attempt grows when a
     caller repeats it under the same id because a host failed. leaves is the host, in lower case,
     from which it moves its instance, and MAY_STAY for a resize that does not say where that is.
+    answered are further instances of the request, whose claims of before are renewed with it.
     """
 
     request_id: str | None
@@ -158,11 +159,12 @@ class Identity:
     uuids: Sequence[str]
     attempt: int = 0
     leaves: str | None = None
+    answered: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """The claims of one request; lease in seconds, leaves as in its identity.
+    """The claims of one request; lease in seconds, leaves and answered as in its identity.
 
     Unless it replaces them, a pending claim of one of its instances is in its way.
     """
@@ -177,12 +179,14 @@ class ClaimRequest:
     replaces: bool = True
     standbys: Sequence[Standby] = ()
     leaves: str | None = None
+    answered: Collection[str] = ()
 
     @property
     def identity(self) -> Identity:
         """The identity of the request."""
         uuids = [each.instance_uuid for each in self.claims if not each.alternate]
-        return Identity(self.request_id, self.digest, uuids, self.attempt, self.leaves)
+        more = self.attempt, self.leaves, self.answered
+        return Identity(self.request_id, self.digest, uuids, *more)
 
     @property
     def nodes(self) -> set[int]:

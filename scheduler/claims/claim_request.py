@@ -125,6 +125,7 @@ def build_claim_request(
         replaces=settings.replaces,
         standbys=standbys,
         leaves=context.identity.leaves,
+        answered=context.identity.answered,
     )
 
 
@@ -140,7 +141,9 @@ def set_answers(request: ClaimRequest, answer: Answer, alternates: bool) -> None
         claim.answer = text
 
 
-def request_identity(request: Request, request_id: str | None, digest: str) -> Identity:
+def request_identity(
+    request: Request, request_id: str | None, digest: str, answered: Sequence[str] = ()
+) -> Identity:
     """Return what tells a request from all others.
 
     The attempt grows when a caller asks for other hosts than it has tried: builds count their
@@ -151,7 +154,7 @@ def request_identity(request: Request, request_id: str | None, digest: str) -> I
     tried = spec.retry.num_attempts + len(spec.retry.hosts) if spec.retry else 0
     ignored = [name.lower() for name in spec.ignore_hosts or ()]
     leaves = None if spec.ignore_hosts is None else (ignored or [MAY_STAY])[0]
-    return Identity(request_id, digest, uuids, tried + len(ignored), leaves)
+    return Identity(request_id, digest, uuids, tried + len(ignored), leaves, answered)
 
 
 def claimable(decision: Decision) -> Decision:

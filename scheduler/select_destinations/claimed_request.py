@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from inventory.claims.claims import Outdated, PartlyAnswered
 from inventory.claims.group_locks import read_members
+from inventory.claims.repeats import Outdated, PartlyAnswered
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
@@ -132,8 +132,7 @@ class ClaimedRequest:
         deadline: Deadline,
         reads: TimedReads,
     ) -> None:
-        self._decider = decider
-        self._cache = decider.host_cache
+        self._decider, self._cache = decider, decider.host_cache
         self._claimer = claimer
         self._request = request
         self._digest = digest
@@ -169,20 +168,22 @@ class ClaimedRequest:
                     return self._complete(answer)
             except ClaimLost as lost:
                 self._trace.add_conflict(lost.cause)
+                # What was answered before may have ended.
+                self._answered = {}
             except PartlyAnswered as partly:
                 self._answered |= partly.answers
-                rest = [each for each in self._request.instance_uuids if each not in self._answered]
-                self._request = replace(self._request, instance_uuids=rest)
             except Outdated as error:
                 raise InvalidInput(f"instance_uuids: {error}") from None
-            self._fresh = True
+            rest = [each for each in self._trace.instance_uuids if each not in self._answered]
+            self._request, self._fresh = replace(self._request, instance_uuids=rest), True
         self._trace.outcome = request_trace.GIVEN_UP
         raise NoValidHost(NOT_ENOUGH)
 
     @property
     def _identity(self) -> Identity:
         """What distinguishes the request from all others."""
-        return request_identity(self._request, self._trace.caller.request_id, self._digest)
+        request_id, answered = self._trace.caller.request_id, [*self._answered]
+        return request_identity(self._request, request_id, self._digest, answered)
 
     @property
     def _earlier(self) -> dict[str, list[Selection]]:
@@ -237,8 +238,7 @@ class ClaimedRequest:
         with self._trace.stage("view"):
             attempt.trust = self._decider.trust(request.spec, driver)
             self._cache.refresh_if_older(driver.view_max_age, self._fresh)
-            claimer = self._claimer
-            settings, sums = claimer.settings.protection, claimer.standby_sums
+            settings, sums = self._claimer.settings.protection, self._claimer.standby_sums
             is_reserving = request.spec.project_id in self._cache.reserving
             attempt.request = protected(
                 request, settings, self._reads, sums, self._fresh, is_reserving

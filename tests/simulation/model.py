@@ -3,7 +3,7 @@
 """The rules that every history keeps, checked by requests, answers, guests and rows alone."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -260,11 +260,12 @@ class Model:
         """A request is over: sent again, it is a new one."""
         self._answers.pop(request, None)
 
-    def released(self, request: str) -> None:
-        """An operator has released what a request was promised."""
+    def released(self, request: str, uuids: Collection[str]) -> None:
+        """An operator has released what some instances of a request were promised."""
         self.forget(request)
-        if request in self._promises:
-            self._promises[request].is_open = False
+        if promise := self._promises.get(request):
+            before = promise.hosts.items()
+            promise.hosts = {uuid: each for uuid, each in before if uuid not in uuids}
 
     def promised(self, promise: Promise) -> None:
         """A caller has got an answer, and may build by it."""

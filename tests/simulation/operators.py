@@ -157,16 +157,17 @@ class Operator:
         group_locks.prune(self._database)
 
     def _release(self, of: int) -> None:
-        """Release the claims of a request whose caller has given up, and asks again then.
+        """Release claims of a request whose caller has given up, and asks again then.
 
-        All of them: where a part is left, its leases are not renewed by the repeated request.
+        They are those of its first instance or of some more, up to all of them.
         """
         over = [each for each in self._orders.values() if each.is_given_up]
         if over:
             order = over[of % len(over)]
-            self._model.released(f"req-{order.number}")
+            released = order.uuids[: 1 + of // 2 % len(order.uuids)]
+            self._model.released(f"req-{order.number}", released)
             with suppress(ClaimLost):
-                self._write(claims.release, uuids=order.uuids)
+                self._write(claims.release, uuids=released)
             self.ask_again(order)
 
     def _isolate(self, host: str) -> None:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from inventory import compute_nodes, tables
 from inventory.claims import claims, group_locks
-from inventory.claims.claims import PartlyAnswered
+from inventory.claims.repeats import PartlyAnswered
 from inventory.claims.types import (
     Changes,
     Claim,

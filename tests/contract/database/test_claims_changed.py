@@ -3,14 +3,15 @@
 """Tests of inventory.claims.claims: what a transaction has read was changed meanwhile."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 
 import pytest
 import sqlalchemy as sa
 
 from inventory.claims import claims, existing
-from inventory.claims.claims import Outdated, PartlyAnswered
 from inventory.claims.group_locks import ensure
+from inventory.claims.repeats import Outdated, PartlyAnswered
 from inventory.claims.types import INSTANCE, ClaimLost, GroupRule, Identity
 from inventory.tables import allocations as table
 from inventory.tables import instances
@@ -174,6 +175,39 @@ def test_those_that_are_answered_are_named(cloud):
         with pytest.raises(PartlyAnswered) as error:
             cloud.write(late)
         assert error.value.answers == {U1: f"{U1} on 1", U2: f"{U2} on 1"}
+    assert same(cloud) == before
+
+
+def test_answers_that_were_given_before_are_renewed_with_the_claims_of_the_others(cloud):
+    claiming(an_order("req-1", *(a_claim(uuid, 1) for uuid in (U1, U2, U3))))(cloud)
+    cloud.write(lambda c: audit(c, 1, [U1]))
+    cloud.write(lambda c: claims.release(c, [U3]))
+    let_pass(cloud, 800)
+    rest = replace(an_order("req-1", a_claim(U3, 2)), answered=[U1, U2])
+    assert cloud.write(lambda c: claims.claim_each(c, [rest])) == ([None], [])
+    assert list(claiming(rest)(cloud).answers) == [f"{U3} on 2"]
+    let_pass(cloud, 200)
+    assert cloud.read(lambda c: existing.overdue(c, NODES)) == set()
+    assert [row.instance_uuid for row in same(cloud)] == [U1, U2, U3]
+    # What came meanwhile, of the same call that came twice, is no reason to renew less.
+    let_pass(cloud, 600)
+    assert claiming(rest)(cloud).repeated
+    let_pass(cloud, 200)
+    assert cloud.read(lambda c: existing.overdue(c, NODES)) == set()
+
+
+@pytest.mark.parametrize("by", ["claim", "make way"])
+def test_an_answer_that_was_given_before_and_has_ended_is_not_given_again(cloud, by):
+    claiming(an_order("req-1", a_claim(U1, 1), a_claim(U2, 1)))(cloud)
+    cloud.write(lambda c: claims.release(c, [U1, U2]))
+    before = same(cloud)
+    rest = replace(an_order("req-1", a_claim(U2, 2)), answered=[U1])
+    late = {
+        "claim": lambda c: claims.claim(c, rest),
+        "make way": lambda c: claims.release_stale(c, rest.identity, 900),
+    }
+    with pytest.raises(ClaimLost, match="has ended"):
+        cloud.write(late[by])
     assert same(cloud) == before
 
 
