@@ -16,7 +16,7 @@ from tests.simulation.broker import Broker
 from tests.simulation.callers import THREADS, Conductor
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
-from tests.simulation.model import Model, Rows, Violation
+from tests.simulation.model import Model, Violation
 from tests.simulation.operators import Operator
 from tests.simulation.plan import (
     FAULT,
@@ -33,6 +33,7 @@ from tests.simulation.plan import (
     Event,
     Plan,
 )
+from tests.simulation.rows import Rows
 
 # How many seconds may pass after the last fault without an answer, and until all is given back.
 ANSWERED, SETTLED = 90, LEASE + 2 * AUDITS + 2 * KEEPER

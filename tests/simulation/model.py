@@ -2,20 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules that every history keeps, checked by requests, answers, guests and rows alone."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from compute_agent.virt.driver import Guest
 from scheduler.wire.errors import NoValidHost
 from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
 from tests.simulation.exact import Parts, Used
-
-# vCPUs, memory in MB and disk in MB. The product's arithmetic is what is checked here.
-Amounts = tuple[int, int, int]
-COMING = ("pending", "alternate", "leaving")
+from tests.simulation.rows import COMING, Amounts, Rows, size_of, summed
 
 
 class Violation(Exception):
@@ -37,77 +33,6 @@ class Promise:
     hosts: Mapping[str, Sequence[str]]
     until: float
     is_open: bool = True
-
-
-@dataclass(slots=True)
-class Rows:
-    """The rows that say who holds what, as they were committed."""
-
-    nodes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    claims: list[dict[str, Any]] = field(default_factory=list)
-    instances: list[dict[str, Any]] = field(default_factory=list)
-    standbys: list[dict[str, Any]] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, connection: Any) -> "Rows":
-        """Return the rows of a connection of SQLite, outside of all transactions."""
-        nodes = _read(connection, "compute_nodes", "id", "host", "vcpus_used", "disk_mb_used",
-                      "memory_mb_used", "claims", "deleted", "numa_topology",
-                      "pci_stats")  # fmt: skip
-        claims = _read(connection, "allocations", "id", "instance_uuid", "state", "host",
-                       "compute_node_id", "vcpus", "memory_mb", "disk_mb", "group_uuid",
-                       "project_id", "reservation_uuid", "taken_by", "created_at",
-                       "numa", "pci")  # fmt: skip
-        instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
-                          "root_gb", "deleted")  # fmt: skip
-        standbys = _read(connection, "standbys", "id", "instance_uuid", "place_node_id", "domains",
-                         "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode")  # fmt: skip
-        living = [each for each in instances if not each["deleted"]]
-        return cls({each["id"]: each for each in nodes}, claims, living, standbys)
-
-    def places(self) -> list[dict[str, Any]]:
-        """Return the places of reservations."""
-        return [each for each in self.claims if each["reservation_uuid"]]
-
-    def of_instances(self) -> list[dict[str, Any]]:
-        """Return the claims of instances."""
-        return [each for each in self.claims if not each["reservation_uuid"]]
-
-    def hosts_of(self, uuid: str, alternates: bool = True) -> set[str]:
-        """Return where an instance is, or may come."""
-        claimed = {
-            each["host"]
-            for each in self.of_instances()
-            if each["instance_uuid"] == uuid and (alternates or each["state"] != "alternate")
-        }
-        return claimed | {each["host"] for each in self.instances if each["uuid"] == uuid}
-
-    def standbys_of(self, uuid: str) -> list[dict[str, Any]]:
-        """Return the standbys of an instance."""
-        return [each for each in self.standbys if each["instance_uuid"] == uuid]
-
-    def held(self, node_id: int, guests: Mapping[str, Guest], standbys: bool = True) -> Amounts:
-        """Return what is held on a node, each instance once, with standbys or not.
-
-        Guests count, and not what their agent has reported: the row of one that has ended since
-        promises nothing, and one that is not reported yet may lose its room to nobody.
-        """
-        sizes = {uuid: _size_of(each) for uuid, each in guests.items()}
-        total: list[Amounts] = []
-        for each in self.claims:
-            if each["compute_node_id"] == node_id:
-                uuid = each["instance_uuid"]
-                if each["reservation_uuid"]:
-                    total.append(_size(each))
-                elif each["state"] in COMING or uuid not in sizes:
-                    sizes[uuid] = _largest([sizes.get(uuid, (0, 0, 0)), _size(each)])
-        domains: dict[str, list[Amounts]] = defaultdict(list)
-        for each in self.standbys:
-            if standbys and each["compute_node_id"] == node_id:
-                for domain in each["domains"].split(","):
-                    domains[domain].append(_size(each))
-        total += [*sizes.values(), _largest(_sum(each) for each in domains.values())]
-        return _sum(total)
 
 
 class Model:
@@ -274,7 +199,7 @@ class Model:
 
     def landed(self, host: str, guests: Mapping[str, Guest]) -> None:
         """A guest was started on a host."""
-        taken = _sum(_size_of(each) for each in guests.values())
+        taken = summed(size_of(each) for each in guests.values())
         if any(mine > room for mine, room in zip(taken, self._room, strict=True)):
             text = f"{host} has {self._room}, and its guests take {taken}"
             raise Violation("more promised than fits", text)
@@ -326,28 +251,6 @@ class Model:
                     raise Violation("standbys", f"{uuid} has one in its own domain: {both}")
 
 
-def _read(connection: Any, table: str, *columns: str) -> list[dict[str, Any]]:
-    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
 def _key(claim: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what tells a claim from those before, whose row it may have taken over."""
     return claim["id"], claim["instance_uuid"], claim["host"], claim["created_at"]
-
-
-def _size(row: Mapping[str, Any]) -> Amounts:
-    return row["vcpus"], row["memory_mb"], row["disk_mb"]
-
-
-def _size_of(guest: Guest) -> Amounts:
-    return guest.vcpus, guest.memory_mb, 1024 * guest.root_gb
-
-
-def _each(fold: Callable[..., int], sizes: Iterable[Amounts]) -> Amounts:
-    columns = [*zip(*sizes, strict=True)] or [(0,)] * 3
-    vcpus, memory_mb, disk_mb = (fold(each) for each in columns)
-    return vcpus, memory_mb, disk_mb
-
-
-_sum, _largest = partial(_each, sum), partial(_each, max)
