@@ -185,6 +185,7 @@ class Conductor:
         model, name = self._model, name if is_boot else key
         context = {"request_id": name, "key": key}
         arguments = encode_select_arguments(SelectArguments(spec, [*uuids], True, True))
+        before = [order.at.get(uuid) for uuid in uuids]
         while True:
             began = self._simulator.now
             try:
@@ -204,6 +205,10 @@ class Conductor:
                 model.forget(key)
                 return None
             time.sleep(1.0 + self._simulator.order.random())
+        if before != [order.at.get(uuid) for uuid in uuids]:
+            # As Nova ends a move whose instance has been evacuated.
+            self._simulator.log(f"nobody waits for {key} any more")
+            return None
         hosts = {
             uuid: [each.service_host for each in selections]
             for uuid, selections in zip(uuids, answer, strict=True)

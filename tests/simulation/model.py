@@ -11,7 +11,7 @@ from compute_agent.virt.driver import Guest
 from scheduler.wire.errors import NoValidHost
 from tests.simulation.actors import DISK_GB, LEASE, MEMORY_MB
 from tests.simulation.exact import Parts, Used
-from tests.simulation.rows import COMING, Amounts, Rows, size_of, summed
+from tests.simulation.rows import COMING, Amounts, Rows, amounts, size_of, summed
 
 
 class Violation(Exception):
@@ -61,19 +61,23 @@ class Model:
         self.disabled: set[str] = set()
         self.projects: dict[str, str] = {}
         self.reserved: dict[str, int] = {}
+        # How large the places are of the reservations that have standbys.
+        self.with_standbys: dict[str, Amounts] = {}
         self.rack: set[str] = set()
         # What callers have asked for: members of groups, and instances with standbys.
         self.groups: dict[str, tuple[str, set[str]]] = {}
         self.required: set[str] = set()
-        # Instances that were on a host that has died.
+        # Instances that were on a host that has died, and places that have left one.
         self.lost: set[str] = set()
 
     def committed(self, rows: Rows) -> None:
         """Check what a transaction has left."""
-        self.rows = rows
+        before, self.rows = self.rows, rows
+        self.lost |= rows.moved_places(before)
+        refuges = {host for uuid in self.lost for host in rows.hosts_of(uuid)}
         for number, node in rows.nodes.items():
-            # Evacuated instances may have what standbys hold until the keeper looks.
-            is_refuge = any(node["host"] in rows.hosts_of(uuid) for uuid in self.lost)
+            # What was evacuated may have what standbys hold until the keeper looks.
+            is_refuge = node["host"] in refuges
             held = rows.held(number, self._guests(node["host"]), standbys=not is_refuge)
             self._check_fits(node["host"], held)
             self._check_exact(number, node)
@@ -81,6 +85,7 @@ class Model:
         self._check_promises()
         self._check_told()
         self._check_domains()
+        self._check_places()
         self._known = {_key(each) for each in rows.claims}
         self._known_standbys = {each["id"] for each in rows.standbys}
 
@@ -154,6 +159,15 @@ class Model:
             if place == node["host"] or {place, node["host"]} <= self.rack:
                 text = f"{each['instance_uuid']} on {place} has one in its own domain: {each}"
                 raise Violation("standbys", text)
+
+    def _check_places(self) -> None:
+        """Check that each place that has to have a standby has one, for where it is."""
+        for each in self.rows.places():
+            if each["reservation_uuid"] in self.with_standbys:
+                uuid, at = each["instance_uuid"], each["compute_node_id"]
+                held = [row for row in self.rows.standbys if row["instance_uuid"] == uuid]
+                if [row["place_node_id"] for row in held] != [at]:
+                    raise Violation("standbys", f"place {uuid} on {each['host']} has {held}")
 
     def heard(self, request: str, answer: Any) -> None:
         """Check an answer, which may be lost on its way, against earlier ones to the request."""
@@ -231,24 +245,30 @@ class Model:
                 raise Violation("reservations are kept", f"its instance is gone: {each}")
 
     def _check_standbys(self, living: set[str], protected: Iterable[str]) -> None:
-        by_instance = {each["instance_uuid"]: each for each in self.rows.standbys}
-        if gone := by_instance.keys() - living:
-            raise Violation("standbys", f"of instances that are gone: {sorted(gone)}")
-        for uuid in protected:
-            if uuid in living and uuid not in by_instance:
-                raise Violation("standbys", f"{uuid} has no row")
-        for uuid, each in by_instance.items():
-            place = self.rows.nodes[each["place_node_id"]]["host"]
-            if place not in self.rows.hosts_of(uuid):
-                raise Violation("standbys", f"{uuid} is not on {place}")
-            for row in self.rows.instances:
-                is_small = each["vcpus"] < row["vcpus"] or each["memory_mb"] < row["memory_mb"]
-                if (row["uuid"], row["host"]) == (uuid, place) and is_small:
-                    raise Violation("standbys", f"smaller than its instance: {each}")
+        places = {each["instance_uuid"]: each for each in self.rows.places()}
+        uuids = [each["instance_uuid"] for each in self.rows.standbys]
+        if gone := {*uuids} - living - places.keys():
+            raise Violation("standbys", f"of what is gone: {sorted(gone)}")
+        if twice := [uuid for uuid, number in Counter(uuids).items() if number > 1]:
+            raise Violation("standbys", f"held twice: {twice}")
+        for uuid in sorted({*protected} & living):
+            held = [amounts(each)[:2] for each in self.rows.standbys_of(uuid)]
+            for row in (each for each in self.rows.instances if each["uuid"] == uuid):
+                if not any(row["vcpus"] <= cpus and row["memory_mb"] <= mb for cpus, mb in held):
+                    raise Violation("standbys", f"{held} is smaller than the instance {row}")
+        for each in self.rows.standbys:
+            uuid, at = each["instance_uuid"], self.rows.nodes[each["place_node_id"]]["host"]
+            if at not in self.rows.hosts_of(uuid):
+                raise Violation("standbys", f"{uuid} is not on {at}")
+            size = self.with_standbys.get(places.get(uuid, each).get("reservation_uuid"))
+            if size and any(mine < its for mine, its in zip(amounts(each), size, strict=True)):
+                raise Violation("standbys", f"smaller than its place, {size}: {each}")
             if node := self.rows.nodes.get(each["compute_node_id"]):
-                both = {place, node["host"]}
+                both = {at, node["host"]}
                 if len(both) == 1 or both <= self.rack:
                     raise Violation("standbys", f"{uuid} has one in its own domain: {both}")
+            elif not each["reason"]:
+                raise Violation("standbys", f"{uuid} has none, and nobody says why")
 
 
 def _key(claim: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -30,10 +30,8 @@ from tests.simulation.callers import Order
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Violation
-from tests.simulation.plan import FLAVORS, Event
+from tests.simulation.plan import FLAVORS, TENANT, Event
 
-# Who may use isolated hosts, and whom reservations are for.
-TENANT = "red"
 ZONES = aggregate_operations.ZoneRules("nova")
 
 
@@ -139,7 +137,9 @@ class Operator:
 
         rows, states, ages, protected, lacking = self._database.read(look)
         waiting = {each["instance_uuid"] for each in rows.claims if each["state"] == "pending"}
-        covered = sorted(each["instance_uuid"] for each in rows.standbys)
+        inside = {each["instance_uuid"]: each["taken_by"] for each in rows.places()}
+        uuids = [each["instance_uuid"] for each in rows.standbys]
+        covered = sorted(inside.get(uuid) or uuid for uuid in uuids)
         known = {
             (each["instance_uuid"], each["compute_node_id"]): each["state"] for each in rows.claims
         }
@@ -189,12 +189,15 @@ class Operator:
         self._write(aggregate_operations.add_hosts, text="rack", hosts=hosts, zones=ZONES)
         self._model.rack.update(hosts)
 
-    def _reserve(self, name: str, places: int) -> None:
-        vcpus, memory_mb, root_gb = FLAVORS[0]
+    def _reserve(self, name: str, places: int, flavor: int = 0, **more: Any) -> None:
+        vcpus, memory_mb, root_gb = FLAVORS[flavor]
         live = LiveHosts.of(self._conf, self._database, 0.0)
-        new = NewReservation(name, TENANT, (vcpus, memory_mb, 1024 * root_gb))
+        new = NewReservation(name, TENANT, (vcpus, memory_mb, 1024 * root_gb), **more)
         spec = a_request(vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, project_id=TENANT)
-        self._model.reserved[reserve(live, new, spec, places)] = places
+        uuid = reserve(live, new, spec, places)
+        self._model.reserved[uuid] = places
+        if new.failover:
+            self._model.with_standbys[uuid] = new.size
 
     def _unreserve(self, name: str) -> None:
         # Which of them it is, is known only then.

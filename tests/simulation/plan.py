@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from scheduler.operators.reserving import SPREADS
 from tests.simulation import broker, database
 
 REQUEST, MOVE, OPERATOR, FAULT = "request", "move", "operator", "fault"
@@ -20,6 +21,8 @@ LOSS = "loss of a host"
 FLAVORS = ((1, 1024, 1), (1, 1024, 1), (2, 2048, 2), (4, 2048, 4))
 # Those without an owner of their own, and those that reservations and aggregates are for.
 PROJECTS = ("red", "red", "blue")
+# Who may use isolated hosts, and whom reservations are for.
+TENANT = "red"
 # Seconds for which an instance lives that is not deleted.
 FOREVER = 1e9
 # How many faults there are for each request, and operations.
@@ -83,6 +86,11 @@ class Plan:
         also = [*_more(more, (names, agents), requests, duration)]
         also += _exact(more, requests, duration) if cells else []
         found += sorted(also, key=lambda each: each[0])
+        # No two losses: what is evacuated is not evacuated again meanwhile.
+        lost = [] if any(kind == LOSS for _, kind, _ in found) else agents
+        apart = random.Random(f"places {seed}")
+        places = _protected_places(apart, (agents, lost), requests, duration)
+        found += sorted(places, key=lambda each: each[0])
         events = tuple(Event(number, *each) for number, each in enumerate(found))
         return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events, cells)
 
@@ -197,6 +205,38 @@ def _exact(
         how.pop("protected", None)
         # Where a build has failed, the first call comes once more after the second.
         yield at, REQUEST, how | {"late": True}
+
+
+def _protected_places(
+    chance: random.Random, hosts: tuple[list[str], list[str]], requests: int, duration: float
+) -> Iterator[tuple[float, str, Any]]:
+    """Draw reservations whose places have standbys, instances for these, and a loss.
+
+    hosts are all, and those that may be lost.
+    """
+
+    def at() -> float:
+        return 1 + chance.uniform(0, duration + 3)
+
+    if chance.random() < 0.4:
+        return
+    kind = {"flavor": chance.choice((0, 2)), "failover": True}
+    for when, name in ((0.9, "vital"), (at(), chance.choice(("vital", "spare")))):
+        how = {"does": "reserve", "name": name, "places": chance.randint(1, 3), **kind}
+        yield when, OPERATOR, how | {"spread": chance.choice((None, *SPREADS))}
+    if chance.random() < 0.4:
+        yield at() + 3, OPERATOR, {"does": "unreserve", "name": "vital"}
+    for number in range(requests // 4):
+        when, _, how = _request(chance, 0, duration)
+        how |= {"request": 4 * requests + number, "project": TENANT, "flavor": kind["flavor"]}
+        how.pop("group", None)
+        yield when, REQUEST, how
+    for number in range(requests // 12):
+        yield at(), MOVE, {"of": -1 - number, "flavor": 2, "goes": chance.random() < 0.5}
+    yield at(), OPERATOR, {"does": "look", "host": chance.choice(hosts[0])}
+    if hosts[1] and chance.random() < 0.8:
+        how = {"of": chance.choice(hosts[1]), "seconds": chance.choice((8.0, 40.0))}
+        yield at() + 1, LOSS, how
 
 
 def _operation(chance: random.Random, hosts: list[str], requests: int) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Rows:
         instances = _read(connection, "instances", "uuid", "host", "vcpus", "memory_mb",
                           "root_gb", "deleted")  # fmt: skip
         standbys = _read(connection, "standbys", "id", "instance_uuid", "place_node_id", "domains",
-                         "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode")  # fmt: skip
+                         "compute_node_id", "vcpus", "memory_mb", "disk_mb", "mode",
+                         "reason")  # fmt: skip
         living = [each for each in instances if not each["deleted"]]
         return cls({each["id"]: each for each in nodes}, claims, living, standbys)
 
@@ -49,17 +50,27 @@ class Rows:
         return [each for each in self.claims if not each["reservation_uuid"]]
 
     def hosts_of(self, uuid: str, alternates: bool = True) -> set[str]:
-        """Return where an instance is, or may come."""
+        """Return where an instance is, or may come, or where a place is."""
         claimed = {
             each["host"]
-            for each in self.of_instances()
+            for each in self.claims
             if each["instance_uuid"] == uuid and (alternates or each["state"] != "alternate")
         }
         return claimed | {each["host"] for each in self.instances if each["uuid"] == uuid}
 
     def standbys_of(self, uuid: str) -> list[dict[str, Any]]:
-        """Return the standbys of an instance."""
-        return [each for each in self.standbys if each["instance_uuid"] == uuid]
+        """Return the standbys of an instance or a place, and those of the places that it is in."""
+        uuids = {each["instance_uuid"] for each in self.places() if each["taken_by"] == uuid}
+        return [each for each in self.standbys if each["instance_uuid"] in {uuid, *uuids}]
+
+    def moved_places(self, before: "Rows") -> set[str]:
+        """Return the places that are on another node than before."""
+        nodes = {each["id"]: each["compute_node_id"] for each in before.places()}
+        return {
+            each["instance_uuid"]
+            for each in self.places()
+            if nodes.get(each["id"], each["compute_node_id"]) != each["compute_node_id"]
+        }
 
     def held(self, node_id: int, guests: Mapping[str, Guest], standbys: bool = True) -> Amounts:
         """Return what is held on a node, each instance once, with standbys or not.
