@@ -107,6 +107,16 @@ def _standbys_do_not_end() -> None:
     _replace(_Work, "gone", lambda _work: iter(()))
 
 
+def _standbys_of_places_do_not_end() -> None:
+    """The standby of a reserved place that is gone stays."""
+    gone: Any = _Work.gone
+
+    def without(work: Any) -> Any:
+        return (row for row in gone(work) if not row.of_place)
+
+    _replace(_Work, "gone", without)
+
+
 def _place_is_lost() -> None:
     """The audit ends a reserved place whose instance is gone, rather than to hold it again."""
     places = reserved_places.places
@@ -123,6 +133,6 @@ FAULTS: dict[str, Callable[[], None]] = {
         *(_room_is_not_checked, _aggregates_are_not_checked, _group_is_not_locked),
         *(_repeat_is_not_noticed, _plan_replaces, _alternate_is_not_held, _move_is_released),
         *(_leaving_claims_are_released, _claims_do_not_end, _standbys_are_not_counted),
-        *(_standbys_do_not_end, _place_is_lost),
+        *(_standbys_do_not_end, _standbys_of_places_do_not_end, _place_is_lost),
     )
 }
