@@ -3,28 +3,21 @@
 """Places of reservations with standbys: they and who is in them outlive any failure domain."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from inventory.claims.claims import release
-from inventory.engine import Database
 from inventory.operations import reservation_operations, service_operations
 from scheduler.operators.reserving import NoRoom
 from tests.builders import a_group
-from tests.contract.database.standby_cloud import HOSTS, VCPUS, StandbyCloud, domain_of
+from tests.contract.database import test_standbys
+from tests.contract.database.standby_cloud import HOSTS, VCPUS, domain_of
 from tests.contract.database.test_standbys import fill
 from tests.databases import a_uuid
 
 U = [a_uuid(f"instance {number}") for number in range(80)]
 SIZE, SMALLER = (4, 8192, 20), (2, 2048, 10)
-
-
-@pytest.fixture
-def cloud(database: Database, tmp_path: Path) -> StandbyCloud:
-    found = StandbyCloud(database, tmp_path)
-    found.begin()
-    return found
+cloud = test_standbys.cloud
 
 
 def boot(cloud, uuid, size=SIZE, mode=None, **changes):
