@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED, RESERVED
+from inventory.dialects import utc_moment
 from inventory.rows import named, select_in
 from inventory.tables import allocations, compute_nodes, instances, reservations
 from inventory.tables import standbys as table
@@ -18,6 +19,10 @@ _C, _A, _I, _R = table.c, allocations.c, instances.c, reservations.c
 # Without the requests, which are long.
 _COLUMNS = [each for each in _C if not each.name.endswith("request")]
 _PROTECTED = sa.select(_C.instance_uuid)
+# Places of reservations that have ended are there until an audit, for which a lost host may wait.
+_LASTS = sa.or_(
+    _A.reservation_uuid.is_(None), _A.expires_at.is_(None), _A.expires_at > utc_moment()
+)
 
 
 @dataclass(slots=True)
@@ -54,9 +59,8 @@ def read(connection: sa.Connection) -> StandbyRows:
         held_on = compute_nodes.c.id.in_(sa.select(_C.compute_node_id))
         generations = {row.id: row.generation for row in connection.execute(nodes.where(held_on))}
         claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state)
-        for uuid, node_id, state in connection.execute(
-            claimed.where(_A.instance_uuid.in_(_PROTECTED))
-        ):
+        claimed = claimed.where(_A.instance_uuid.in_(_PROTECTED), _LASTS)
+        for uuid, node_id, state in connection.execute(claimed):
             found[uuid.lower()].claimed.add(node_id)
             if state == CONFIRMED:
                 found[uuid.lower()].confirmed.add(node_id)

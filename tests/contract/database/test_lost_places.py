@@ -16,6 +16,7 @@ from inventory.operations.aggregate_operations import ZoneRules
 from inventory.tables import services
 from scheduler.claims import standby_keeper
 from tests.builders import a_group
+from tests.claimed import let_pass
 from tests.contract.database import test_standbys
 from tests.contract.database.standby_cloud import HOSTS, domain_of
 from tests.contract.database.test_protected_places import SIZE, SMALLER, U, boot, check, die
@@ -209,3 +210,13 @@ def test_an_instance_whose_place_has_no_standby_for_it_is_listed_with_the_reason
     assert cloud.ask([U[0]], SIZE, mode="required", instance_group=group) is None
     assert boot(cloud, U[0], instance_group=group) == row.host
     assert cloud.keep().without[U[0]] == NO_ROOM
+
+
+def test_standbys_end_with_the_time_of_the_reservation(cloud):
+    ends_at = cloud.database.read(current_time) + timedelta(hours=1)
+    cloud.reserve_protected("r", SIZE, 2, ends_at=ends_at)
+    boot(cloud, U[0])
+    let_pass(cloud.database, 3600)
+    assert cloud.keep().ended == 2
+    assert cloud.standbys() == []
+    assert cloud.usage() == cloud.expected_usage()
