@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.databases import a_node, save, serve
+from tests.databases import a_node, execute, save, serve
 from tests.fixtures.command import Command
 
 FLAVOR = "--flavor=m1=2,4096,10"
@@ -76,6 +76,22 @@ def test_each_place_has_a_standby_and_it_is_shown(command, cloud):
     assert "| Place of |" in command.run("failover", "status").stdout
     (change, *_) = command.json("audit", "list", "--long")
     assert change["After"]["failover"] is True
+
+
+def test_why_a_place_has_no_standby_is_shown(command, cloud):
+    first, second, _ = create(command, "r1", *MINE, "--number=3", "--failover")["places"]
+    lost = "UPDATE standbys SET compute_node_id = NULL, reason = 'none fits' WHERE "
+    execute(cloud, lost + "instance_uuid = :uuid", uuid=first["id"])
+    assert "1 place has no standby: none fits\n" in command.run("reservation", "show", "r1").stdout
+    execute(cloud, lost + "instance_uuid = :uuid", uuid=second["id"])
+    text = command.run("reservation", "show", "r1").stdout
+    assert "2 places have no standby: none fits\n" in text
+    status = command.run("failover", "status", "--without", "-f", "json")
+    assert status.status == 1
+    assert {
+        each["instance"]: (each["reservation"], each["reason"])
+        for each in json.loads(status.stdout)["instances"]
+    } == {each["id"]: ("r1", "none fits") for each in (first, second)}
 
 
 def test_without_room_for_a_standby_nothing_is_held(command, cloud):
