@@ -29,7 +29,7 @@ from scheduler.decision.picker import Choice
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.types import Decision, Placement, PlannedStandby, Step
 from scheduler.decision.weighing import weigh_hosts
-from scheduler.hosts.columns import Mask, Rows, Weights
+from scheduler.hosts.columns import Mask, Rows
 from scheduler.hosts.failure_domains import domains_of, in_any
 from scheduler.hosts.host_state import BARE_METAL, Candidate, usage_changes
 from scheduler.hosts.resources import KINDS
@@ -141,11 +141,15 @@ class StandbyRoom:
             return planned, ()
         candidates, steps = pipeline.allowed(hosts, spec, plan)
         candidates = self._elsewhere(candidates, row, domains)
-        rows, shared = self._shared(domains, size)
+        rows, besides = self._besides(domains)
+        shared = np.minimum(besides, np.array(size, np.int64))
         with self._given(rows, shared):
             filters = pipeline.filters_for(plan.filters, spec, 0)
             candidates, more = pipeline.apply_filters(hosts, spec, filters, candidates)
-            planned.host = self._best(spec, request, plan, candidates, rows, shared, size)
+            # When the standby is needed, nothing else has to be held there: it is packed beside
+            # others of its domain, as it would be then, rather than beside those of all domains.
+            with self._given(rows, besides - shared):
+                planned.host = self._best(spec, request, plan, candidates, rows, shared, size)
         if planned.host is None:
             planned.reason = NO_STANDBY
             return planned, (*steps, *more)
@@ -233,17 +237,17 @@ class StandbyRoom:
         found[self.avoided] = False
         return found
 
-    def _shared(self, domains: Sequence[str], size: Amounts) -> tuple[Rows, Weights]:
-        """Return rows, and how much of a standby for these domains each of them holds already."""
+    def _besides(self, domains: Sequence[str]) -> tuple[Rows, npt.NDArray[np.int64]]:
+        """Return rows, and how much each of them holds that other domains alone need."""
         own = np.zeros_like(self._held)
         for name in domains:
             brought = self._by_row(self._known.of([name]))
             if changed := self._changed_of.get(name):
                 brought[[*changed]] = [*changed.values()]
             np.maximum(own, brought, out=own)
-        besides = self._held - own
+        besides: npt.NDArray[np.int64] = self._held - own
         rows = np.flatnonzero(besides.any(axis=1))
-        return rows, np.minimum(besides[rows], np.array(size, np.int64))
+        return rows, besides[rows]
 
     def _by_row(self, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return by row what is known by the order of the nodes."""
@@ -258,8 +262,8 @@ class StandbyRoom:
         return found
 
     @contextmanager
-    def _given(self, rows: Rows, shared: Weights) -> Iterator[None]:
-        """Give hosts as much more room as they share with the standby, within the block."""
+    def _given(self, rows: Rows, shared: npt.NDArray[np.int64]) -> Iterator[None]:
+        """Give hosts so much more room of what they hold for others, within the block."""
         self._hosts.add_to_rows(rows, usage_changes(*-shared.T))
         try:
             yield
@@ -273,7 +277,7 @@ class StandbyRoom:
         plan: Plan,
         candidates: Mask,
         rows: Rows,
-        shared: Weights,
+        shared: npt.NDArray[np.int64],
         size: Amounts,
     ) -> Candidate | None:
         """Return the host to which the standby adds least, the one with most weight of such.

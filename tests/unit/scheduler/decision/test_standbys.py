@@ -5,6 +5,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from inventory.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from inventory.objects.standby import PREFERRED, REQUIRED, OwnStandby, Protection
@@ -91,6 +93,38 @@ def test_where_all_is_shared_a_full_host_will_do():
     assert decided(hosts(**free)).shortage
     sums = {4: {"b": (2, 2048, 20480)}}
     assert places(decided(hosts(**free), sums=sums)) == [("a1", "c1")]
+
+
+def test_it_is_packed_beside_those_of_its_own_domain():
+    """What is held for others alone counts as free, as it would be when the standby is needed."""
+    plan = replace(PLAN, weighers=[RAMWeigher(multiplier=-1.0)])
+    sums = {3: {"d": (8, 8192, 81920)}, 4: {"d": (8, 8192, 81920), "a": (2, 2048, 20480)}}
+    # b1 has less left, but after the death of rack a c1 has: 11144 MB, not 12288.
+    found = decided(hosts(a1=2048, a2=0, b1=4096, c1=5000), sums=sums, plan=plan)
+    assert places(found) == [("a1", "c1")]
+    found = decided(hosts(a1=2048, a2=0, b1=4096, c1=8192), sums=sums, plan=plan)
+    assert places(found) == [("a1", "b1")]
+
+
+@given(
+    free=st.tuples(*[st.integers(0, 16384)] * 2),
+    held=st.tuples(*[st.dictionaries(st.sampled_from("ad"), st.integers(1, 8192))] * 2),
+)
+@example((0, 16384), ({"d": 8192}, {}))
+def test_it_adds_least_and_nothing_else_is_consumed(free, held):
+    b1, c1 = free
+    sums = {
+        node: {domain: (0, memory_mb, 0) for domain, memory_mb in each.items()}
+        for node, each in zip((3, 4), held, strict=True)
+    }
+    adds = [max(each.get("a", 0) + 2048 - max(each.values(), default=0), 0) for each in held]
+    fitting = [more for more, room in zip(adds, free, strict=True) if more <= room]
+    table = hosts(a1=32768, a2=0, b1=b1, c1=c1)
+    found = decided(table, mode=PREFERRED, sums=sums, plan=replace(PLAN, filters=FILTERS[:2]))
+    after = [table.get(row, "free_ram_mb") for row in (2, 3)]
+    standby = found.placements[0].standby
+    assert (standby.host is not None) == bool(fitting)
+    assert sum(free) - sum(after) == standby.more[1] == min(fitting, default=0)
 
 
 def test_a_host_with_standbys_of_many_domains_takes_one_more_only_where_no_other_can():
