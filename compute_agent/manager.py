@@ -65,8 +65,8 @@ class Manager:
         self._driver = driver
         self._on_registered = on_registered
         self._lease = Lease(database, driver.lease, conf.host) if driver.lease else None
-        # The term of the lease in which this agent works.
-        self._term = 0
+        # The term of the lease in which this agent works, and when that began.
+        self._term, self._began = 0, 0.0
         self._heartbeat = Heartbeat(
             database, driver.hosts(), services.COMPUTE, conf.report_interval, self.audit_now
         )
@@ -173,8 +173,9 @@ class Manager:
             # Another agent may have written what this one remembers otherwise.
             self._follower = ServiceFollower(self._database, self._heartbeat, self._limit)
             self._aggregates, self._disabled = None, True
-            self._term = term
-        return True
+            self._term, self._began = term, time.monotonic()
+        # What it has read before may be older than what the other has written since.
+        return self._driver.is_current(self._began)
 
     def _stand_by(self) -> None:
         try:

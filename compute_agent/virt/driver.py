@@ -279,6 +279,13 @@ class Driver(ABC):
         """Be ready to answer while another agent has the lease; raises DriverError if it cannot."""
         return
 
+    def is_current(self, since: float) -> bool:
+        """Return whether it has asked for all that it knows after since, by time.monotonic().
+
+        If not, it asks now. An agent that takes over may know less than what another has written.
+        """
+        return True
+
     def polled_at(self) -> float:
         """Return from when on facts() and guests() know what happened, by time.monotonic()."""
         return time.monotonic()

@@ -198,14 +198,14 @@ class _Driver(FakeDriver):
     def __init__(self, conf: cfg.ConfigOpts, guests: dict[str, Guest]) -> None:
         super().__init__(conf)
         self._added = {conf.host: guests}
-        self.changes = _Mailbox()
+        self.changes = Mailbox()
 
     def facts(self, node: NodeName) -> NodeFacts:
         found = super().facts(node)
         return replace(found, pci_devices=DEVICES) if found.numa else found
 
 
-class _Mailbox(EventMailbox):
+class Mailbox(EventMailbox):
     """Waits for an event of the simulator instead of a socket."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 """Conductors, who ask until they are answered, build, move, resize, evacuate and delete."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +25,12 @@ from tests.simulation.actors import LEASE, Agent
 from tests.simulation.broker import Broker, NoAnswer
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Promise, Violation
+from tests.simulation.nova_cloud import Compute
 from tests.simulation.plan import FLAVORS, FOREVER, Event, uuid_of
 
 # How many requests conductors have at a time, which we chose: the others wait, as for a thread.
 THREADS = 24
+Host = Agent | Compute
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +88,7 @@ class Conductor:
     """Asks for hosts, and does as Nova does with the answer."""
 
     def __init__(
-        self, simulator: Simulator, broker: Broker, model: Model, agents: dict[str, Agent]
+        self, simulator: Simulator, broker: Broker, model: Model, agents: Mapping[str, Host]
     ) -> None:
         self._simulator, self._broker, self._model = simulator, broker, model
         self._agents = agents

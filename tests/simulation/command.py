@@ -4,7 +4,7 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -55,8 +55,9 @@ def _numbers(text: str) -> set[int]:
 
 def _many(player: Player, given: argparse.Namespace) -> int:
     first, until = map(int, given.seeds.split(":"))
-    plans = (Plan.of(seed, given.requests) for seed in range(first, until))
-    failed = [each for each in player.play_all(plans, jobs=given.jobs) if each.rule]
+    plans = _plans(given, first, until)
+    played = [*player.play_all(plans, jobs=given.jobs)]
+    failed = [each for each in played if each.rule]
     for each in failed:
         print(f"seed {each.seed}: {each.text[:1000]}", flush=True)
     for each in [] if given.no_stories else failed[: given.stories]:
@@ -64,10 +65,17 @@ def _many(player: Player, given: argparse.Namespace) -> int:
     used = os.times()
     seconds = used.children_user + used.children_system
     print(
-        f"{until - first} histories of {given.requests} requests in {seconds:.0f} s of processor:"
+        f"{len(played)} histories of {given.requests} requests in {seconds:.0f} s of processor:"
         f" {len(failed)} with a violation"
     )
     return int(bool(failed))
+
+
+def _plans(given: argparse.Namespace, first: int, until: int) -> Iterator[Plan]:
+    for seed in range(first, until):
+        plan = Plan.of(seed, given.requests)
+        if plan.is_nova or not given.nova:
+            yield plan
 
 
 def _tell(player: Player, given: argparse.Namespace, seed: int, rule: str) -> None:
@@ -83,8 +91,7 @@ def _table(player: Player, given: argparse.Namespace) -> int:
     found: list[int] = []
     rules: dict[str, int] = {}
     begin = first
-    plans = (Plan.of(seed, given.requests) for seed in range(first, until))
-    for each in player.play_all(plans):
+    for each in player.play_all(_plans(given, first, until)):
         if each.rule:
             found.append(each.seed - begin + 1)
             rules[each.rule] = rules.get(each.rule, 0) + 1
@@ -101,6 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="play and print this history")
     which.add_argument("--seeds", metavar="FROM:TO", help="play these histories")
+    text = "leave out all histories that are not of a Nova cloud"
+    parser.add_argument("--nova", action="store_true", help=text)
     text = "leave out all other events; such as 3,7 or 0:30"
     parser.add_argument("--only", metavar="NUMBERS", help=text)
     parser.add_argument("--schedulers", type=int, help="how many there are, if not as drawn")

@@ -54,7 +54,7 @@ class SimulatedDatabase:
         # No compiled statement is ever dropped.
         self._compiled = dict[Any, Any]()
         # One connection for all histories: SQLite has parsed their statements by then.
-        self.rows = _connection(simulator)
+        self.rows = in_memory(simulator)
         self.rows.deserialize(empty_tables())
         self._first_rows = _rows(self.rows)
         self.reset()
@@ -141,7 +141,7 @@ class SimulatedDatabase:
 
     def late(self) -> sqlite3.Connection:
         """Return a state of the past."""
-        found = _connection(self.simulator)
+        found = in_memory(self.simulator)
         found.deserialize(self.simulator.order.choice([*self._past]))
         return found
 
@@ -310,7 +310,7 @@ def _rows(connection: sqlite3.Connection) -> dict[str, list[Any]]:
     return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
 
 
-def _connection(simulator: Simulator) -> sqlite3.Connection:
+def in_memory(simulator: Simulator) -> sqlite3.Connection:
     """Return a connection of SQLite whose clock is that of the history."""
     found = sqlite3.connect(
         ":memory:", isolation_level=None, check_same_thread=False, cached_statements=10_000

@@ -3,6 +3,7 @@
 """One history: a plan played on a simulated cloud, and what it came to."""
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,12 @@ from tests.simulation import broker as messages
 from tests.simulation import database as transactions
 from tests.simulation.actors import AUDITS, KEEPER, LEASE, Agent, Process, Scheduler
 from tests.simulation.broker import Broker
-from tests.simulation.callers import THREADS, Conductor
+from tests.simulation.callers import THREADS, Conductor, Host
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.kernel import Actor, Simulator
 from tests.simulation.model import Model, Violation
+from tests.simulation.nova_cloud import NovaCloud
+from tests.simulation.nova_operators import NovaOperator
 from tests.simulation.operators import Operator
 from tests.simulation.plan import (
     FAULT,
@@ -24,6 +27,9 @@ from tests.simulation.plan import (
     LOSS,
     MOVE,
     NO_BROKER,
+    NOVA,
+    NOVA_LOST,
+    NOVA_SILENCE,
     OPERATOR,
     REQUEST,
     SILENCE,
@@ -65,23 +71,38 @@ class History:
         database.keeps_past = any(
             each.how.get("breaks") == transactions.LATE for each in plan.events
         )
+        cells = 0 if plan.is_nova else plan.cells
         self._model = Model(
-            plan.vcpus, plan.cells, lambda: simulator.now, lambda host: self._agents[host].guests
+            plan.vcpus, cells, lambda: simulator.now, lambda host: self._agents[host].guests
         )
         self._broker = Broker(simulator, self._heard)
-        self._agents = {
-            name: Agent(self._broker, plan.vcpus, plan.cells, simulator, name, database.open)
-            for name in (f"host-{each}" for each in range(plan.hosts))
-        }
+        hosts = [f"host-{each}" for each in range(plan.hosts)]
+        self._nova: NovaCloud | None = None
+        self._agents: Mapping[str, Host]
+        if plan.is_nova:
+            of_cloud = self._broker, hosts, plan.vcpus, database.open
+            self._nova = NovaCloud(simulator, *of_cloud)
+            self._agents = self._nova.computes
+        else:
+            self._agents = {
+                name: Agent(self._broker, plan.vcpus, cells, simulator, name, database.open)
+                for name in hosts
+            }
         schedulers = [
             Scheduler(self._broker, simulator, f"scheduler-{each}", database.open)
             for each in range(plan.schedulers)
         ]
         self._processes: dict[str, Process] = {each.name: each for each in schedulers}
         self._processes |= self._agents
+        self._processes |= self._nova.mirrors if self._nova else {}
         self._conductor = Conductor(simulator, self._broker, self._model, self._agents)
         self._conductor.fail = self._fail
-        self._operator = Operator(simulator, self._model, self._conductor.orders, database)
+        of_operator = simulator, self._model, self._conductor.orders, database
+        if self._nova:
+            is_calm = not any(each.how.get("breaks") for each in plan.events)
+            self._operator: Operator = NovaOperator(self._nova, is_calm, *of_operator)
+        else:
+            self._operator = Operator(*of_operator)
         self._operator.fail, self._operator.ask_again = self._fail, self._conductor.ask_again
         threading.excepthook = self._died
 
@@ -95,9 +116,14 @@ class History:
         self._sleep(self._plan.ends + 1)
         self._database.armed.clear()
         self._broker.armed.clear()
+        if self._nova:
+            self._nova.heal()
         for process in self._processes.values():
             process.start()
         self._wait_for_answers()
+        # Operators of Nova wait for a mirror.
+        while self._nova and self._is_fine and self._operator.under_way:
+            self._sleep(1.0)
         self._settle()
         found, lines = self._violation, tuple(simulator.lines)
         rule, text = (found.rule, str(found)) if found else ("", "")
@@ -125,6 +151,8 @@ class History:
             guests = {name: each.guests for name, each in self._agents.items()}
             try:
                 self._model.settled(guests, self._conductor.protected)
+                if self._nova and (text := self._nova.differs(self._database.rows)):
+                    raise Violation("as Nova has it", text)
                 return
             except Violation as violation:
                 if simulator.now > until:
@@ -149,6 +177,7 @@ class History:
             OPERATOR: self._operator.begin,
             FAULT: self._break,
             LOSS: self._lose,
+            NOVA: lambda _event: None,
         }
         begin[event.kind](event)
 
@@ -161,9 +190,12 @@ class History:
             self._broker.stopped_until = until
         elif breaks == SILENCE:
             self._database.silent_until = until
+        elif breaks in (NOVA_SILENCE, NOVA_LOST):
+            if self._nova:
+                self._nova.break_databases(event, until)
         elif breaks in transactions.FAULTS:
             self._database.armed.setdefault(event.how["of"], []).append(breaks)
-        else:
+        elif event.how["of"] in self._processes:
             self._break_process(self._processes[event.how["of"]], breaks, event.how["seconds"])
 
     def _break_process(self, process: Process, breaks: str, seconds: float) -> None:
@@ -178,6 +210,8 @@ class History:
 
     def _lose(self, event: Event) -> None:
         """Let a host die, and come back; the operator says so in time."""
+        if self._nova:
+            return
         world, host, seconds = self._simulator.world, event.how["of"], event.how["seconds"]
         self._kill(self._processes[host], seconds)
         self._conductor.lose(event)

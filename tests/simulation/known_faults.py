@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from compute_agent.audit import reserved_places
+from compute_agent.lease import Lease
+from compute_agent.virt.nova import cell, reserves
 from inventory.claims import claims, existing, group_locks
 from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import COMING
@@ -127,6 +129,21 @@ def _place_is_lost() -> None:
     _replace(places, "write", without)
 
 
+def _late_counts_are_reserves() -> None:
+    """What Nova has not counted yet of its instances changes what a host reserves at once."""
+    _replace(reserves, "SETTLED", 0.0)
+
+
+def _digests_are_not_compared() -> None:
+    """The mirror reads by stamps alone, and misses what a clock that is behind has stamped."""
+    _replace(cell, "changed_hosts", lambda _old, _new: cell.NONE)
+
+
+def _two_mirrors_write() -> None:
+    """A mirror goes on writing when its lease is over."""
+    _replace(Lease, "held", True)
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     each.__name__.strip("_"): each
     for each in (
@@ -134,5 +151,6 @@ FAULTS: dict[str, Callable[[], None]] = {
         *(_repeat_is_not_noticed, _plan_replaces, _alternate_is_not_held, _move_is_released),
         *(_leaving_claims_are_released, _claims_do_not_end, _standbys_are_not_counted),
         *(_standbys_do_not_end, _standbys_of_places_do_not_end, _place_is_lost),
+        *(_late_counts_are_reserves, _digests_are_not_compared, _two_mirrors_write),
     )
 }

@@ -52,17 +52,21 @@ class Operator:
         self._conf = configuration("operator")
         self._actor = Actor("operator")
         self._one_at_a_time = Lock()
+        # How many operations have begun and are not done.
+        self.under_way = 0
         self.fail: Callable[[Violation], None]
         self.ask_again: Callable[[Order], None]
 
     def begin(self, event: Event) -> None:
         """Begin an operation."""
+        self.under_way += 1
         self._simulator.run_as(self._actor, self._do, event)
 
     def _do(self, event: Event) -> None:
         # What was told holds until the next operation begins.
         with self._one_at_a_time:
             self._repeat(event)
+        self.under_way -= 1
 
     def _repeat(self, event: Event) -> None:
         how = {key: each for key, each in event.how.items() if key not in ("does", "logged")}

@@ -17,6 +17,8 @@ from tests.simulation import broker, database
 REQUEST, MOVE, OPERATOR, FAULT = "request", "move", "operator", "fault"
 # A host dies with its guests, which are evacuated; it comes back empty.
 LOSS = "loss of a host"
+# The cloud is one of Nova's from the beginning.
+NOVA = "a Nova cloud"
 # (vCPUs, memory in MB, disk in GB) of the flavors, the small ones more often.
 FLAVORS = ((1, 1024, 1), (1, 1024, 1), (2, 2048, 2), (4, 2048, 4))
 # Those without an owner of their own, and those that reservations and aggregates are for.
@@ -30,7 +32,12 @@ FAULTS, OPERATIONS = 0.5, 0.4
 # Faults of processes and of the whole cloud, besides those of a transaction and of a message.
 KILL, STALL, SKEW, SILENCE, NO_BROKER = "kill", "stall", "clock jumps", "database", "broker"
 STOP = "stop"
+# Of a Nova cloud: its databases do not answer, or a transaction of a mirror there is lost.
+NOVA_SILENCE, NOVA_LOST = "Nova's databases", "Nova's database lost"
 CALM = 0.2
+MIRRORS = ("mirror-0", "mirror-1")
+# How many histories are of a Nova cloud.
+NOVA_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class Plan:
         apart = random.Random(f"places {seed}")
         places = _protected_places(apart, (agents, lost), requests, duration)
         found += sorted(places, key=lambda each: each[0])
+        found += [*_nova(random.Random(f"Nova {seed}"), requests, duration)]
         events = tuple(Event(number, *each) for number, each in enumerate(found))
         return cls(seed, schedulers, hosts, chance.choice((4, 6, 24)), events, cells)
 
@@ -99,6 +107,11 @@ class Plan:
         kept = tuple(each for each in self.events if each.number in numbers)
         cells = self.cells if any("cells" in each.how for each in kept) else 0
         return replace(self, events=kept, cells=cells)
+
+    @property
+    def is_nova(self) -> bool:
+        """Whether it is a Nova cloud, whose hosts have no cells and do not die."""
+        return any(each.kind == NOVA for each in self.events)
 
     @property
     def ends(self) -> float:
@@ -237,6 +250,26 @@ def _protected_places(
     if hosts[1] and chance.random() < 0.8:
         how = {"of": chance.choice(hosts[1]), "seconds": chance.choice((8.0, 40.0))}
         yield at() + 1, LOSS, how
+
+
+def _nova(
+    chance: random.Random, requests: int, duration: float
+) -> Iterator[tuple[float, str, Any]]:
+    """Draw whether it is a Nova cloud, and what breaks of its mirrors and databases then."""
+    if chance.random() >= NOVA_SHARE:
+        return
+    yield 0.0, NOVA, {}
+    for _ in range(requests // 2 if chance.random() > CALM else 0):
+        at, of = chance.uniform(0, duration + 20), chance.choice(MIRRORS)
+        how: dict[str, Any] = {"seconds": chance.choice((0.1, 1.0, 8.0)), "of": of}
+        drawn = chance.random()
+        if drawn < 0.4:
+            how = {"breaks": chance.choice(database.FAULTS), "of": of}
+        elif drawn < 0.8:
+            how["breaks"] = chance.choice((KILL, KILL, STOP, STALL, SKEW, NOVA_LOST))
+        else:
+            how = {"breaks": NOVA_SILENCE, "seconds": chance.choice((1.0, 8.0, 40.0))}
+        yield at, FAULT, how
 
 
 def _operation(chance: random.Random, hosts: list[str], requests: int) -> dict[str, Any]:

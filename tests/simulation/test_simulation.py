@@ -45,6 +45,12 @@ def test_more_histories_break_no_rule() -> None:
     assert status == 0, text
 
 
+@pytest.mark.matrix
+def test_histories_of_a_nova_cloud_break_no_rule() -> None:
+    status, text = simulate("--seeds 600:720 --nova")
+    assert status == 0, text
+
+
 @pytest.mark.release
 def test_a_thousand_histories_break_no_rule() -> None:
     status, text = simulate("--seeds 2000:3000")

@@ -88,7 +88,7 @@ class NovaDriver(Driver):
         self._cells: dict[str, _PolledCell] = {}
         self._aggregates: Sequence[AggregateRecord] | None = None
         self._aggregates_version: object = None
-        self._poller = self._a_poller("API", self._poll_api)
+        self._poller = self._a_poller("API", self._poll_api, lambda: self.changes.wake())
         client = placement_client(conf)
         self._inventories = PlacementInventories(client, own.poll_interval, self.changes.note)
         self._started = self._is_read = self._closed = False
@@ -130,6 +130,16 @@ class NovaDriver(Driver):
         failures = [each.poller.failure for each in self._cells.values()]
         if failures and all(failures):
             raise DriverUnavailable(failures[0])
+
+    def is_current(self, since: float) -> bool:
+        if not self._started:
+            # All of it will be read now.
+            return True
+        pollers = [self._poller, *(each.poller for each in list(self._cells.values()))]
+        late = [each for each in pollers if each.tried_at < since]
+        for each in late:
+            each.hurry()
+        return not late
 
     def polled_at(self) -> float:
         cells = [each for each in self._cells.values() if not each.poller.failure]

@@ -32,37 +32,47 @@ class Poller:
         self.is_lost = True
         # Set when the first poll is over, whatever came of it.
         self.tried = Event()
+        # When the last poll began that is over, whatever came of it, by time.monotonic().
+        self.tried_at = float("-inf")
         self._poll = poll
         self._switched = switched
         self._limit = limit
         self._interval, self._full_interval = intervals
-        self._stopped = Event()
+        self._stopped, self._hurried = Event(), Event()
         self._state = StateLogger(LOG, f"Reading {name}")
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def hurry(self) -> None:
+        """Poll at once, and call switched() after that."""
+        self._hurried.set()
+
     def stop(self) -> None:
         """End after the poll that is under way; do not wait for it."""
         self._stopped.set()
+        self._hurried.set()
         self.tried.set()
 
     def _run(self) -> None:
         succeeded = read_whole = float("-inf")
         while not self._stopped.is_set():
+            is_hurried = self._hurried.is_set()
+            self._hurried.clear()
             began = time.monotonic()
             # After an outage, too: what happened meanwhile may have stamps of any kind.
             whole = bool(self.failure) or began - read_whole >= self._full_interval
             self.failure = self._try(whole)
             if not self.failure:
                 succeeded, read_whole = began, began if whole else read_whole
+            self.tried_at = began
             is_lost = time.monotonic() - succeeded > self._limit
-            if is_lost != self.is_lost:
+            if is_lost != self.is_lost or is_hurried:
                 self.is_lost = is_lost
                 self._switched()
             self.tried.set()
-            self._stopped.wait(max(0.0, began + self._interval - time.monotonic()))
+            self._hurried.wait(max(0.0, began + self._interval - time.monotonic()))
 
     def _try(self, whole: bool) -> str:
         try:

@@ -27,6 +27,10 @@ class SharedDriver(FakeDriver):
 
     lease = "shared"
     broken = ""
+    is_late = False
+
+    def is_current(self, since: float) -> bool:
+        return not self.is_late
 
     def stand_by(self) -> None:
         if self.broken:
@@ -64,6 +68,18 @@ def test_it_takes_over_within_seconds_whatever_its_intervals_are(
         assert time.monotonic() - died > lease.SECONDS - 0.1
     # The questions, of which one may fail, leave time for what is done after them.
     assert lease.SECONDS + 2 * lease.INTERVAL < TAKEN_OVER
+
+
+def test_it_writes_nothing_before_it_has_asked_anew(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    driver = SharedDriver(conf)
+    driver.is_late = True
+    with standing_by(conf, database, driver):
+        assert wait_until(lambda: bool(database.read(leases.listed)))
+        assert not wait_until(lambda: bool(nodes(database)), timeout=1.0)
+        driver.is_late = False
+        assert wait_until(lambda: bool(nodes(database)))
 
 
 def test_it_says_why_it_could_not_take_over(conf: cfg.ConfigOpts, database: Database) -> None:
