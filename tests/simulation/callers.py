@@ -46,6 +46,8 @@ class Order:
     # How many of its instances are on the move, and the flavors of those that were resized.
     moving: int = 0
     flavors: dict[str, int] = field(default_factory=dict)
+    # What was asked for at first: asked for again with more members, it would be another request.
+    boot: RequestSpec | None = None
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -144,8 +146,8 @@ class Conductor:
         return [uuid for each in orders for uuid in each.at]
 
     def _boot(self, order: Order) -> None:
-        spec = order.spec(self._members(order))
-        promise = self._ask(order, f"req-{order.number}", spec, order.uuids)
+        order.boot = order.boot or order.spec(self._members(order))
+        promise = self._ask(order, f"req-{order.number}", order.boot, order.uuids)
         order.is_given_up = order.how.get("abandoned", False)
         if promise and not order.is_given_up:
             order.promise = promise
@@ -253,7 +255,8 @@ class Conductor:
 
     def _come_late(self, order: Order) -> None:
         """Let the first call of a request come once more, which the second one has made old."""
-        arguments = SelectArguments(order.spec(self._members(order)), order.uuids, True, True)
+        assert order.boot is not None
+        arguments = SelectArguments(order.boot, order.uuids, True, True)
         name = f"req-{order.number}"
         context = {"request_id": name, "key": f"{name}-late"}
         try:
