@@ -241,6 +241,7 @@ standbys = _table(
     # Where it is held; NULL for an instance without a standby, of which reason says why.
     *_optional(sa.Integer, "compute_node_id", index=True),
     *_optional(TEXT, "reason"),
+    # How the instance is protected: none for one that has only what its reserved place has.
     *_needed(sa.String(16), "mode"),
     *_needed(sa.Integer, "vcpus memory_mb"),
     *_needed(sa.BigInteger, "disk_mb"),

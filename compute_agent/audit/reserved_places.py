@@ -41,7 +41,7 @@ def settle(
     pairs = zip(after, before, strict=True)
     changed = [now for now, then in pairs if now != then or now.passes]
     places.write(connection, changed)
-    places.delete(connection, ended)
+    places.delete(connection, [each.row_id for each in ended])
     return SettledPlaces([Size(*each.holds) for each in after], bool(changed or ended))
 
 

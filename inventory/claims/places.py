@@ -10,7 +10,8 @@ A place may be promised to a later reservation, too. From the end of its own on 
 one by the clock of the database, whoever writes it first: an audit or a claim.
 
 A place with a standby goes there when its node is lost: with the instance that is in it, or by the
-keeper of standbys if nobody is.
+keeper of standbys if nobody is. If its reservation ends while a protected instance is in it, the
+standby is the instance's from then on.
 """
 
 from collections import defaultdict
@@ -25,7 +26,8 @@ from inventory.claims.types import HOST, RESERVED, WAITING, Claim, ClaimLost, Cl
 from inventory.dialects import utc_moment
 from inventory.objects.amounts import NAMES, NOTHING, Amounts, amounts_of, covers, plus, without
 from inventory.objects.reserved_place import ReservedPlace
-from inventory.rows import chunks, execute_in
+from inventory.objects.standby import NONE
+from inventory.rows import chunks, execute_in, named
 from inventory.tables import allocations, compute_nodes, reservations, standbys
 
 if TYPE_CHECKING:
@@ -88,6 +90,14 @@ _HOLD = (
     .where(_A.id == sa.bindparam("row_id"))
     .values({name: sa.bindparam(f"new_{name}") for name in _WRITTEN})
 )
+# Locked and read as they are then, since the keeper may move them meanwhile.
+_OUTLIVING = (
+    sa.select(standbys, _A.taken_by)
+    .join(allocations, _A.instance_uuid == _S.instance_uuid)
+    .where(_A.id.in_(_VALUES), _A.taken_by.is_not(None), _S.mode != NONE)
+    .with_for_update()
+)
+_OWN = sa.select(_S.instance_uuid, _S.place_node_id).where(_S.instance_uuid.in_(_VALUES))
 _NODE = sa.bindparam("node_id", type_=sa.Integer)
 _MOVE = (
     sa.update(allocations)
@@ -160,9 +170,24 @@ def pass_on(connection: sa.Connection, ids: Sequence[int]) -> None:
     execute_in(connection, _PASS_ON, _A.id, ids)
 
 
-def delete(connection: sa.Connection, places: Iterable[Place]) -> None:
-    """Delete places whose reservations have ended."""
-    execute_in(connection, sa.delete(allocations), _A.id, [each.row_id for each in places])
+def delete(connection: sa.Connection, ids: Collection[int]) -> None:
+    """Delete places, by the ids of their rows, whose reservations have ended.
+
+    The standby of a place becomes that of the protected instance in it, if it has none of its own.
+    Its row is a new one: who has read the old one decides again.
+    """
+    for some in chunks(sorted(ids)):
+        rows = named(connection.execute(_OUTLIVING, {"values": some}))
+        owners = [row.taken_by for row in rows]
+        own = {(uuid, node_id) for uuid, node_id in connection.execute(_OWN, {"values": owners})}
+        kept = [row for row in rows if (row.taken_by, row.place_node_id) not in own]
+        execute_in(connection, sa.delete(standbys), _S.id, [row.id for row in kept])
+        for row in kept:
+            names = [each.name for each in _S if each.name != "id"]
+            values = {name: getattr(row, name) for name in names}
+            values |= {"instance_uuid": row.taken_by, "place_request": None}
+            connection.execute(sa.insert(standbys), values)
+    execute_in(connection, sa.delete(allocations), _A.id, ids)
 
 
 def of_rows(connection: sa.Connection, rows: Iterable[Any]) -> list[Place]:

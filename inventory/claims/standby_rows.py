@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from inventory.claims.types import CONFIRMED, RESERVED
 from inventory.dialects import utc_moment
+from inventory.objects.standby import NONE, REQUIRED
 from inventory.rows import named, select_in
 from inventory.tables import allocations, compute_nodes, instances, reservations
 from inventory.tables import standbys as table
@@ -19,9 +20,13 @@ _C, _A, _I, _R = table.c, allocations.c, instances.c, reservations.c
 # Without the requests, which are long.
 _COLUMNS = [each for each in _C if not each.name.endswith("request")]
 _PROTECTED = sa.select(_C.instance_uuid)
+# A place has to have its standby, whatever is asked for the instance that is in it.
+_MODE = sa.case((_C.place_request.is_not(None), REQUIRED), else_=_C.mode)
 # Places of reservations that have ended are there until an audit, for which a lost host may wait.
+# The audit gives the standbys of those with protected instances to these.
 _LASTS = sa.or_(
-    _A.reservation_uuid.is_(None), _A.expires_at.is_(None), _A.expires_at > utc_moment()
+    *(_A.reservation_uuid.is_(None), _A.expires_at.is_(None), _A.expires_at > utc_moment()),
+    sa.and_(_A.taken_by.is_not(None), _A.instance_uuid.in_(_PROTECTED.where(_C.mode != NONE))),
 )
 
 
@@ -106,9 +111,9 @@ def mode_of(connection: sa.Connection, instance_uuid: str) -> str | None:
 
 def lacking(connection: sa.Connection) -> dict[str, int]:
     """Return the number of instances without a standby by mode, and of all that are protected."""
-    query = sa.select(_C.mode, sa.func.count(), sa.func.count(_C.compute_node_id))
+    query = sa.select(_MODE, sa.func.count(), sa.func.count(_C.compute_node_id))
     found: dict[str, int] = {"protected": 0}
-    for mode, number, held in connection.execute(query.group_by(_C.mode)):
+    for mode, number, held in connection.execute(query.group_by(_MODE)):
         found[mode] = number - held
         found["protected"] += number
     return found
@@ -134,7 +139,7 @@ def protected(
         sa.select(
             *(instance.label("instance"), name.label("name"), _R.name.label("reservation")),
             *(_C.project_id.label("project"), place.c.host.label("host")),
-            *(_C.domains.label("domain"), _C.mode),
+            *(_C.domains.label("domain"), _MODE.label("mode")),
             *(standby.c.host.label("standby"), _C.reason, _C.vcpus, _C.memory_mb, _C.disk_mb),
         )
         .join(place, place.c.id == _C.place_node_id, isouter=True)

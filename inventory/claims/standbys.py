@@ -192,7 +192,7 @@ class StandbyChanges:
         """Return what making these standbys changes. Raises ClaimLost."""
         found = Moved()
         for each in wanted:
-            size, mode, request = each.size, each.mode, each.request if each.of_place else None
+            size, request = each.size, each.request if each.of_place else None
             for row in self._of(each.instance_uuid):
                 at = row.place_node_id
                 is_replaced = (each.instance_uuid, at) in self._replaced
@@ -202,7 +202,7 @@ class StandbyChanges:
                     raise ClaimLost((), "a standby of the instance has changed", INSTANCE)
                 self._end(found, row)
                 if each.of_place:
-                    mode, request = row.mode, row.place_request
+                    request = row.place_request
                 if at == each.place_node_id and not is_replaced:
                     # Resized in place, an instance may go back to its old size.
                     size = larger(size, amounts_of(row))
@@ -213,7 +213,7 @@ class StandbyChanges:
                 self._check_group(each)
                 sums = found.sums.get(each.node_id, self._sums.get(each.node_id, {}))
                 found.sums[each.node_id] = standby.changed(sums, each.domains, size)
-            found.made.append(replace(each, size=size, mode=mode, place_request=request))
+            found.made.append(replace(each, size=size, place_request=request))
         return found
 
     def ended(self) -> Moved:

@@ -216,7 +216,7 @@ def _end(connection: sa.Connection, there: Sequence[sa.Row[Any]], ended: Set[str
             change.hold(*(-each for each in amounts_of(row)))
     nodes.change(changes)
     nodes.write()
-    execute_in(connection, sa.delete(allocations), allocations.c.id, gone)
+    places.delete(connection, gone)
     places.pass_on(connection, passing)
     stay = sa.update(allocations).values(next_reservation_uuid=None)
     execute_in(connection, stay, allocations.c.id, staying)

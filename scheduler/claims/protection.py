@@ -139,7 +139,8 @@ def build_standbys(
             if mode == REQUIRED:
                 raise NoValidHost(UNPROTECTED)
             continue
-        found.append(_standby(spec, PREFERRED if mode == NONE else mode, each, where))
+        is_lent = mode == NONE and each.standby.place is None
+        found.append(_standby(spec, PREFERRED if is_lent else mode, each, where))
     return found
 
 

@@ -23,6 +23,7 @@ from inventory import (
     services,
 )
 from inventory.audit_log import Actor, acting
+from inventory.claims import places
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.operations import aggregate_mirror, service_operations
@@ -240,6 +241,27 @@ def test_a_scheduler_claims_again_and_gives_back(owned: Database, urls: dict[str
     claimed.release(scheduler, uuid)
     assert uuid not in claimed.claimed(scheduler)
     scheduler.close()
+
+
+def test_an_agent_gives_the_standby_of_a_place_to_the_instance_in_it(
+    owned: Database, urls: dict[str, str]
+) -> None:
+    _execute(
+        owned,
+        "INSERT INTO allocations (instance_uuid, state, compute_node_id, taken_by, host, node,"
+        " vcpus, memory_mb, disk_mb, root_gb, ephemeral_gb, slot)"
+        " VALUES ('place', 'waiting', 1, 'guest', 'h', 'n', 1, 1, 1, 1, 0, 0)",
+    )
+    _execute(
+        owned,
+        "INSERT INTO standbys (instance_uuid, place_node_id, domains, mode, vcpus, memory_mb,"
+        " disk_mb, request) VALUES ('place', 1, 'a', 'required', 1, 1, 1, '')",
+    )
+    ((number,),) = _rows(owned, "SELECT id FROM allocations WHERE instance_uuid = 'place'")
+    with closing(open_at(urls["agent"])) as agent:
+        agent.write(lambda c: places.delete(c, [number]))
+    assert _rows(owned, "SELECT instance_uuid FROM standbys") == [("guest",)]
+    _execute(owned, "DELETE FROM standbys")
 
 
 def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]) -> None:

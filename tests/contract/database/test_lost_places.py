@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from inventory.claims.claims import release_lost
 from inventory.dialects import current_time
-from inventory.operations import aggregate_operations, service_operations
+from inventory.operations import aggregate_operations, reservation_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
 from inventory.tables import services
 from scheduler.claims import standby_keeper
@@ -220,3 +220,28 @@ def test_standbys_end_with_the_time_of_the_reservation(cloud):
     assert cloud.keep().ended == 2
     assert cloud.standbys() == []
     assert cloud.usage() == cloud.expected_usage()
+
+
+@pytest.mark.parametrize("ends", ["deleted", "by its time"])
+@pytest.mark.parametrize("mode", ["required", "preferred", None])
+def test_a_protected_instance_keeps_the_standby_of_its_place_when_that_ends(cloud, ends, mode):
+    until = cloud.database.read(current_time) + timedelta(hours=1)
+    cloud.reserve_protected("r", SIZE, 1, ends_at=until)
+    host = boot(cloud, U[0], mode=mode)
+    fill(cloud, U[10:])
+    _, _, standby = only_place(cloud)
+    if ends == "deleted":
+        cloud.write(reservation_operations.delete, ["r"])
+    else:
+        let_pass(cloud.database, 3600)
+        # A keeper may look before the agent does.
+        assert cloud.keep().ended == (0 if mode else 1)
+        cloud.audit(host)
+    assert cloud.places() == {}
+    cloud.keep()
+    assert cloud.held() == ({U[0]: standby} if mode else {})
+    assert cloud.usage() == cloud.expected_usage()
+    if mode:
+        fill(cloud, U[40:])
+        die(cloud, host)
+        assert cloud.ask([U[0]], SIZE, mode=mode, ignore=[host]) == [standby]
