@@ -69,6 +69,8 @@ class Model:
         self.required: set[str] = set()
         # Instances that were on a host that has died, and places that have left one.
         self.lost: set[str] = set()
+        # With these hosts, whose rows of them stay until their agents are back.
+        self._left: set[tuple[str, str]] = set()
 
     def committed(self, rows: Rows) -> None:
         """Check what a transaction has left."""
@@ -111,8 +113,10 @@ class Model:
             number = Counter(host for each in hosts.values() for host in each)
             if policy == "apart" and max(number.values(), default=0) > 1:
                 raise Violation("group policy", f"{name}: two members on {number}")
-            # A member on the move is on two hosts, and may be where no other one is.
-            places = [each for each in hosts.values() if each]
+            # A member on the move is on two hosts, and may be where no other one is. One that was
+            # evacuated, and has ended since, is nowhere, whatever is known of the host it has lost.
+            left = {uuid: {host for lost, host in self._left if lost == uuid} for uuid in hosts}
+            places = [each - left[uuid] for uuid, each in hosts.items() if each - left[uuid]]
             if policy == "together" and places and not set.intersection(*places):
                 raise Violation("group policy", f"{name}: members on {sorted(number)}")
 
@@ -184,6 +188,7 @@ class Model:
         """A host has died: evacuations take the place of moves from there."""
         self._answers.clear()
         self.lost |= self._guests(host).keys()
+        self._left |= {(uuid, host) for uuid in self._guests(host)}
         for promise in self._promises.values():
             # An instance that is there and was promised a host is on the move.
             promise.is_open &= promise.hosts.keys().isdisjoint(self._guests(host))
@@ -209,6 +214,7 @@ class Model:
     def promised(self, promise: Promise) -> None:
         """A caller has got an answer, and may build by it."""
         self._promises[promise.request] = promise
+        self._left -= {(uuid, host) for uuid, hosts in promise.hosts.items() for host in hosts}
         self._check_promises()
 
     def landed(self, host: str, guests: Mapping[str, Guest]) -> None:
