@@ -84,8 +84,10 @@ def test_the_lines_that_are_reached_are_printed() -> None:
 def test_the_page_says_what_is_reached() -> None:
     """Each file as far as the page says at least, and all that is never called is listed."""
     page = PAGE.read_text().partition("What histories reach")[2]
-    status, text = simulate("--seeds 0:24 --coverage")
+    status, text = simulate("--seeds 0:60 --coverage")
     assert status == 0, text
+    ((lines, missed),) = re.findall(r"^TOTAL +(\d+) +(\d+)", text, re.MULTILINE)
+    assert int(missed) < 0.05 * int(lines)
     reached = {line.split()[0]: line.split() for line in text.splitlines() if ".py " in line}
     promised = dict(re.findall(r"^``(\S+\.py)`` +(\d+) %", page, re.MULTILINE))
     assert promised.keys() == {path for path in reached if not path.endswith("/__init__.py")}
