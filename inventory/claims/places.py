@@ -180,7 +180,12 @@ def delete(connection: sa.Connection, ids: Collection[int]) -> None:
         rows = named(connection.execute(_OUTLIVING, {"values": some}))
         owners = [row.taken_by for row in rows]
         own = {(uuid, node_id) for uuid, node_id in connection.execute(_OWN, {"values": owners})}
-        kept = [row for row in rows if (row.taken_by, row.place_node_id) not in own]
+        # Resized in place, an instance is in two places: it keeps the larger standby.
+        kept = {
+            (row.taken_by, row.place_node_id): row
+            for row in sorted(rows, key=amounts_of)
+            if (row.taken_by, row.place_node_id) not in own
+        }.values()
         execute_in(connection, sa.delete(standbys), _S.id, [row.id for row in kept])
         for row in kept:
             names = [each.name for each in _S if each.name != "id"]

@@ -245,3 +245,17 @@ def test_a_protected_instance_keeps_the_standby_of_its_place_when_that_ends(clou
         fill(cloud, U[40:])
         die(cloud, host)
         assert cloud.ask([U[0]], SIZE, mode=mode, ignore=[host]) == [standby]
+
+
+def test_an_instance_in_two_places_keeps_the_larger_standby_when_both_end(cloud):
+    """Resized in place, it is in both until its agent has looked."""
+    cloud.reserve_protected("small", SMALLER, 1)
+    host = boot(cloud, U[0], SMALLER, mode="required")
+    cloud.reserve_protected("large", (3, 4096, 20), 6, spread="host")
+    others = [each for each in HOSTS if each != host]
+    assert cloud.ask([U[0]], (3, 4096, 20), "required", ignore=others) == [host]
+    assert [each.taken_by for each in cloud.places().values()].count(U[0]) == 2
+    cloud.write(reservation_operations.delete, ["small", "large"])
+    cloud.keep()
+    (row,) = cloud.standbys()
+    assert (row.instance_uuid, row.vcpus) == (U[0], 3)
