@@ -139,6 +139,9 @@ class NovaDriver(Driver):
         late = [each for each in pollers if each.tried_at < since]
         for each in late:
             each.hurry()
+        if not late and self._poller.failure:
+            # Another agent may have written newer ones; the next poll that succeeds reads all.
+            self._aggregates = self._aggregates_version = None
         return not late
 
     def polled_at(self) -> float:

@@ -32,7 +32,8 @@ class Poller:
         self.is_lost = True
         # Set when the first poll is over, whatever came of it.
         self.tried = Event()
-        # When the last poll began that is over, whatever came of it, by time.monotonic().
+        # When the last poll began that is over, whatever came of it, by time.monotonic(). Before
+        # that it is when it was started: there is a failure then, and nothing old is known.
         self.tried_at = float("-inf")
         self._poll = poll
         self._switched = switched
@@ -43,6 +44,7 @@ class Poller:
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        self.tried_at = time.monotonic()
         self._thread.start()
 
     def hurry(self) -> None:
@@ -60,6 +62,8 @@ class Poller:
         while not self._stopped.is_set():
             is_hurried = self._hurried.is_set()
             self._hurried.clear()
+            if self._stopped.is_set():
+                return
             began = time.monotonic()
             # After an outage, too: what happened meanwhile may have stamps of any kind.
             whole = bool(self.failure) or began - read_whole >= self._full_interval

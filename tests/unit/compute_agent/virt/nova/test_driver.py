@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of a Nova cloud: which hosts it reports, and what becomes of cells that are away."""
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -251,3 +253,41 @@ def test_a_standby_reads_all_and_says_when_it_could_not_take_over(
     assert wait_until(lambda: metrics(driver)["cell_answering:cell2"] == 0)
     with pytest.raises(DriverUnavailable, match=r"Nova's database cell\d cannot be read"):
         driver.stand_by()
+
+
+def test_after_a_takeover_it_asks_all_databases_again(driver: NovaDriver, cloud: Cloud) -> None:
+    assert driver.is_current(time.monotonic())
+    driver.stand_by()
+    since = time.monotonic()
+    keep_alive(cloud, "h1", "h2", "h3")
+    cloud["cell1"].change("services", {"host": "h1"}, disabled=True, disabled_reason="switched")
+    assert not driver.is_current(since)
+    assert wait_until(lambda: driver.is_current(since))
+    assert driver.service_states()["h1"].disabled_reason == "disabled in Nova: switched"
+
+
+def test_a_new_cell_that_hangs_does_not_stop_the_others(driver: NovaDriver, cloud: Cloud) -> None:
+    driver.nodes()
+    since = time.monotonic()
+    assert wait_until(lambda: driver.is_current(since))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        # It takes connections and answers nothing.
+        port = server.getsockname()[1]
+        url = f"mysql+pymysql://nova:secret@127.0.0.1:{port}/nova"
+        uuid = CELL.replace("c1", "c3")
+        cloud["api"].add("cell_mappings", uuid=uuid, name="cell3", database_connection=url)
+        connection, _ = server.accept()
+        with connection:
+            assert driver.is_current(since)
+            assert driver.facts(H1).uuid == a_uuid("h1")
+
+
+def test_old_aggregates_are_not_told_after_a_takeover(driver: NovaDriver, cloud: Cloud) -> None:
+    driver.stand_by()
+    assert driver.aggregates() is not None
+    hide(cloud["api"], "cell_mappings", "hidden")
+    since = time.monotonic()
+    assert wait_until(lambda: driver.is_current(since))
+    assert driver.aggregates() is None
+    hide(cloud["api"], "hidden", "cell_mappings")
+    assert wait_until(lambda: driver.aggregates() is not None)
