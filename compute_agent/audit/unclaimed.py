@@ -28,7 +28,7 @@ def find(
     claims: Iterable[sa.Row[Any]],
     before: Unclaimed,
 ) -> dict[NodeName, set[str]]:
-    """Return the guests that nobody has claimed for and that have no row, on locked nodes.
+    """Return the guests on locked nodes that have neither a claim nor a row of an instance.
 
     ids are those of the nodes that have rows: of the others nothing can have been claimed. claims
     are all on these nodes. before are guests that an earlier call has returned: they are left out,

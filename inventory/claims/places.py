@@ -188,8 +188,7 @@ def delete(connection: sa.Connection, ids: Collection[int]) -> None:
         }.values()
         execute_in(connection, sa.delete(standbys), _S.id, [row.id for row in kept])
         for row in kept:
-            names = [each.name for each in _S if each.name != "id"]
-            values = {name: getattr(row, name) for name in names}
+            values = {each.name: getattr(row, each.name) for each in _S if each is not _S.id}
             values |= {"instance_uuid": row.taken_by, "place_request": None}
             connection.execute(sa.insert(standbys), values)
     execute_in(connection, sa.delete(allocations), _A.id, ids)

@@ -3,7 +3,8 @@
 """The rows of standbys: room on nodes for protected instances, written together with claims.
 
 What a node holds for standbys is part of what is used of it. So a transaction that changes the
-standbys held on a node has locked the node, and writes it even where the largest sum stays.
+standbys held on a node has locked the node, and writes it even where the largest sum stays. One
+that only changes whose they are need not: the sums stay.
 """
 
 from collections.abc import Collection, Iterable, Sequence

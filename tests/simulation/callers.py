@@ -211,7 +211,7 @@ class Conductor:
             time.sleep(1.0 + self._simulator.order.random())
         if before != [order.at.get(uuid) for uuid in uuids]:
             # As Nova ends a move whose instance has been evacuated.
-            self._simulator.log(f"nobody waits for {key} any more")
+            self._simulator.log(f"answer to {key} is not used: its instance is elsewhere by now")
             return None
         hosts = {
             uuid: [each.service_host for each in selections]

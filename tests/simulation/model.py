@@ -274,7 +274,7 @@ class Model:
                 if len(both) == 1 or both <= self.rack:
                     raise Violation("standbys", f"{uuid} has one in its own domain: {both}")
             elif not each["reason"]:
-                raise Violation("standbys", f"{uuid} has none, and nobody says why")
+                raise Violation("standbys", f"{uuid} has no standby, and its row has no reason")
 
 
 def _key(claim: Mapping[str, Any]) -> tuple[Any, ...]:

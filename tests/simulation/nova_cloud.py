@@ -119,7 +119,7 @@ class NovaCloud:
         self.mirrors = {each: Mirror(broker, simulator, each, open_database) for each in MIRRORS}
 
     def break_databases(self, event: Event, until: float) -> None:
-        """Let the databases be silent until then, or the next transaction of a mirror be lost."""
+        """Let Nova's databases not answer until a time, or lose a mirror's next transaction."""
         for rows in (self.api, self.cell):
             if event.how["breaks"] == NOVA_SILENCE:
                 rows.silent_until = until
@@ -136,7 +136,7 @@ class NovaCloud:
         return ""
 
     def heal(self) -> None:
-        """Let no transaction be lost any more."""
+        """Lose no more transactions of mirrors."""
         for rows in (self.api, self.cell):
             rows.lost.clear()
 

@@ -91,7 +91,7 @@ class _Session:
     """A connection as SQLAlchemy has it."""
 
     def __init__(self, rows: NovaRows) -> None:
-        self.begin, self._rows, self._is_over = rows.answer, rows, True
+        self.begin, self._rows = rows.answer, rows
 
     def cursor(self) -> sqlite3.Cursor:
         return self._rows.connection.cursor()

@@ -141,13 +141,19 @@ class Interrupted(Database):
         return super().write(work)
 
 
+def a_tracker(conf: cfg.ConfigOpts, database: Database) -> tuple[FakeDriver, ResourceTracker]:
+    """Return a driver, and what has audited its nodes once."""
+    driver = FakeDriver(conf)
+    tracker = ResourceTracker(conf, database, driver)
+    tracker.audit(SERVICE)
+    return driver, tracker
+
+
 def test_a_claim_between_reading_and_writing_survives(
     conf: cfg.ConfigOpts, url: str, database: Database
 ) -> None:
-    driver = FakeDriver(conf)
     interrupted = Interrupted(database.engine)
-    tracker = ResourceTracker(conf, interrupted, driver)
-    tracker.audit(SERVICE)
+    driver, tracker = a_tracker(conf, interrupted)
     empty = figures(database)
     others = open_at(url)
     interrupted.first = lambda: claim(others, U1, row_of(others))
@@ -165,10 +171,8 @@ def test_an_instance_that_ended_after_the_poll_gets_no_row(
     conf: cfg.ConfigOpts, url: str, database: Database
 ) -> None:
     """Else members of its server group would join it where it is no more."""
-    driver = FakeDriver(conf)
     interrupted = Interrupted(database.engine)
-    tracker = ResourceTracker(conf, interrupted, driver)
-    tracker.audit(SERVICE)
+    driver, tracker = a_tracker(conf, interrupted)
     empty, known = figures(database), {each.uuid for each in database.read(instances.all_live)}
     others = open_at(url)
     claim_and_age(others, U1, row_of(others))
@@ -190,9 +194,7 @@ def test_an_instance_that_ended_after_the_poll_gets_no_row(
 def test_nobody_claims_between_counting_the_claims_and_writing_the_sum(
     conf: cfg.ConfigOpts, url: str, database: Database
 ) -> None:
-    driver = FakeDriver(conf)
-    tracker = ResourceTracker(conf, database, driver)
-    tracker.audit(SERVICE)
+    driver, tracker = a_tracker(conf, database)
     empty = figures(database)
     others = open_at(url)
     node = row_of(database)
@@ -218,9 +220,7 @@ def test_rows_are_locked_in_the_order_of_their_ids(
     conf: cfg.ConfigOpts, url: str, database: Database
 ) -> None:
     """As by those who claim, so that nobody waits for one who waits for him."""
-    driver = FakeDriver(conf)
-    tracker = ResourceTracker(conf, database, driver)
-    tracker.audit(SERVICE)
+    driver, tracker = a_tracker(conf, database)
     locked: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

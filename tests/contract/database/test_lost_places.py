@@ -32,8 +32,17 @@ def only_place(cloud):
     return place, row, cloud.held()[place]
 
 
+def is_held_again(cloud, place, host):
+    """A place is free again, once the agent of its host has found that its instance is gone."""
+    cloud.force_down(HOSTS, down=False)
+    cloud.leave(U[0], host)
+    assert cloud.places()[place].state == "reserved"
+    assert boot(cloud, U[1]) == host
+    check(cloud)
+
+
 def fall_silent(cloud, host, seconds):
-    """Let a heart have beaten for the last time; schedulers that begin now know of no later one."""
+    """Date the last heartbeat of a host back; schedulers that start now have seen no later one."""
 
     def work(connection):
         seen = current_time(connection) - timedelta(seconds=seconds)
@@ -157,11 +166,7 @@ def test_a_place_whose_instance_ends_while_its_host_is_down_waits_for_the_agent(
     assert (waiting.host, waiting.state, waiting.taken_by) == (host, "waiting", U[0])
     assert cloud.held()[place] == standby
     assert cloud.usage() == cloud.expected_usage()
-    cloud.force_down(HOSTS, down=False)
-    cloud.leave(U[0], host)
-    assert cloud.places()[place].state == "reserved"
-    assert boot(cloud, U[1]) == host
-    check(cloud)
+    is_held_again(cloud, place, host)
 
 
 def test_a_place_waits_for_the_lost_host_if_its_instance_went_elsewhere(cloud):
@@ -174,11 +179,7 @@ def test_a_place_waits_for_the_lost_host_if_its_instance_went_elsewhere(cloud):
     cloud.keep()
     waiting = cloud.places()[place]
     assert (waiting.host, waiting.state, cloud.held()[place]) == (host, "waiting", standby)
-    cloud.force_down(HOSTS, down=False)
-    cloud.leave(U[0], host)
-    assert cloud.places()[place].state == "reserved"
-    assert boot(cloud, U[1]) == host
-    check(cloud)
+    is_held_again(cloud, place, host)
 
 
 def test_places_may_be_together_after_a_loss_and_stay_so(cloud):

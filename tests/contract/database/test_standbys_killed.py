@@ -79,23 +79,42 @@ def promises_are_true(cloud: StandbyCloud) -> None:
         assert all(some <= most for some, most in zip(used, total, strict=True)), host
 
 
-def test_a_killed_claim_has_its_standbys_or_nothing(cloud: StandbyCloud, kill: Kill) -> None:
-    """The caller repeats the request at another scheduler."""
+def each_statement(
+    cloud: StandbyCloud, kill: Kill, what: str, *ignored: str, least: int = 10
+) -> Iterator[int]:
+    """Have something killed before one statement after the other; yield the status each time.
+
+    There are more than least: the read of what is known, the locks, the writes and the commit.
+    """
     for which in count(1):
         with cloud.copy():
             serve(cloud.database, *HOSTS)
-            status = kill("claim", which)
-            held = cloud.held()
-            assert (status, len({*CLAIMED} & held.keys())) in ((-9, 0), (-9, 3), (0, 3))
+            status = kill(what, which, *ignored)
+            assert status in (-9, 0)
             promises_are_true(cloud)
-            assert cloud.ask(CLAIMED, SIZE, scheduler=1)
+            yield status
             promises_are_true(cloud)
-            cloud.keep(1)
-            assert {*cloud.held()} == {*CLAIMED, *GUESTS}
         if status == 0:
             break
-    # The read of what is known, the locks, the writes and the commit at least.
-    assert which > 10
+    assert which > least
+
+
+def keep_places(cloud: StandbyCloud) -> None:
+    """The next keeper leaves a standby for each place, and no other."""
+    promises_are_true(cloud)
+    assert cloud.keep(1).without == {}
+    assert cloud.held().keys() == cloud.places().keys()
+
+
+def test_a_killed_claim_has_its_standbys_or_nothing(cloud: StandbyCloud, kill: Kill) -> None:
+    """The caller repeats the request at another scheduler."""
+    for status in each_statement(cloud, kill, "claim"):
+        held = cloud.held()
+        assert (status, len({*CLAIMED} & held.keys())) in ((-9, 0), (-9, 3), (0, 3))
+        assert cloud.ask(CLAIMED, SIZE, scheduler=1)
+        promises_are_true(cloud)
+        cloud.keep(1)
+        assert {*cloud.held()} == {*CLAIMED, *GUESTS}
 
 
 def test_a_keeper_that_is_killed_in_its_pass_leaves_the_rest_to_the_next(
@@ -104,25 +123,16 @@ def test_a_keeper_that_is_killed_in_its_pass_leaves_the_rest_to_the_next(
     places = {row.instance_uuid: row.place_node_id for row in cloud.standbys()}
     names = {row.id: host for host, row in cloud.nodes().items()}
     down = cloud.held()[GUESTS[0]]
-    for which in count(1):
-        with cloud.copy():
-            serve(cloud.database, *HOSTS)
-            status = kill("keep", which)
-            assert status in (-9, 0)
-            promises_are_true(cloud)
-            # Others are protected meanwhile.
-            assert cloud.ask(CLAIMED, SIZE, scheduler=1)
-            promises_are_true(cloud)
-            assert cloud.keep(1).without == {}
-            promises_are_true(cloud)
-            held = cloud.held()
-            assert held.keys() == {*CLAIMED, *GUESTS}
-            assert down not in held.values()
-            for uuid in GUESTS:
-                assert domain_of(held[uuid]) != domain_of(names[places[uuid]])
-        if status == 0:
-            break
-    assert which > 10
+    for _ in each_statement(cloud, kill, "keep"):
+        # Others are protected meanwhile.
+        assert cloud.ask(CLAIMED, SIZE, scheduler=1)
+        promises_are_true(cloud)
+        assert cloud.keep(1).without == {}
+        held = cloud.held()
+        assert held.keys() == {*CLAIMED, *GUESTS}
+        assert down not in held.values()
+        for uuid in GUESTS:
+            assert domain_of(held[uuid]) != domain_of(names[places[uuid]])
 
 
 @pytest.fixture
@@ -134,25 +144,6 @@ def reserved(database: Database, tmp_path: Path) -> StandbyCloud:
     return found
 
 
-def each_statement(cloud: StandbyCloud, kill: Kill, what: str, *ignored: str) -> Iterator[int]:
-    """Have something killed before one statement after the other; yield the status each time."""
-    for which in count(1):
-        with cloud.copy():
-            serve(cloud.database, *HOSTS)
-            status = kill(what, which, *ignored)
-            assert status in (-9, 0)
-            promises_are_true(cloud)
-            yield status
-            promises_are_true(cloud)
-            # The next keeper leaves a standby for each place, and no other.
-            assert cloud.keep(1).without == {}
-            assert cloud.held().keys() == cloud.places().keys()
-            promises_are_true(cloud)
-        if status == 0:
-            break
-    assert which > 10
-
-
 def test_a_killed_reservation_holds_all_places_and_standbys_or_nothing(
     reserved: StandbyCloud, kill: Kill
 ) -> None:
@@ -162,6 +153,7 @@ def test_a_killed_reservation_holds_all_places_and_standbys_or_nothing(
         assert len(reserved.standbys()) == number
         if number == 1:
             reserved.reserve_protected("new", SIZE, 2)
+        keep_places(reserved)
 
 
 def test_a_killed_request_has_its_place_or_leaves_it_free(
@@ -177,6 +169,7 @@ def test_a_killed_request_has_its_place_or_leaves_it_free(
         assert reserved.held() == held
         assert reserved.ask([INSIDE], SIZE, mode=None, scheduler=1) == [place.host]
         assert [each.taken_by for each in reserved.places().values()] == [INSIDE]
+        keep_places(reserved)
 
 
 def test_a_killed_evacuation_takes_place_and_standby_along_or_neither(
@@ -196,6 +189,7 @@ def test_a_killed_evacuation_takes_place_and_standby_along_or_neither(
             again = reserved.ask([INSIDE], SIZE, mode=None, scheduler=1, ignore=[host])
             assert again == [standby]
             assert reserved.places()[uuid].host == standby
+        keep_places(reserved)
 
 
 def test_a_keeper_that_is_killed_has_moved_a_free_place_or_not(
@@ -212,6 +206,7 @@ def test_a_keeper_that_is_killed_has_moved_a_free_place_or_not(
         reserved.keep(1)
         assert reserved.places()[uuid].host == standby
         assert reserved.ask([INSIDE], SIZE, mode=None, scheduler=1) == [standby]
+        keep_places(reserved)
 
 
 def test_a_killed_end_of_a_reservation_leaves_the_standby_to_the_place_or_the_instance(
@@ -221,16 +216,9 @@ def test_a_killed_end_of_a_reservation_leaves_the_standby_to_the_place_or_the_in
     (host,) = reserved.ask([INSIDE], SIZE, mode="required") or ()
     reserved.arrive(INSIDE, host, SIZE)
     ((uuid, standby),) = reserved.held().items()
-    for which in count(1):
-        with reserved.copy():
-            serve(reserved.database, *HOSTS)
-            status = kill("end", which)
-            places = {*reserved.places()}
-            assert (status, places) in ((-9, {uuid}), (-9, set()), (0, set()))
-            assert reserved.held() == {(uuid if places else INSIDE): standby}
-            promises_are_true(reserved)
-            reserved.keep(1)
-            assert reserved.held() == {(uuid if places else INSIDE): standby}
-        if status == 0:
-            break
-    assert which > 5
+    for status in each_statement(reserved, kill, "end", least=5):
+        places = {*reserved.places()}
+        assert (status, places) in ((-9, {uuid}), (-9, set()), (0, set()))
+        assert reserved.held() == {(uuid if places else INSIDE): standby}
+        reserved.keep(1)
+        assert reserved.held() == {(uuid if places else INSIDE): standby}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A guest that nobody has claimed for has to be seen by a poll after one that found it so."""
+"""A guest without a claim is stored only if a second poll still finds it."""
 
 import time
 from collections.abc import Callable

@@ -295,7 +295,7 @@ def test_an_instance_that_has_lost_its_place_is_placed_without_a_standby_too():
 
 
 def test_a_host_that_is_gone_is_lost():
-    """Where nobody knows any more what was seen there."""
+    """The node of the lost place is deleted, so no row of an instance is joined to it."""
     gone, spec = own(place_node_id=77, is_seen=False), a_request(ignore_hosts=["a7"])
     assert places(decided(hosts(c1=0), own=(gone,), spec=spec))[0][0] == "c1"
     assert places(decided(hosts(c1=0), own=(gone,)))[0][0] != "c1"
