@@ -25,6 +25,7 @@ from tests.simulation.plan import (
     FAULT,
     KILL,
     LOSS,
+    MIRRORS,
     MOVE,
     NO_BROKER,
     NOVA,
@@ -99,7 +100,11 @@ class History:
         self._conductor.fail = self._fail
         of_operator = simulator, self._model, self._conductor.orders, database
         if self._nova:
-            is_calm = not any(each.how.get("breaks") for each in plan.events)
+            is_calm = not any(
+                each.how["breaks"] in (SILENCE, NOVA_SILENCE) or each.how.get("of") in MIRRORS
+                for each in plan.events
+                if each.kind == FAULT
+            )
             self._operator: Operator = NovaOperator(self._nova, is_calm, *of_operator)
         else:
             self._operator = Operator(*of_operator)

@@ -75,7 +75,9 @@ class Model:
     def committed(self, rows: Rows) -> None:
         """Check what a transaction has left."""
         before, self.rows = self.rows, rows
-        self.lost |= rows.moved_places(before)
+        moved = rows.moved_places(before)
+        self._check_moved(moved, before)
+        self.lost |= moved
         refuges = {host for uuid in self.lost for host in rows.hosts_of(uuid)}
         for number, node in rows.nodes.items():
             # What was evacuated may have what standbys hold until the keeper looks.
@@ -113,8 +115,8 @@ class Model:
             number = Counter(host for each in hosts.values() for host in each)
             if policy == "apart" and max(number.values(), default=0) > 1:
                 raise Violation("group policy", f"{name}: two members on {number}")
-            # A member on the move is on two hosts, and may be where no other one is. One that was
-            # evacuated, and has ended since, is nowhere, whatever is known of the host it has lost.
+            # A member on the move is on two hosts, and may be where no other one is. A host that a
+            # member has lost counts no more, though its row stays until the agent is back.
             left = {uuid: {host for lost, host in self._left if lost == uuid} for uuid in hosts}
             places = [each - left[uuid] for uuid, each in hosts.items() if each - left[uuid]]
             if policy == "together" and places and not set.intersection(*places):
@@ -163,6 +165,21 @@ class Model:
             if place == node["host"] or {place, node["host"]} <= self.rack:
                 text = f"{each['instance_uuid']} on {place} has one in its own domain: {each}"
                 raise Violation("standbys", text)
+
+    def _check_moved(self, places: Iterable[str], before: Rows) -> None:
+        """Check that places have moved to where their standbys were."""
+        for uuid in places:
+            (at,) = {
+                each["compute_node_id"]
+                for each in self.rows.places()
+                if each["instance_uuid"] == uuid
+            }
+            standbys = [
+                each["compute_node_id"] for each in before.standbys if each["instance_uuid"] == uuid
+            ]
+            if at not in standbys:
+                text = f"place {uuid} moved to node {at}, and had its standby on {standbys}"
+                raise Violation("reservations are kept", text)
 
     def _check_places(self) -> None:
         """Check that each place that has to have a standby has one, for where it is."""
