@@ -6,25 +6,27 @@ An unanswered request is repeated with the same request id and instance uuids, b
 finds the claims that it has made for them.
 """
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from oslo_log import log
 
 from inventory.objects.object_schema import Fields
 from scheduler.client import backoff
 from scheduler.client.backoff import RetryPolicy
-from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.objects.request_spec import RequestSpec, SchedulerRetries, TriedHost
 from scheduler.objects.selection import Selection
 from scheduler.wire.arguments import SelectArguments, encode_select_arguments
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import MaxRetriesExceeded, NoValidHost, ServiceUnavailable
 
-LOG = log.getLogger(__name__)
+if TYPE_CHECKING:
+    from scheduler.client.scheduler_client import SchedulerClient
+
+LOG = logging.getLogger(__name__)
 
 
 class BuildFailed(Exception):
@@ -43,7 +45,7 @@ class Conductor:
 
     def __init__(
         self,
-        client: SchedulerClient,
+        client: "SchedulerClient",
         policy: RetryPolicy | None = None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

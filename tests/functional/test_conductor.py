@@ -5,6 +5,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.objects.selection import Selection
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import MaxRetriesExceeded, ServiceUnavailable
+from tests import guides
 from tests.backends import backends_alike, each_backend
 from tests.builders import a_request
 from tests.fixtures.daemons.process import PATIENCE, wait_until
@@ -27,7 +29,7 @@ from tests.fixtures.deployment import Deployment, a_fleet
 
 QUICK = RetryPolicy(attempt_timeout=3.0, deadline=PATIENCE, first_pause=0.1, longest_pause=1.0)
 HOSTS = ["compute1", "compute2", "compute3"]
-EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "user" / "build.py"
+GUIDES = Path(__file__).parents[2] / "doc" / "source" / "user"
 # A filter that says when it is asked and never answers.
 STUCK = """
 from pathlib import Path
@@ -46,16 +48,7 @@ from scheduler import cmd
 process.begin("callers", cmd._patch)
 from threading import Thread
 from uuid import uuid4
-from oslo_config import cfg
-from conf import loading
-from scheduler.objects.flavor_and_image import Flavor
-from scheduler.objects.request_spec import RequestSpec
-from scheduler.client.scheduler_client import SchedulerClient
-from scheduler.client.conductor import BuildFailed, Conductor
-from scheduler.wire.context import RequestContext
-loading.read(cfg.CONF, "berthmaster", sys.argv[1:], "1")
-client = SchedulerClient(cfg.CONF)
-conductor = Conductor(client)
+from scheduler.client import BuildFailed, Conductor, Flavor, RequestContext, RequestSpec, connect
 spec = RequestSpec(Flavor(vcpus=1, memory_mb=64, root_gb=1))
 built = []
 def run():
@@ -67,11 +60,12 @@ def run():
     conductor.build(RequestContext(), spec, str(uuid4()), build)
     built.append(len(set(tried)))
 threads = [Thread(target=run) for _ in range(8)]
-for each in threads:
-    each.start()
-for each in threads:
-    each.join()
-client.close()
+with connect(*sys.argv[1:]) as client:
+    conductor = Conductor(client)
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
 print(built)
 """
 
@@ -228,14 +222,46 @@ def test_the_program_of_the_guide(deployment: Deployment, database: Database) ->
     command.write_text('#!/bin/sh\ncase "$1" in compute[12]) exit 3;; esac\n')
     command.chmod(0o755)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    done = _python(deployment, str(EXAMPLE), PATH=path)
+    done = _python(deployment, str(GUIDES / "build.py"), PATH=path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[1:] == ["compute3", "compute3"]
     command.write_text("#!/bin/sh\nexit 3\n")
-    done = _python(deployment, str(EXAMPLE), PATH=path)
+    done = _python(deployment, str(GUIDES / "build.py"), PATH=path)
     assert done.returncode == 1
     assert "Exceeded max scheduling attempts 3 for instance" in done.stderr
     assert "returned non-zero exit status 3" in done.stderr
+
+
+def test_the_three_lines_of_the_guide(deployment: Deployment, database: Database) -> None:
+    a_fleet(database, HOSTS)
+    deployment.scheduler()
+    _, block = guides.page("user/python-client").split(".. code-block:: python")[:2]
+    lines = textwrap.dedent(block.partition("\n\n``")[0])
+    # Where a command looks for its configuration by default.
+    home = deployment.directory / ".berthmaster"
+    home.mkdir()
+    (home / "berthmaster.conf").write_text(deployment.config.read_text())
+    program = f"uuid = {str(uuid4())!r}\n{lines}\nprint(answer[0][0].service_host)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport eventlet"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**os.environ, "HOME": str(deployment.directory)},
+    )
+    assert done.stdout.strip() in HOSTS, done.stderr
+    assert "eventlet is not used in this process" in done.stderr
+
+
+def test_the_program_that_asks_once(deployment: Deployment, database: Database) -> None:
+    a_fleet(database, HOSTS)
+    deployment.scheduler()
+    done = _python(deployment, str(GUIDES / "ask.py"))
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 2
+    assert {host for _, host, _ in lines} <= {*HOSTS}
 
 
 def _python(
@@ -243,7 +269,7 @@ def _python(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a caller with the configuration of the deployment."""
     return subprocess.run(
-        [sys.executable, *arguments, f"--config-file={deployment.config}"],
+        [sys.executable, *arguments, str(deployment.config)],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -206,7 +206,7 @@ def test_the_files_that_the_pages_for_contributors_name_are_there(page: str, cou
 def test_a_program_of_a_guide_loads_no_eventlet(program: str, tmp_path: Path) -> None:
     arguments = ["agent", "host"] if program == "admin/maintain.py" else []
     missing = tmp_path / "missing.conf"
-    command = [sys.executable, ROOT / "doc/source" / program, *arguments, "--config-file", missing]
+    command = [sys.executable, ROOT / "doc/source" / program, *arguments, missing]
     # It ends when it reads its configuration, with all that it needs imported.
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "Failed to find some config files" in done.stderr
