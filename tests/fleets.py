@@ -40,13 +40,15 @@ PLAN = Plan(
 
 @dataclass(frozen=True)
 class Guest:
-    """An instance of so many GB of memory on a host, and how it is moved."""
+    """An instance of so many GB of memory on a host, in a state, and how it is moved."""
 
     name: str
     host: str
     gb: int = 1
     vcpus: int = 1
     how: Mapping[str, Any] = field(default_factory=dict)
+    state: str = "active"
+    task: str | None = None
 
 
 def a_fleet(
@@ -71,6 +73,7 @@ def a_fleet(
                 spec.instance_group = made[policy]
         taken = Consumption(each.vcpus, each.gb * GB, 0)
         instance = Instance(each.name, each.host, each.host, vcpus=each.vcpus)
+        instance.vm_state, instance.task_state = each.state, each.task
         add_instance(table, row, instance, taken)
         residents.append(Resident(instance, row, spec, taken, **each.how))
     return Fleet(table, residents, plan)

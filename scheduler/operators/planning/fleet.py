@@ -27,16 +27,8 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.occupancy import add_instance, remove_instance
 from scheduler.operators.planning.held_standbys import HeldStandbys
-from scheduler.operators.planning.residents import located, with_members
-from scheduler.operators.planning.types import (
-    EVACUATION,
-    MOVING,
-    NOT_BUILT,
-    HeldStandby,
-    Place,
-    PlannedMove,
-    Resident,
-)
+from scheduler.operators.planning.residents import evacuation_obstacle, located, with_members
+from scheduler.operators.planning.types import EVACUATION, HeldStandby, Place, PlannedMove, Resident
 
 Change = Callable[[], object]
 # A host as it is while its service runs: that it does not is no fault of what it holds.
@@ -90,8 +82,7 @@ class Fleet:
         """
         for row in rows:
             for each in self.on(row) if self._is_gone(row) else ():
-                if each.fixed not in (MOVING, NOT_BUILT):
-                    each.fixed = None
+                each.fixed = evacuation_obstacle(each)
 
     def kind_of_move(self, resident: Resident) -> str:
         return EVACUATION if self._is_gone(resident.row) else resident.kind

@@ -28,6 +28,7 @@ from scheduler.operators.planning.types import (
     LIVE,
     MOVING,
     NOT_BUILT,
+    NOT_EVACUATED,
     HeldStandby,
     Resident,
 )
@@ -38,6 +39,11 @@ SIZE = ["vCPUs", "memory", "disk"]
 _DEVICE_TAGS = ("dev_type", "remote_managed", "physical_network")
 # How instances move by their state. Others cannot, unless their host is down.
 _KINDS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
+# States in which an instance may be migrated cold, as one with devices is, and those in which it
+# may be evacuated, whatever its task: as for resize() and evacuate() of Nova's API.
+_COLD_STATES, _EVACUATED_STATES = ("active", "stopped"), ("active", "stopped", "error")
+# Tasks after which there is no instance: an evacuation would bring it back.
+_DELETING = ("deleting", "soft-deleting")
 
 
 class InstanceRows(NamedTuple):
@@ -112,14 +118,27 @@ def _how(
         return LIVE, MOVING
     if state == PENDING or instance.vm_state == "building":
         return LIVE, NOT_BUILT
-    kind = _KINDS.get(instance.vm_state or "active")
+    vm_state = instance.vm_state or "active"
+    kind = _KINDS.get(vm_state)
     # The memory of devices cannot be copied.
     usual = COLD if kind is None or one.spec.devices else kind
     if is_down:
         return usual, HOST_IS_DOWN
     if instance.task_state:
         return usual, f"is busy ({instance.task_state})"
-    return usual, None if kind else f"is in state {instance.vm_state}"
+    if usual == COLD and kind and vm_state not in _COLD_STATES:
+        return usual, f"is in state {vm_state} and has PCI devices"
+    return usual, None if kind else f"is in state {vm_state}"
+
+
+def evacuation_obstacle(one: Resident) -> str | None:
+    """Return why a resident of a host that is down cannot be evacuated, None where it can."""
+    if one.fixed in (MOVING, NOT_BUILT):
+        return one.fixed
+    if one.instance.task_state in _DELETING:
+        return "is being deleted"
+    vm_state = one.instance.vm_state or "active"
+    return None if vm_state in _EVACUATED_STATES else f"is in state {vm_state}: {NOT_EVACUATED}"
 
 
 def _request(

@@ -283,3 +283,20 @@ def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, argume
     assert len(found["unplanned"] if arguments else found["domains"]) == 1
     asked.clear()
     assert f"Interrupted: {decided} were decided" in lines(command, *arguments, status=1)
+
+
+@pytest.mark.parametrize("state", ["paused", "suspended", "rescued"])
+def test_what_nova_does_not_evacuate_is_named_beforehand_and_in_the_plans(command, racks, state):
+    execute(racks, f"UPDATE instances SET vm_state = '{state}' WHERE uuid = 'h1-0'")
+    why = f"is in state {state}: Nova evacuates only what is active, stopped or in error"
+    assert refused_of(simulated(command, "h1", status=1)) == {"h1-0": why}
+    assert any(why in each for each in lines(command, "h1", status=1))
+    execute(racks, "UPDATE services SET forced_down = 1 WHERE host = 'h1'")
+    for goal in (["repair"], ["drain", "h1"]):
+        done = command.run("plan", *goal, "-f", "json")
+        assert refused_of(json.loads(done.stdout)) == {"h1-0": why}
+        assert done.status == 1
+
+
+def refused_of(document):
+    return {each["instance"]: each["why"] for each in document["unplanned"]}

@@ -167,6 +167,15 @@ def test_claimed_cells_and_devices_are_asked_for(command, cloud):
     assert found["decided_by"][3:] == ["image properties", "NUMA cells", "PCI devices"]
 
 
+def test_a_paused_instance_with_devices_stays(command, cloud):
+    """Its memory cannot be copied, and Nova migrates only active and stopped ones cold."""
+    claim(cloud, "large", "old", memory_mb=4000, pci=pci_pools_to_json([a_pool(2, 0)]))
+    execute(cloud, "UPDATE instances SET vm_state = 'paused' WHERE uuid = 'large'")
+    assert drained(command, "old", status=1)["large"]["why"] == (
+        "is in state paused and has PCI devices"
+    )
+
+
 def test_an_instance_that_is_elsewhere_already_needs_no_move(command, cloud):
     put(cloud, "full", an_instance("small"))
     # Of two hosts on which it was seen it is on one: the other forgets it.

@@ -91,18 +91,35 @@ def test_nothing_goes_to_a_host_that_is_down():
     assert after(fleet, "old") == ({"a": "B"}, {})
 
 
-@pytest.mark.parametrize(
-    ("state", "goes"),
-    [
-        (MOVING, False),
-        (NOT_BUILT, False),
-        ("is busy (spawning)", True),
-        ("is in state error", True),
-    ],
-)
-def test_what_is_on_its_host_can_be_evacuated_in_any_state(state, goes):
+@pytest.mark.parametrize("state", [MOVING, NOT_BUILT])
+def test_what_is_not_or_not_only_on_its_host_is_not_evacuated(state):
     fleet = a_fleet({"old": 8, "A": 64}, [Guest("a", "old", how={"fixed": state})])
-    assert after(fleet, "old") == (({"a": "A"}, {}) if goes else ({}, {"a": state}))
+    assert after(fleet, "old") == ({}, {"a": state})
+
+
+@pytest.mark.parametrize("state", ["active", "stopped", "error"])
+@pytest.mark.parametrize("task", [None, "image_snapshot"])
+def test_what_nova_evacuates_goes_whatever_its_task(state, task):
+    busy = {"fixed": f"is busy ({task})" if task else f"is in state {state}"}
+    fleet = a_fleet({"old": 8, "A": 64}, [Guest("a", "old", how=busy, state=state, task=task)])
+    assert after(fleet, "old") == ({"a": "A"}, {})
+
+
+@pytest.mark.parametrize(
+    "state", ["paused", "suspended", "rescued", "resized", "shelved", "soft-delete", "deleted"]
+)
+def test_what_nova_does_not_evacuate_stays_and_the_others_go(state):
+    guests = [Guest("a", "old", 2, state=state), Guest("b", "old")]
+    fleet = a_fleet({"old": 8, "A": 64}, guests)
+    assert count_places(fleet, lost(fleet, "old"), always) == Outcome(2, 1, 1)
+    why = f"is in state {state}: Nova evacuates only what is active, stopped or in error"
+    assert after(fleet, "old") == ({"b": "A"}, {"a": why})
+
+
+@pytest.mark.parametrize("task", ["deleting", "soft-deleting"])
+def test_what_is_being_deleted_is_not_brought_back(task):
+    fleet = a_fleet({"old": 8, "A": 64}, [Guest("a", "old", task=task)])
+    assert after(fleet, "old") == ({}, {"a": "is being deleted"})
 
 
 def test_server_groups_are_respected():
