@@ -35,8 +35,9 @@ _CHANGED = frozenset(
 ENDLESS = 100_000
 # About how many combinations of host and number are judged at a time.
 _CASES = 20_000
-# How many instances a request has, and after how many the progress is reported.
-MANY = 1000
+# How many instances a request has: at first a few and at most many, and in between this share of
+# those before it. So nobody waits for one request much longer than for all before it together.
+FEW, MANY, _SHARE = 8, 1000, 8
 # How many instances are placed without another bound.
 MAX_INSTANCES = 100_000
 # The largest number in a column of the inventory.
@@ -50,19 +51,26 @@ class Simulator:
     """How a scheduler decides: its driver's decide() with the plan of that.
 
     one_by_one is set where the driver does not place the instances of a request one after the other
-    as pipeline.decide() does. progress is called now and then with the number of instances placed.
+    as pipeline.decide() does. progress is called before each decision with the number of instances
+    placed. Counting ends early, and says that more may fit, once may_go_on() is false.
     """
 
     decide: Callable[[HostTable, Request], Decision]
     plan: Plan
     one_by_one: bool = False
     progress: Callable[[int], None] = lambda _: None
+    may_go_on: Callable[[], bool] = lambda: True
 
     @classmethod
-    def of(cls, driver: BaseDriver, progress: Callable[[int], None] = lambda _: None) -> Self:
+    def of(
+        cls,
+        driver: BaseDriver,
+        progress: Callable[[int], None] = lambda _: None,
+        may_go_on: Callable[[], bool] = lambda: True,
+    ) -> Self:
         """Return how a driver decides. One with a decide() of its own is asked one by one."""
         in_order = type(driver).decide is FilterScheduler.decide
-        return cls(driver.decide, driver.plan, one_by_one=not in_order, progress=progress)
+        return cls(driver.decide, driver.plan, not in_order, progress, may_go_on)
 
 
 @dataclass(slots=True)
@@ -70,7 +78,7 @@ class Filling:
     """Instances of one request that were placed on hosts, by row of their table.
 
     spec is that of the next instance, which sees those before it if it has a server group. is_full
-    is set where no host takes it.
+    is set where no host takes it; without it more may fit.
     """
 
     spec: RequestSpec
@@ -87,7 +95,7 @@ def fill(
     counted side by side. A random choice is seeded by the number of the instance, from 0.
     """
     if _fit_one_request(spec, simulator):
-        found = bulk_capacity(hosts, spec, simulator.plan, most)
+        found = bulk_capacity(hosts, spec, simulator.plan, most, simulator.may_go_on)
         if found is not None and (most is None or found.total <= most):
             for name, change in _changes(spec).items():
                 values = getattr(hosts, name)[found.rows] + change * found.counts
@@ -95,10 +103,12 @@ def fill(
             rows = Counter(dict(zip(found.rows.tolist(), found.counts.tolist(), strict=True)))
             return Filling(spec, rows, not found.is_endless and found.total != most)
     filling, bound = Filling(spec), MAX_INSTANCES if most is None else most
-    while not filling.is_full and filling.rows.total() < bound:
-        placed = filling.rows.total()
+    placed = 0
+    while not filling.is_full and placed < bound and simulator.may_go_on():
         several = _fit_one_request(filling.spec, simulator)
-        _place(hosts, filling, simulator, placed, min(MANY if several else 1, bound - placed))
+        count = min(max(FEW, placed // _SHARE), MANY) if several else 1
+        _place(hosts, filling, simulator, placed, min(count, bound - placed))
+        placed = filling.rows.total()
     simulator.progress(filling.rows.total())
     return filling
 
@@ -115,7 +125,7 @@ def fill_in_turns(
     is_shared = group is not None and all(each.instance_group is group for each in specs)
     for placed, filling in zip(range(most), cycle(fillings), strict=False):
         _place(hosts, filling, simulator, placed, 1)
-        if filling.is_full:
+        if filling.is_full or not simulator.may_go_on():
             break
         if is_shared:
             for other in fillings:
@@ -132,8 +142,7 @@ def _place(
 
     A request that fails has consumed all instances before the one without a host.
     """
-    if first % MANY == 0:
-        simulator.progress(first)
+    simulator.progress(first)
     uuids = [_NAME.format(first + each) for each in range(count)]
     request = Request(filling.spec.for_instance(uuids[0]), uuids, seed=first)
     failure = simulator.decide(hosts, request).shortage
@@ -180,7 +189,7 @@ def _columns_of(rule: BaseHostFilter, spec: RequestSpec) -> tuple[str, ...] | No
 
 
 class BulkCapacity(NamedTuple):
-    """The number of instances that fit on each of these rows; more do if is_endless."""
+    """The number of instances that fit on each of these rows; more may if is_endless."""
 
     rows: Rows
     counts: Rows
@@ -192,11 +201,16 @@ class BulkCapacity(NamedTuple):
 
 
 def bulk_capacity(
-    hosts: HostTable, spec: RequestSpec, plan: Plan, most: int | None = None
+    hosts: HostTable,
+    spec: RequestSpec,
+    plan: Plan,
+    most: int | None = None,
+    may_go_on: Callable[[], bool] = lambda: True,
 ) -> BulkCapacity | None:
     """Return how many instances fit on each host; None where that depends on other instances.
 
-    hosts is a working copy. All filters have to be repeatable. The count stops above most.
+    hosts is a working copy. All filters have to be repeatable. The count stops above most, and when
+    may_go_on() is false.
     """
     if spec.instance_group or not consumes_numbers_only(hosts, spec):
         return None
@@ -211,7 +225,7 @@ def bulk_capacity(
     if columns.isdisjoint(name for name, change in changes.items() if change):
         counts[:] = ENDLESS
     bound = math.inf if most is None else most
-    while len(unfinished) and counts.max() < ENDLESS and counts.sum() <= bound:
+    while len(unfinished) and counts.max() < ENDLESS and counts.sum() <= bound and may_go_on():
         ahead = max(1, _CASES // len(unfinished))
         times = np.repeat(counts[unfinished], ahead) + np.tile(np.arange(ahead), len(unfinished))
         part = hosts.part(np.repeat(rows[unfinished], ahead), changes, times)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many more instances of each flavor fit, by availability zone."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,12 +35,15 @@ def view(source: Source, asked: Asked) -> View:
     text = asked.text("flavor")
     given = _flavor(text) if text else None
     zones, names = source.read(_known)
-    with source.live_hosts() as (hosts, simulator):
+    with source.live_hosts(asked.until) as (hosts, simulator):
         flavors = [given] if given else [flavor_of(each.size) for each in hosts.flavor_mix[:_USUAL]]
-        found = []
-        for flavor in flavors:
+        found: list[dict[str, Any]] = []
+        rest = [*flavors]
+        while rest and (not found or time.monotonic() < asked.until):
             check_time(asked.until)
-            found.append(_row(hosts.working_copy(), flavor, simulator, zones, source.default_zone))
+            counting = replace(simulator, may_go_on=_share(asked.until, len(rest)))
+            flavor = rest.pop(0)
+            found.append(_row(hosts.working_copy(), flavor, counting, zones, source.default_zone))
         hosts.promises = source.read(promised.read)
         room = fleet_room(hosts)
     for each in found:
@@ -50,6 +54,7 @@ def view(source: Source, asked: Asked) -> View:
         "hosts": len(hosts),
         "zones": sorted(every | {zone for found in zones.values() for zone in found}),
         "flavors": found,
+        "not_counted": [_size(each) for each in rest],
         "room": room.facts(),
     }
     most = max((count for each in found for count in each["zones"].values()), default=0)
@@ -67,6 +72,17 @@ def _flavor(text: str) -> Flavor:
         raise Malformed("flavor", "it uses nothing of a host, so any number of instances fits")
     vcpus, memory_mb, root_gb = (min(each, LARGEST_SIZE) for each in figures)
     return Flavor(vcpus, memory_mb, root_gb)
+
+
+def _size(flavor: Flavor) -> Size:
+    return flavor.vcpus, flavor.memory_mb, RequestSpec(flavor).disk_mb
+
+
+def _share(until: float, flavors: int) -> Callable[[], bool]:
+    """Return whether there is time left for the first of some flavors, which share it evenly."""
+    now = time.monotonic()
+    end = now + (until - now) / flavors
+    return lambda: time.monotonic() < end
 
 
 def _known(connection: sa.Connection) -> tuple[dict[str, set[str]], Mapping[Size, list[str]]]:
@@ -90,7 +106,7 @@ def _row(
         for zone in zones.get(hosts.get(row, "host")) or (default_zone,):
             by_zone[zone] += count
     return {
-        "size": (flavor.vcpus, flavor.memory_mb, spec.disk_mb),
+        "size": _size(flavor),
         "total": filling.rows.total(),
         "more": not filling.is_full,
         "zones": dict(sorted(by_zone.items())),

@@ -4,7 +4,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -53,12 +52,11 @@ class Question:
 class Explainer:
     """Explains decisions; it remembers the last explanations, which never change.
 
-    alone is held meanwhile. To read the hosts of a decision takes longest, so those of the last one
-    stay: for its other instances and hosts, and for whoever asks again after TooLate.
+    One thread at a time may ask. To read the hosts of a decision takes longest, so those of the
+    last one stay: for its other instances and hosts, and for whoever asks again after TooLate.
     """
 
-    def __init__(self, alone: AbstractContextManager[Any]) -> None:
-        self._lock = alone
+    def __init__(self) -> None:
         self._known: OrderedDict[Question, Explained] = OrderedDict()
         self._last: SavedDecision | None = None
 
@@ -67,17 +65,16 @@ class Explainer:
 
         Raises DecisionIncomplete, TooLate and Unknown.
         """
-        with self._lock:
-            if question in self._known:
-                self._known.move_to_end(question)
-                return self._known[question]
-            check_time(until)
-            found = _explained(self._saved(read, row), question, until)
-            if found.explanation is not None:
-                self._known[question] = found
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-            return found
+        if question in self._known:
+            self._known.move_to_end(question)
+            return self._known[question]
+        check_time(until)
+        found = _explained(self._saved(read, row), question, until)
+        if found.explanation is not None:
+            self._known[question] = found
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return found
 
     def _saved(self, read: Read, row: Any) -> SavedDecision:
         """Return the decision of a row; raises DecisionIncomplete."""

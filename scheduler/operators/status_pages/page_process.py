@@ -1,18 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's side of the pages: hands requests to the page process, and starts that.
+"""The scheduler's side of the pages: hands requests to processes that make pages, and starts those.
 
 A page of 10,000 hosts is work for the processor, and explaining a decision changes settings of the
 process. So pages are made elsewhere, with less priority, and the scheduler only passes bytes on.
+Pages for which plug-ins decide have a process to themselves, since an operator's own plug-in may
+take any time. A process is killed when it has not ended a page at its deadline.
 """
 
 import ipaddress
+import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from threading import Lock
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -35,10 +40,16 @@ from scheduler.operators.status_pages.messages import (
 
 LOG = log.getLogger(__name__)
 # Seconds that a page may take, the start of the process included: less than the status server lets
-# a connection last.
+# a connection last. A page that looks at its time ends itself after this part of it.
 DEADLINE = 15.0
-# More pages at a time are refused, so that metrics and health have clients left.
+OWN_DEADLINE = 0.8
+# More pages at a time are refused, so that metrics and health have clients left: all of a process,
+# those of one kind, and all for which plug-ins decide.
 MAX_PAGES = 8
+MAX_ALIKE = 4
+MAX_DECIDING = 4
+# Pages for which plug-ins decide.
+_DECIDING = re.compile(r"/+(capacity|decisions/+[^/])")
 METHODS = ("GET", "HEAD")
 SHOWS_HEALTH = "/services"
 # The number of the socket on which the process gets its requests.
@@ -66,15 +77,13 @@ def check_pages(conf: cfg.ConfigOpts) -> None:
 
 
 class PageProcess:
-    """A WSGI application whose answers come from a process that the first request starts."""
+    """A WSGI application whose answers come from processes that the first requests start."""
 
     def __init__(self, command: Sequence[str], is_local: bool, deadline: float = DEADLINE) -> None:
-        self._command = command
         self._is_local = is_local
         self._deadline = deadline
-        self._lock = Lock()
-        self._waiting = 0
-        self._running: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._reading = _Worker(command, MAX_PAGES)
+        self._deciding = _Worker(command, MAX_DECIDING)
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> "PageProcess | None":
@@ -93,15 +102,9 @@ class PageProcess:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.body]
 
     def stop(self) -> None:
-        """End the process, if there is one; the next request starts another."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is None:
-            return
-        process, control = running
-        # It ends when nobody can ask it any more.
-        control.close()
-        end_child(process, _STOP_TIMEOUT)
+        """End the processes, if there are any; the next requests start others."""
+        self._reading.stop()
+        self._deciding.stop()
 
     def _answer(self, environ: WSGIEnvironment) -> PageAnswer:
         if environ["REQUEST_METHOD"] not in METHODS:
@@ -116,56 +119,110 @@ class PageProcess:
         # A browser gets the text in the encoding that it has sent.
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
         accepted = environ.get("HTTP_ACCEPT_ENCODING", "")
-        until = time.monotonic() + self._deadline
+        began = time.monotonic()
         query = environ.get("QUERY_STRING", "")
         # Checks take up to two seconds where something is wrong.
         health = environ[HEALTH]() if path.startswith(SHOWS_HEALTH) and HEALTH in environ else None
+        until = began + OWN_DEADLINE * self._deadline
         request = PageRequest(path, query, "gzip" in accepted, until, health)
-        with self._lock:
-            is_busy = self._waiting >= MAX_PAGES
-            self._waiting += not is_busy
-        if is_busy:
-            return _unavailable(f"{MAX_PAGES} pages are being made already; try again.")
+        worker = self._deciding if _DECIDING.match(path) else self._reading
         try:
-            return self._asked(request)
+            return worker.answer(request, began + self._deadline)
+        except TimeoutError:
+            return _unavailable(f"The page was not ready within {self._deadline:g} s. Try again.")
         except NoAnswer as error:
             LOG.warning("No page for %s: %s", path, error)
             return _unavailable(f"{error} Try again; the log of the scheduler says more.")
-        finally:
-            with self._lock:
-                self._waiting -= 1
 
-    def _asked(self, request: PageRequest) -> PageAnswer:
-        """Return the answer of the process; raises NoAnswer."""
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A process that makes pages, and the socket on which it gets its requests."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    # By the scheduler, or before it had heard of a request: not by what it was asked.
+    is_ended: bool = False
+
+
+class _Worker:
+    """Starts a process for pages, asks it, and kills it when it is late."""
+
+    def __init__(self, command: Sequence[str], most: int) -> None:
+        self._command = command
+        self._most = most
+        self._lock = Lock()
+        # By the first part of the address.
+        self._waiting: Counter[str] = Counter()
+        self._running: _Running | None = None
+
+    def answer(self, request: PageRequest, until: float) -> PageAnswer:
+        """Return the answer of the process; raises TimeoutError and NoAnswer."""
         message = request.to_bytes()
         if len(message) > LONGEST_REQUEST:
             return error_page("414 URI Too Long", "No page has such a long address.")
+        with self._turn(request.path) as problem:
+            if problem:
+                return _unavailable(problem)
+            while True:
+                running = self._started()
+                try:
+                    with closing(self._asked(running, message)) as answer:
+                        return PageAnswer.from_bytes(_received(answer, until))
+                except TimeoutError:
+                    self._kill(running, request.path)
+                    raise
+                except (OSError, InvalidMessage) as error:
+                    # It was not the fault of this page, and there is time to begin anew.
+                    if running.is_ended and time.monotonic() < request.until:
+                        continue
+                    text = f"The process that makes pages gave no answer ({error})."
+                    raise NoAnswer(text) from None
+
+    def stop(self) -> None:
+        if (running := self._running) is not None:
+            self._end(running)
+
+    def _asked(self, running: _Running, message: bytes) -> socket.socket:
+        """Send a request; return the socket on which the answer comes, or raise OSError."""
         ours, theirs = socket.socketpair()
-        with closing(ours):
-            try:
-                with closing(theirs):
-                    self._send(message, theirs.fileno())
-                return PageAnswer.from_bytes(_received(ours, request.until))
-            except TimeoutError:
-                raise NoAnswer(f"The page was not ready within {self._deadline:g} s.") from None
-            except (OSError, InvalidMessage) as error:
-                raise NoAnswer(f"The process that makes pages gave no answer ({error}).") from None
-
-    def _send(self, message: bytes, number: int) -> None:
         try:
-            socket.send_fds(self._control(), [message], [number])
-        except ConnectionError:
-            # The process is ending; the next one has heard nothing of it.
-            self.stop()
-            socket.send_fds(self._control(), [message], [number])
+            with closing(theirs):
+                socket.send_fds(running.control, [message], [theirs.fileno()])
+        except BaseException as error:
+            ours.close()
+            if isinstance(error, TimeoutError):
+                raise NoAnswer("The process that makes pages takes no requests.") from None
+            if isinstance(error, ConnectionError):
+                # It is ending by itself.
+                running.is_ended = True
+                self._end(running)
+            raise
+        return ours
 
-    def _control(self) -> socket.socket:
-        """Return the socket that the process listens to; start one if there is none."""
+    @contextmanager
+    def _turn(self, path: str) -> Iterator[str]:
+        """Count a page while it is made; yield why it is not, if there are too many."""
+        kind = path.strip("/").partition("/")[0]
         with self._lock:
-            if self._running is not None and self._running[0].poll() is None:
-                return self._running[1]
+            total, alike = self._waiting.total(), self._waiting[kind]
+            is_free = total < self._most and alike < MAX_ALIKE
+            self._waiting[kind] += is_free
+        try:
+            number = alike if total < self._most else total
+            yield "" if is_free else f"{number} such pages are being made already; try again."
+        finally:
+            with self._lock:
+                self._waiting[kind] -= is_free
+                self._waiting = +self._waiting
+
+    def _started(self) -> _Running:
+        """Return the process; start one if there is none."""
+        with self._lock:
+            if self._running is not None and self._running.process.poll() is None:
+                return self._running
             if self._running is not None:
-                self._running[1].close()
+                self._running.control.close()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with closing(theirs):
                 number = theirs.fileno()
@@ -173,9 +230,36 @@ class PageProcess:
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
             # A full queue is no reason to wait.
             ours.settimeout(1.0)
-            self._running = process, ours
-        LOG.info("Process %s makes the pages", process.pid)
-        return ours
+            self._running = _Running(process, ours)
+            LOG.info("Process %s makes pages", process.pid)
+            return self._running
+
+    def _kill(self, running: _Running, path: str) -> None:
+        """Kill a process that did not end a page in time, unless another page has done so."""
+        running.is_ended = True
+        if self._forget(running):
+            LOG.warning(
+                "Process %s is killed, since it was not ready with the page %s at its deadline. A"
+                " plug-in of your own, or the database, may be slow",
+                running.process.pid,
+                path,
+            )
+            running.process.kill()
+            running.process.wait()
+
+    def _end(self, running: _Running) -> None:
+        """Let a process end: it does when nobody can ask it any more."""
+        if self._forget(running):
+            end_child(running.process, _STOP_TIMEOUT)
+
+    def _forget(self, running: _Running) -> bool:
+        """Let the next request start another process; return whether this one was still asked."""
+        with self._lock:
+            is_current = self._running is running
+            if is_current:
+                self._running = None
+                running.control.close()
+            return is_current
 
 
 def error_page(status: str, text: str, *headers: tuple[str, str]) -> PageAnswer:

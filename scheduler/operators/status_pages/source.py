@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where pages get their facts: the database, read in short transactions, and the configuration."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from oslo_config import cfg
@@ -15,6 +16,7 @@ from inventory.engine import Database, open_database
 from scheduler.hosts.table import HostTable
 from scheduler.operators.capacity import Simulator
 from scheduler.operators.live_hosts import LiveHosts
+from scheduler.operators.status_pages.errors import TooLate
 from scheduler.operators.status_pages.explaining import Explained, Explainer, Question
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ class Source:
         self._database: Database | None = None
         # While plug-ins decide: they read settings of the process.
         self._alone = Lock()
-        self._explainer = Explainer(self._alone)
+        self._explainer = Explainer()
         self._live: LiveHosts | None = None
 
     @property
@@ -61,15 +63,27 @@ class Source:
             return self._database
 
     def explain(self, row: Any, question: Question, until: float) -> Explained:
-        return self._explainer.explain(self.read, row, question, until)
+        """Return why a decision was made; raises TooLate and what Explainer.explain() does."""
+        with self._turn(until):
+            return self._explainer.explain(self.read, row, question, until)
 
     @contextmanager
-    def live_hosts(self) -> Iterator[tuple[HostTable, Simulator]]:
+    def _turn(self, until: float) -> Iterator[None]:
+        """Let plug-ins decide for one page at a time; raises TooLate if none of it is left."""
+        if not self._alone.acquire(timeout=min(TIMEOUT_MAX, max(0.0, until - time.monotonic()))):
+            raise TooLate
+        try:
+            yield
+        finally:
+            self._alone.release()
+
+    @contextmanager
+    def live_hosts(self, until: float) -> Iterator[tuple[HostTable, Simulator]]:
         """Yield the hosts as they are, a working copy, and what decides about them.
 
-        Raises PluginError besides what read() does.
+        Raises TooLate and PluginError besides what read() does.
         """
-        with self._alone:
+        with self._turn(until):
             if self._live is None:
                 self._live = LiveHosts.of(self.conf, self.database(), _MAX_AGE)
             self._live.mix.refresh()

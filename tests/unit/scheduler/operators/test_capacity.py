@@ -3,6 +3,7 @@
 """Tests of scheduler.operators.capacity: the truth is a loop of requests for one instance each."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from unittest import mock
@@ -35,6 +36,7 @@ from scheduler.objects.request_spec import Destination
 from scheduler.operators import capacity
 from scheduler.operators.capacity import (
     ENDLESS,
+    FEW,
     MAX_INSTANCES,
     Simulator,
     bulk_capacity,
@@ -277,19 +279,39 @@ def test_where_hosts_can_be_counted_nothing_is_decided(choice):
     assert hosts.num_instances.tolist() == [1889, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("most", "group", "counts", "progress"),
-    [
-        (1500, None, [1000, 500], [0, 1000, 1500]),
-        (None, "soft-affinity", [1000, 1000], [0, 1000, 1891]),
-    ],
-)
-def test_others_are_placed_by_a_few_decisions(most, group, counts, progress):
+@pytest.mark.parametrize(("most", "group"), [(1500, None), (None, "soft-affinity")])
+def test_others_are_placed_by_decisions_that_grow(most, group):
     asked = Asked(Plan([RamFilter()], [RAMWeigher(), *SOFT]))
     spec = a_request(memory_mb=2048, instance_group=group and a_group(group))
     filling = fill(two_hosts(), spec, asked.simulator, most)
-    assert filling.rows.total() == progress[-1]
-    assert (asked.counts, asked.progress) == (counts, progress)
+    assert filling.rows.total() == asked.progress[-1] == (most or 1891)
+    assert asked.counts[:3] == [FEW, FEW, FEW]
+    assert len(asked.counts) < 45
+    # Nobody waits for one of them much longer than for all before.
+    pairs = [*zip(asked.counts, asked.progress, strict=False)]
+    assert all(count <= max(FEW, placed / 8) for count, placed in pairs)
+
+
+@pytest.mark.parametrize(
+    "spec", [SPEC, a_request(memory_mb=2048, instance_group=a_group("soft-affinity"))]
+)
+def test_counting_ends_when_it_may_not_go_on(spec):
+    asked = Asked(Plan([RamFilter()], [RAMWeigher(), *SOFT]))
+    turns = iter([True, True, False])
+    simulator = replace(asked.simulator, may_go_on=lambda: next(turns))
+    hosts = hosts_with("free_ram_mb", {"A": 90_000_000, "B": 90_000_000})
+    filling = fill(hosts, spec, simulator)
+    assert 0 < filling.rows.total() < 80_000
+    assert not spec.instance_group or asked.counts == [FEW, FEW]
+    assert not filling.is_full
+
+
+def test_turns_end_when_they_may_not_go_on():
+    turns = iter([True, True, False])
+    simulator = replace(of(BY_RAM), may_go_on=lambda: next(turns))
+    fillings = fill_in_turns(two_hosts(), [SPEC, SPEC], simulator, 100)
+    assert [each.rows.total() for each in fillings] == [2, 1]
+    assert not any(each.is_full for each in fillings)
 
 
 def test_there_is_an_end_to_what_has_no_bound():

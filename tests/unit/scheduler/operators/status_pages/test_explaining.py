@@ -4,7 +4,6 @@
 
 import math
 import time
-from threading import Lock
 
 import pytest
 
@@ -33,7 +32,7 @@ def read(fleet):
 
 
 def test_hosts_of_a_decision_are_read_once_for_all_questions_about_it(rows, read):
-    explainer, row = Explainer(Lock()), rows[1]
+    explainer, row = Explainer(), rows[1]
     for index in (0, 1):
         for host in (None, "compute-00001"):
             assert explainer.explain(read, row, Question(row.id, index, host), math.inf).same
@@ -43,7 +42,7 @@ def test_hosts_of_a_decision_are_read_once_for_all_questions_about_it(rows, read
 
 
 def test_a_question_that_took_too_long_is_answered_from_what_was_read_for_it(rows, read):
-    explainer, row = Explainer(Lock()), rows[1]
+    explainer, row = Explainer(), rows[1]
     until = time.monotonic() + 1.0
 
     def slow(*asked):

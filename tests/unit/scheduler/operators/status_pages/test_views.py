@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the views on a small fleet, by their facts."""
 
+import json
+import math
+import time
+
 import pytest
 
 from inventory.audit_log import Actor, acting
 from inventory.operations import service_operations
 from scheduler.operators.status_pages import claims, decisions, fleet, host_list
+from scheduler.operators.status_pages.messages import PageRequest
+from scheduler.operators.status_pages.routes import Site
+from scheduler.operators.status_pages.source import Source
 from tests.databases import a_uuid
+from tests.fixtures.keeping import configured
 from tests.fixtures.shown_fleet import ZONES
 from tests.unit.scheduler.operators.status_pages.conftest import NAMES
 
@@ -218,3 +226,32 @@ def test_capacity_is_counted_by_flavor_and_zone(facts):
     assert sum(row["bounded_by"].values()) == len(NAMES)
     usual = facts("/capacity/")[1]["flavors"]
     assert 1 < len(usual) <= 8
+
+
+@pytest.fixture
+def own_filter_site(fleet, tmp_path):
+    """The pages of the fleet where an own filter of the plainest form alone decides."""
+    config = tmp_path / "own.conf"
+    own = "available_filters = tests.plugins.Drop\nenabled_filters = Drop\n"
+    config.write_text(fleet.config.read_text() + own + "[claims]\nenabled = false\n")
+    return Site(Source(configured(config)))
+
+
+def test_a_count_that_is_not_ready_in_time_is_shown_as_far_as_it_goes(own_filter_site):
+    began = time.monotonic()
+    request = PageRequest("/capacity/", "format=json", until=began + 2)
+    answer = own_filter_site.answer(request)
+    assert (answer.status, time.monotonic() - began < 5) == ("200 OK", True)
+    found = json.loads(answer.body)
+    assert all(each["more"] and each["total"] > 0 for each in found["flavors"])
+    assert len(found["flavors"]) + len(found["not_counted"]) > 1
+
+
+def test_a_page_that_waits_for_another_one_gives_up_at_its_deadline(own_filter_site):
+    source = own_filter_site._source
+    for path in ("/capacity/", "/decisions/1"):
+        with source.live_hosts(math.inf):
+            request = PageRequest(path, until=time.monotonic() + 0.3)
+            answer = own_filter_site.answer(request)
+        assert answer.status == "503 Service Unavailable"
+        assert b"Too much to show in time" in answer.body
