@@ -167,7 +167,7 @@ class PlacementOnly(BaseHostFilter):
     options = (("isolates", "scheduler", "enable_isolated_aggregate_filtering"),)
 
     def applies(self, spec: RequestSpec) -> bool:
-        return spec.offered_nodes is None and any(self._unjudged(spec))
+        return spec.offered_nodes is None and any(unjudged(spec, self.isolates))
 
     def mask(self, hosts: HostTable, spec: RequestSpec) -> Mask:
         return np.full(hosts.size, not self.applies(spec))
@@ -176,39 +176,42 @@ class PlacementOnly(BaseHostFilter):
         return self.refusal(spec_obj) or ""
 
     def refusal(self, spec: RequestSpec) -> str | None:
-        found = list(self._unjudged(spec))
+        found = list(unjudged(spec, self.isolates))
         if not found or not self.applies(spec):
             return None
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"Only placement can judge what is requested: {', '.join(found[:_MAX_NAMED])}{more}."
 
-    def _unjudged(self, spec: RequestSpec) -> Iterator[str]:
-        """Yield in words what only Placement can judge."""
-        for key, value in spec.flavor.extra_specs.items():
-            found = _PATTERN.fullmatch(key)
-            if key == _ACCELERATORS or (found and not self._is_known(spec, found, value)):
-                yield f"{shown(key)} = {shown(value)} of the flavor"
-        if not self.isolates:
-            for name in of_image(spec):
-                yield f"{shown(f'trait:{name}')} = 'required' of the image"
-        params = spec.request_level_params
-        for name in sorted(params.root_required - _ALL_HAVE):
-            yield f"{shown(name)} in root_required"
-        for name in sorted(params.root_forbidden - _NONE_HAS):
-            yield f"{shown(name)} in root_forbidden"
 
-    def _is_known(self, spec: RequestSpec, match: re.Match[str], value: str) -> bool:
-        kind, group, name = match.groups()
-        if group:
-            return False
-        if kind == "trait":
-            return self.isolates and value == REQUIRED
-        return str(_amounts(spec).get(name)) == value.strip()
+def unjudged(spec: RequestSpec, isolates: bool = False) -> Iterator[str]:
+    """Yield in words what only Placement can judge; with isolates traits are left to aggregates."""
+    for key, value in spec.flavor.extra_specs.items():
+        found = _PATTERN.fullmatch(key)
+        if key == _ACCELERATORS or (found and not _is_known(spec, found, value, isolates)):
+            yield f"{shown(key)} = {shown(value)} of the flavor"
+    if not isolates:
+        for name in of_image(spec):
+            yield f"{shown(f'trait:{name}')} = 'required' of the image"
+    params = spec.request_level_params
+    for name in sorted(params.root_required - _ALL_HAVE):
+        yield f"{shown(name)} in root_required"
+    for name in sorted(params.root_forbidden - _NONE_HAS):
+        yield f"{shown(name)} in root_forbidden"
+
+
+def _is_known(spec: RequestSpec, match: re.Match[str], value: str, isolates: bool) -> bool:
+    kind, group, name = match.groups()
+    if group:
+        return False
+    if kind == "trait":
+        return isolates and value == REQUIRED
+    return str(_amounts(spec).get(name)) == value.strip()
 
 
 def _amounts(spec: RequestSpec) -> dict[str, int]:
-    """Return the amounts of a request by the resource classes that every host has."""
-    return {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": whole_gb(spec.disk_mb)}
+    """Return what the flavor has by the resource classes that every host has."""
+    vcpus, memory_mb, disk_mb = spec.flavor_size
+    return {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": whole_gb(disk_mb)}
 
 
 REQUEST_FILTERS: tuple[type[BaseHostFilter], ...] = (

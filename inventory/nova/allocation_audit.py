@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the allocations in Placement disagree with the instances in Nova's cells."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from inventory.errors import counted
+from inventory.objects.amounts import taken_amounts
 
 Resources = Mapping[str, int]
 
@@ -19,7 +19,6 @@ _BANDWIDTH = ("NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC")
 AUDITED = frozenset((*CPUS, MEMORY, "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT", *_BANDWIDTH))
 _REMOVE = "nova-manage placement audit --delete"
 _CAUTION = ", while nothing is built there or moved there"
-_OVERRIDE = re.compile(r"resources[^:]*:(VCPU|PCPU|MEMORY_MB)")
 
 
 class Kind(StrEnum):
@@ -121,11 +120,10 @@ class _Consumer:
 def compared_sizes(
     vcpus: int, memory_mb: int, extra_specs: Mapping[str, str]
 ) -> tuple[int | None, int | None]:
-    """Return the CPUs and MB to compare for a flavor, None where its extra specs change them."""
-    changed = {found[1] for key in extra_specs if (found := _OVERRIDE.fullmatch(key))}
+    """Return the CPUs and MB of a flavor in Placement, None where that depends on its hosts."""
+    vcpus, memory_mb, _ = taken_amounts((vcpus, memory_mb, 0), extra_specs)
     # An isolated emulator has a CPU of its own.
-    cpus_vary = changed & {*CPUS} or "hw:emulator_threads_policy" in extra_specs
-    return None if cpus_vary else vcpus, None if MEMORY in changed else memory_mb
+    return None if "hw:emulator_threads_policy" in extra_specs else vcpus, memory_mb
 
 
 def audit(nova: NovaRecords, placement: PlacementRecords) -> list[Disagreement]:

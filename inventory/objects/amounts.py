@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Amounts of vCPUs, memory and disk, and their arithmetic."""
 
+import re
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 # vCPUs, memory in MB and disk in MB, and how columns, requests and JSON call them.
 Amounts = tuple[int, int, int]
 NAMES = ("vcpus", "memory_mb", "disk_mb")
 NOTHING: Amounts = (0, 0, 0)
+# What a flavor's extra specs request of Placement in place of its own sizes, in any of its groups.
+_GIVEN = re.compile("resources[a-zA-Z0-9_-]{0,64}:(VCPU|PCPU|MEMORY_MB|DISK_GB)")
 
 
 def amounts_of(sized: Any) -> Amounts:
@@ -38,3 +43,44 @@ def without(one: Amounts, other: Amounts) -> Amounts:
 def covers(size: Amounts, needed: Amounts) -> bool:
     """Return whether what needs so much fits into a place of a size."""
     return not any(without(needed, size))
+
+
+def resource_amount(text: str) -> int | None:
+    """Return the amount of a resource in an extra spec, None for a text that is none."""
+    try:
+        amount = int(text)
+    except ValueError:
+        return None
+    return amount if amount >= 0 else None
+
+
+def given_amounts(extra_specs: Mapping[str, str]) -> Mapping[str, int]:
+    """Return the amounts of vCPUs, memory and disk that a flavor requests by resource class.
+
+    Of a class in several groups it is their sum, as Placement counts it.
+    """
+    found: Counter[str] = Counter()
+    for key, text in extra_specs.items():
+        # The pattern takes longer, and few flavors have such a key.
+        if not key.startswith("resources") or (match := _GIVEN.fullmatch(key)) is None:
+            continue
+        amount = resource_amount(text)
+        if amount is not None:
+            found[match[1]] += amount
+    return found
+
+
+def taken_amounts(size: Amounts, extra_specs: Mapping[str, str]) -> Amounts:
+    """Return what an instance takes whose flavor has this size: given_amounts() come first.
+
+    vCPUs with CPUs of their own count as vCPUs.
+    """
+    given = given_amounts(extra_specs)
+    if not given:
+        return size
+    vcpus, memory_mb, disk_mb = size
+    if "VCPU" in given or "PCPU" in given:
+        vcpus = given.get("VCPU", 0) + given.get("PCPU", 0)
+    if "DISK_GB" in given:
+        disk_mb = 1024 * given["DISK_GB"]
+    return vcpus, given.get("MEMORY_MB", memory_mb), disk_mb

@@ -188,7 +188,7 @@ def _distance(lacks: Mapping[str, int], spec: RequestSpec) -> float:
 
 def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:
     """Return the request without what it lacks, None where nothing would remain of it."""
-    flavor = spec.flavor
+    flavor = spec.plain_flavor
     root_gb = flavor.root_gb - whole_gb(lacks.get("disk_mb", 0))
     vcpus = flavor.vcpus - lacks.get("vcpus", 0)
     memory_mb = flavor.memory_mb - lacks.get("memory_mb", 0)

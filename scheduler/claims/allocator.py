@@ -33,8 +33,8 @@ from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import PlacementScope
 from scheduler.claims.resource_request import (
     TraitOptions,
+    is_for_placement,
     is_plain,
-    needs_placement_first,
     pins_all_cpus,
     resource_request,
 )
@@ -103,7 +103,7 @@ class Allocator:
             is_plain=scope.refuses_disabled and is_plain(groups),
         )
         pins_all = pins_all_cpus(spec)
-        if pins_all or needs_placement_first(groups):
+        if pins_all or is_for_placement(spec, groups):
             self._ask_first(asked, left)
         elif spec.has_forced_target and scope.nodes:
             # No filter judges a forced host, so that Placement alone can refuse it.

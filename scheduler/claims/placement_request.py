@@ -11,7 +11,7 @@ from typing import Any
 
 from inventory.nova.candidates import AllocationRequest, Candidates, RequestGroups
 from inventory.nova.placement_session import MICROVERSION
-from scheduler.claims.resource_request import needs_placement_first
+from scheduler.claims.resource_request import is_for_placement
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection
 
@@ -77,7 +77,7 @@ class PlacementRequest:
             return spec
         found = spec.for_instance(spec.instance_uuid)
         found.offered_nodes, found.refused_nodes = self.offered, {*self.refused}
-        found.needs_placement = needs_placement_first(self.groups)
+        found.needs_placement = is_for_placement(spec, self.groups)
         return found
 
     def missing(self, answer: Answer) -> list[str]:

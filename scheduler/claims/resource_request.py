@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from inventory.fits import whole_gb
 from inventory.nova.candidates import RequestGroup, RequestGroups
+from inventory.objects.amounts import resource_amount
 from inventory.objects.field_types import shown
 from scheduler.claims.implied_traits import (
     image_traits,
@@ -24,7 +26,7 @@ from scheduler.claims.implied_traits import (
 )
 from scheduler.objects.request_spec import RequestGroup as RequestedResources
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.request_filters import REQUIRED, of_image
+from scheduler.request_filters import REQUIRED, of_image, unjudged
 
 FORBIDDEN = "forbidden"
 VCPU, PCPU, MEMORY_MB, DISK_GB = "VCPU", "PCPU", "MEMORY_MB", "DISK_GB"
@@ -118,6 +120,14 @@ def needs_placement_first(groups: RequestGroups) -> bool:
     )
 
 
+def is_for_placement(spec: RequestSpec, groups: RequestGroups) -> bool:
+    """Return whether Placement judges a request: PlacementOnly refuses it where there is none.
+
+    Besides what needs_placement_first() these are amounts in place of the flavor's.
+    """
+    return needs_placement_first(groups) or any(unjudged(spec))
+
+
 def is_plain(groups: RequestGroups) -> bool:
     """Return whether each host would serve a request from its own provider, room or not."""
     if needs_placement_first(groups) or len(groups.groups) != 1 or groups.same_subtree:
@@ -143,11 +153,8 @@ def _of_flavor(spec: RequestSpec) -> defaultdict[str, _Group]:
 
 
 def _amount(key: str, text: str) -> int:
-    try:
-        amount = int(text)
-    except ValueError:
-        amount = -1
-    if amount < 0:
+    amount = resource_amount(text)
+    if amount is None:
         raise _malformed(key, text, "no number of 0 or more")
     return amount
 
@@ -161,12 +168,12 @@ def _add_pinned_cpus(group: _Group, spec: RequestSpec) -> None:
     policy = property_of(spec, "hw:cpu_policy")
     pinned = None
     if pins_all_cpus(spec):
-        pinned = spec.vcpus
+        pinned = spec.flavor.vcpus
     elif policy == "mixed":
         # The API has worked out from the masks which ones they are.
         cells = spec.numa_topology.cells if spec.numa_topology else []
         pinned = sum(len(each.pcpuset) for each in cells)
-        group.resources[VCPU] = spec.vcpus - pinned
+        group.resources[VCPU] = spec.flavor.vcpus - pinned
     if pinned is not None:
         emulator = spec.flavor.extra_specs.get("hw:emulator_threads_policy")
         group.resources[PCPU] = pinned + (emulator == "isolate")
@@ -179,13 +186,12 @@ def _add_pinned_cpus(group: _Group, spec: RequestSpec) -> None:
 
 def _add_sizes(group: _Group, spec: RequestSpec, given: set[str]) -> None:
     """Ask for what the flavor itself has, but for the classes that are given otherwise."""
-    root_gb = 0 if spec.is_bfv else spec.root_gb
     if not given & {VCPU, PCPU}:
-        group.resources[VCPU] = spec.vcpus
+        group.resources[VCPU] = spec.flavor.vcpus
     if MEMORY_MB not in given:
-        group.resources[MEMORY_MB] = spec.memory_mb
+        group.resources[MEMORY_MB] = spec.flavor.memory_mb
     if DISK_GB not in given:
-        group.resources[DISK_GB] = root_gb + spec.ephemeral_gb + -(-spec.swap // 1024)
+        group.resources[DISK_GB] = whole_gb(spec.flavor_size[2])
 
 
 def _of_ports(spec: RequestSpec, options: TraitOptions) -> Iterator[RequestGroup]:

@@ -39,6 +39,6 @@ class MultiScheduler(BaseDriver):
 
 def kind_of(spec: RequestSpec) -> str:
     """Return the part for a request: compute, volume (disk and nothing else) or default."""
-    if spec.vcpus or spec.memory_mb:
+    if spec.flavor.vcpus or spec.flavor.memory_mb:
         return "compute"
     return "volume" if spec.root_gb or spec.ephemeral_gb or spec.swap else "default"

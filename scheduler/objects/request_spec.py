@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from inventory.fits import local_disk_mb
-from inventory.objects.amounts import Amounts, amounts_of, without
+from inventory.objects.amounts import Amounts, amounts_of, given_amounts, taken_amounts, without
 from inventory.objects.instance_group import InstanceGroup
 from inventory.objects.numa import InstanceNUMATopology
 from inventory.objects.object_schema import FieldPresence
@@ -126,13 +126,13 @@ class RequestSpec(FieldPresence):
 
     @property
     def vcpus(self) -> int:
-        """Virtual CPUs of one instance."""
-        return self.flavor.vcpus
+        """Virtual CPUs that one instance takes of a host."""
+        return self._taken[0] if self.flavor.extra_specs else self.flavor.vcpus
 
     @property
     def memory_mb(self) -> int:
-        """Memory of one instance, in MB."""
-        return self.flavor.memory_mb
+        """Memory that one instance takes of a host, in MB."""
+        return self._taken[1] if self.flavor.extra_specs else self.flavor.memory_mb
 
     @property
     def root_gb(self) -> int:
@@ -151,9 +151,23 @@ class RequestSpec(FieldPresence):
 
     @property
     def disk_mb(self) -> int:
-        """Local disk of one instance, in MB: root (unless a volume serves), ephemeral and swap."""
+        """Local disk that one instance takes of a host, in MB."""
+        return self._taken[2] if self.flavor.extra_specs else self.flavor_size[2]
+
+    @property
+    def flavor_size(self) -> Amounts:
+        """What the flavor has: its disk is root (unless a volume serves), ephemeral and swap.
+
+        An instance takes this much, but for what extra specs as resources:VCPU give instead.
+        """
         flavor = self.flavor
-        return local_disk_mb(0 if self.is_bfv else flavor.root_gb, flavor.ephemeral_gb, flavor.swap)
+        root_gb = 0 if self.is_bfv else flavor.root_gb
+        disk_mb = local_disk_mb(root_gb, flavor.ephemeral_gb, flavor.swap)
+        return flavor.vcpus, flavor.memory_mb, disk_mb
+
+    @property
+    def _taken(self) -> Amounts:
+        return taken_amounts(self.flavor_size, self.flavor.extra_specs)
 
     @property
     def devices(self) -> list[InstancePCIRequest]:
@@ -196,7 +210,7 @@ class RequestSpec(FieldPresence):
         vcpus, memory_mb, disk_mb = without(size, amounts_of(self))
         if not (vcpus or memory_mb or disk_mb):
             return self
-        copy, flavor = self.for_instance(self.instance_uuid), self.flavor
+        copy, flavor = self.for_instance(self.instance_uuid), self.plain_flavor
         copy.flavor = replace(
             flavor,
             vcpus=flavor.vcpus + vcpus,
@@ -205,6 +219,22 @@ class RequestSpec(FieldPresence):
             swap=flavor.swap + disk_mb,
         )
         return copy
+
+    @property
+    def plain_flavor(self) -> Flavor:
+        """A flavor that itself has what the instance takes, without amounts in extra specs."""
+        specs = self.flavor.extra_specs
+        if not given_amounts(specs):
+            return self.flavor
+        return replace(
+            self.flavor,
+            vcpus=self.vcpus,
+            memory_mb=self.memory_mb,
+            root_gb=0,
+            ephemeral_gb=0,
+            swap=self.disk_mb,
+            extra_specs={key: specs[key] for key in specs if not given_amounts({key: specs[key]})},
+        )
 
 
 # dataclasses.replace() takes five times as long, and a batch may hold thousands of instances.

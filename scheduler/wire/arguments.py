@@ -129,8 +129,11 @@ def _instance_uuids(arguments: Mapping[str, Any], spec: RequestSpec) -> list[str
 
 def _check_sizes(spec: RequestSpec, number: int, path: tuple[str, ...]) -> None:
     """Raise Malformed for sizes that the columns of a node cannot count."""
-    disk_gb = whole_gb(spec.disk_mb)
-    for name, size in (("vcpus", spec.vcpus), ("memory_mb", spec.memory_mb), ("root_gb", disk_gb)):
+    vcpus, memory_mb, disk_mb = spec.flavor_size
+    sizes = [("vcpus", vcpus), ("memory_mb", memory_mb), ("root_gb", whole_gb(disk_mb))]
+    # What extra specs give in place of these.
+    given = max(spec.vcpus, spec.memory_mb, whole_gb(spec.disk_mb))
+    for name, size in (*sizes, ("extra_specs", given)):
         if size > MAX_OF_ONE:
             problem = f"{size} is more than {MAX_OF_ONE}"
         elif number * size > INT32:

@@ -3,6 +3,7 @@
 """What is claimed is allocated in a real Placement, once, and what it refuses is not claimed."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -119,6 +120,12 @@ class Cloud:
         """Return the host of each claim by its instance."""
         rows = self.database.read(lambda each: each.execute(sa.select(claims_table)).all())
         return {row.instance_uuid: row.host for row in rows}
+
+    def used(self, host: str) -> tuple[int, int, int]:
+        """Return the vCPUs, MB of memory and GB of disk that our row counts as used."""
+        rows = self.database.read(compute_nodes.all_live)
+        (row,) = (row for row in rows if row.host == host)
+        return row.vcpus_used, row.memory_mb_used, row.local_gb_used
 
     def allocated(self) -> dict[str, str]:
         """Return the host of each allocation by its instance."""
@@ -335,6 +342,81 @@ def test_a_trait_is_where_placement_has_it(cloud: Cloud) -> None:
     nobody = {"extra_specs": {"trait:HW_CPU_X86_AVX512F": "required"}}
     with pytest.raises(NoValidHost):
         ask(cloud.scheduler(), *uuids(1), request="req-2", **nobody)
+
+
+SIZES = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("given", "amounts"),
+    [
+        ({"resources:VCPU": "0"}, {"VCPU": 0}),
+        ({"resources:VCPU": "3"}, {"VCPU": 3}),
+        ({"resources:MEMORY_MB": "0"}, {"MEMORY_MB": 0}),
+        ({"resources:MEMORY_MB": "512"}, {"MEMORY_MB": 512}),
+        ({"resources:MEMORY_MB": "4096"}, {"MEMORY_MB": 4096}),
+        ({"resources:DISK_GB": "0"}, {"DISK_GB": 0}),
+        ({"resources:DISK_GB": "4"}, {"DISK_GB": 4}),
+        ({"resources:DISK_GB": "20"}, {"DISK_GB": 20}),
+        ({"resources:PCPU": "2"}, {"VCPU": 0, "PCPU": 2}),
+        ({"resources1:VCPU": "2", "resources2:VCPU": "3", "group_policy": "none"}, {"VCPU": 5}),
+        ({"resources1:VCPU": "0"}, {"VCPU": 0}),
+        ({"resources_DISK:DISK_GB": "3"}, {"DISK_GB": 3}),
+        ({"resources:CUSTOM_BAREMETAL": "0"}, {}),
+        (
+            {**{f"resources:{name}": "0" for name in SIZES}, "resources:CUSTOM_BAREMETAL": "1"},
+            {**dict.fromkeys(SIZES, 0), "CUSTOM_BAREMETAL": 1},
+        ),
+    ],
+    ids=str,
+)
+def test_amounts_in_place_of_the_flavor_s_are_allocated_and_counted(
+    cloud: Cloud, given: Mapping[str, str], amounts: Mapping[str, int]
+) -> None:
+    cloud.ask("PUT", "/resource_classes/CUSTOM_BAREMETAL", {})
+    more = {"PCPU": 16, "DISK_GB": 1000, "CUSTOM_BAREMETAL": 2}
+    totals = {"VCPU": 16, "MEMORY_MB": MEMORY["h1"], **more}
+    cloud.give("h1", {name: {"total": total} for name, total in totals.items()})
+    before, (instance,) = cloud.used("h1"), uuids(1)
+    assert hosts_of(ask(cloud.scheduler(), instance, root_gb=10, extra_specs=given)) == ["h1"]
+    taken = {**SIZES, **amounts}
+    expected = {name: each for name, each in taken.items() if each}
+    found = cloud.client.allocations_for(instance).resources
+    assert found == {cloud.nodes["h1"]: expected}
+    vcpus = taken["VCPU"] + taken.get("PCPU", 0)
+    counted = vcpus, taken["MEMORY_MB"], taken["DISK_GB"]
+    assert tuple(map(int.__sub__, cloud.used("h1"), before)) == counted
+    # Said again, it is answered again.
+    assert hosts_of(ask(cloud.scheduler(), instance, root_gb=10, extra_specs=given)) == ["h1"]
+    assert tuple(map(int.__sub__, cloud.used("h1"), before)) == counted
+
+
+def test_what_an_instance_takes_by_its_extra_specs_bounds_how_many_fit(cloud: Cloud) -> None:
+    """Of 16 vCPUs, by flavors of 16."""
+    specs = {"resources:VCPU": "4", "resources:MEMORY_MB": "16"}
+    servers = uuids(12)
+    for number, uuid in enumerate(servers):
+        ask(cloud.scheduler(), uuid, request=f"req-{number}", vcpus=16, extra_specs=specs)
+    assert Counter(cloud.allocated().values()) == dict.fromkeys(HOSTS, 4)
+    with pytest.raises(NoValidHost):
+        ask(cloud.scheduler(), *uuids(1), request="more", vcpus=16, extra_specs=specs)
+
+
+@pytest.mark.parametrize("given", ["0", "3"])
+def test_an_amount_of_disk_counts_where_the_root_disk_is_a_volume(cloud: Cloud, given: str) -> None:
+    for host in HOSTS:
+        cloud.give(
+            host,
+            {name: {"total": 16} for name in ("VCPU", "DISK_GB")}
+            | {"MEMORY_MB": {"total": MEMORY[host]}},
+        )
+    before, (instance,) = cloud.used("h1"), uuids(1)
+    specs = {"resources:DISK_GB": given}
+    ask(cloud.scheduler(), instance, root_gb=10, is_bfv=True, extra_specs=specs)
+    found = cloud.client.allocations_for(instance).resources[cloud.nodes["h1"]]
+    assert found.get("DISK_GB", 0) == int(given)
+    assert cloud.used("h1")[2] - before[2] == int(given)
 
 
 def test_a_trait_that_placement_does_not_know_is_named(cloud: Cloud) -> None:

@@ -204,5 +204,5 @@ class CellMirror:
         return {
             name
             for name in changed | self.nodes.unsettled
-            if self.nodes.reserve(name, self._servers.on(name), self._servers.moves(name), now)
+            if self.nodes.reserve(name, *self._servers.by_flavor(name), now)
         }

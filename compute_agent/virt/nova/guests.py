@@ -4,11 +4,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from compute_agent.virt.driver import Guest, Move, NodeName, Size
+from compute_agent.virt.driver import MIB_PER_GIB, Guest, Move, NodeName, Size
 from inventory.fits import local_disk_mb
 from inventory.instance_states import moving, released
+from inventory.objects.amounts import taken_amounts
 from inventory.objects.node_json import GUEST_TOPOLOGY, guest_topology_from_json
 from inventory.objects.numa import InstanceNUMATopology
 
@@ -37,7 +39,7 @@ def place(row: Any) -> NodeName | None:
 
 
 def guest(row: Any, extra: Any) -> Guest:
-    """Return an instance with its inventory.nova.servers.Extra.
+    """Return an instance with its inventory.nova.servers.Extra, of the size of its flavor.
 
     Raises ValueError for a document that cannot be read.
     """
@@ -60,6 +62,18 @@ def guest(row: Any, extra: Any) -> Guest:
         image_properties=dict(extra.image_properties),
         numa=guest_topology_from_json(topology) if topology else None,
     )
+
+
+def as_requested(guest: Guest, extra: Any) -> Guest:
+    """Return an instance with what it has in Placement, by amounts in its flavor's extra specs."""
+    specs = flavors(extra.flavor).get("cur", {}).get("extra_specs") or {}
+    taken = taken_amounts(guest.size, specs)
+    if taken == guest.size:
+        return guest
+    vcpus, memory_mb, disk_mb = taken
+    # Which of its disks are how large is not said.
+    gb, mb = divmod(disk_mb, MIB_PER_GIB)
+    return replace(guest, vcpus=vcpus, memory_mb=memory_mb, root_gb=0, ephemeral_gb=gb, swap_mb=mb)
 
 
 def is_volume_booted(row: Any) -> bool:
@@ -90,10 +104,17 @@ def _cells(value: Any) -> InstanceNUMATopology:
     return InstanceNUMATopology() if value is None else GUEST_TOPOLOGY.read(value)
 
 
-def move(row: Any, instance: Any, known: Flavors, kept: MoveContext | None = None) -> Move | None:
+def move(
+    row: Any,
+    instance: Any,
+    known: Flavors,
+    kept: MoveContext | None = None,
+    by_flavor: bool = False,
+) -> Move | None:
     """Return a migration with its instance's row, flavors and context; None if it takes no room.
 
-    A context may be left of an earlier migration, or not be written yet.
+    A context may be left of an earlier migration, or not be written yet. With by_flavor amounts in
+    extra specs do not count, as in Nova's rows of nodes.
     """
     if instance.deleted or not moving(instance.vm_state, instance.task_state):
         return None
@@ -106,7 +127,9 @@ def move(row: Any, instance: Any, known: Flavors, kept: MoveContext | None = Non
         flavor = by_id.get(number) or known.get(part) or present
         names = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
         vcpus, memory_mb, root_gb, *others = (int(flavor.get(name) or 0) for name in names)
-        return Size(vcpus, memory_mb, local_disk_mb(root_gb * is_local, *others))
+        found = Size(vcpus, memory_mb, local_disk_mb(root_gb * is_local, *others))
+        specs = {} if by_flavor else flavor.get("extra_specs") or {}
+        return Size(*taken_amounts(found, specs))
 
     return Move(
         instance_uuid=row.instance_uuid.lower(),

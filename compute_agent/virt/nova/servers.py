@@ -40,9 +40,16 @@ class ServerRows:
 class _Server:
     row: Any
     place: NodeName
+    # With what it has in Placement, and with what its flavor has, which Nova's rows count.
     guest: Guest
+    by_flavor: Guest
     flavors: guests.Flavors = field(default_factory=dict)
     context: guests.MoveContext | None = None
+
+    def is_like(self, other: "_Server") -> bool:
+        """Return whether both are counted alike, on one node."""
+        mine, its = ((each.place, each.guest, each.by_flavor) for each in (self, other))
+        return mine == its
 
 
 class Servers:
@@ -54,17 +61,18 @@ class Servers:
         self._ending: set[str] = set()
         # When those were read for the last time that have changed lately.
         self._recent: dict[str, float] = {}
-        self._on_node: dict[NodeName, dict[str, Guest]] = {}
+        self._on_node: dict[NodeName, dict[str, _Server]] = {}
         self._migrations: dict[int, Any] = {}
         self._newest = 0
         self._moves: dict[NodeName, tuple[Move, ...]] = {}
+        self._moves_by_flavor: dict[NodeName, tuple[Move, ...]] = {}
 
     def on(self, node: NodeName) -> list[Guest]:
         """Return the instances on a node.
 
         One that is at its destination already may still have its cells and CPUs of the source.
         """
-        found = list(self._on_node.get(node, {}).values())
+        found = [each.guest for each in self._on_node.get(node, {}).values()]
         arrived = {
             each.instance_uuid: each.new_numa
             for each in self.moves(node)
@@ -76,6 +84,11 @@ class Servers:
 
     def moves(self, node: NodeName) -> Sequence[Move]:
         return self._moves.get(node, ())
+
+    def by_flavor(self, node: NodeName) -> tuple[Sequence[Guest], Sequence[Move]]:
+        """Return the instances and moves of a node with the sizes that Nova's rows count."""
+        guests = [each.by_flavor for each in self._on_node.get(node, {}).values()]
+        return guests, self._moves_by_flavor.get(node, ())
 
     def read(
         self,
@@ -148,10 +161,10 @@ class Servers:
         new = _server(row, place, extra or Extra())
         self._known[row.uuid] = new
         (self._ending.add if row.task_state == "deleting" else self._ending.discard)(row.uuid)
-        if known and (known.place, known.guest) == (place, new.guest):
-            return set()
         left = {self._leave(known)} if known else set()
-        self._on_node.setdefault(place, {})[row.uuid] = new.guest
+        self._on_node.setdefault(place, {})[row.uuid] = new
+        if known and known.is_like(new):
+            return set()
         return {place, *left}
 
     def _forget(self, uuid: str) -> NodeName:
@@ -164,24 +177,31 @@ class Servers:
 
     def _count_moves(self) -> set[NodeName]:
         """Find out what moves; return the nodes of which that changed."""
-        found: dict[NodeName, list[Move]] = {}
+        old, self._moves = self._moves, self._moves_by_node()
+        new, self._moves_by_flavor = self._moves, self._moves_by_node(by_flavor=True)
+        return {node for node in old.keys() | new.keys() if old.get(node) != new.get(node)}
+
+    def _moves_by_node(self, by_flavor: bool = False) -> dict[NodeName, tuple[Move, ...]]:
+        found: dict[NodeName, tuple[Move, ...]] = {}
         for number in sorted(self._migrations, reverse=True):
             row = self._migrations[number]
-            server = self._known.get(row.instance_uuid)
-            move = guests.move(row, server.row, server.flavors, server.context) if server else None
+            if (its := self._known.get(row.instance_uuid)) is None:
+                continue
+            move = guests.move(row, its.row, its.flavors, its.context, by_flavor)
             if move is not None:
                 for end in filter(None, {move.source, move.destination}):
-                    found.setdefault(end, []).append(move)
-        old, new = self._moves, {node: tuple(each) for node, each in found.items()}
-        self._moves = new
-        return {node for node in old.keys() | new.keys() if old.get(node) != new.get(node)}
+                    found[end] = (*found.get(end, ()), move)
+        return found
 
 
 def _server(row: Any, place: NodeName, extra: Extra) -> _Server:
     # It takes its room all the same, which its row says.
-    found = _Server(row, place, guests.guest(row, Extra()))
+    alone = guests.guest(row, Extra())
+    found = _Server(row, place, alone, alone)
     try:
-        found.guest, found.flavors = guests.guest(row, extra), guests.flavors(extra.flavor)
+        by_flavor = guests.guest(row, extra)
+        found.guest, found.by_flavor = guests.as_requested(by_flavor, extra), by_flavor
+        found.flavors = guests.flavors(extra.flavor)
         found.context = guests.context(extra.migration_context)
     except (ValueError, KeyError, TypeError) as error:
         LOG.warning("Instance %s has a document that cannot be read: %s", row.uuid, error)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inventory import tables
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.switched_nova import SwitchedNova
 from tests.fixtures.whole_nova import HOSTS
@@ -16,6 +17,8 @@ from tests.fixtures.whole_nova import HOSTS
 pytestmark = pytest.mark.matrix
 
 SCHEDULERS = ("novas", "ours")
+# What each compute of the cloud reserves.
+RESERVED_MB = 512
 
 
 @contextmanager
@@ -87,3 +90,36 @@ def test_the_ratio_of_placement_bounds_how_many_vcpus_fit(
         )
     switched.delete_all()
     set_ratio(4.0)
+
+
+def test_amounts_in_place_of_a_flavor_s_are_allocated_and_counted(ours: SwitchedNova) -> None:
+    """At boot, while a resize is under way, and when it is confirmed."""
+    nova = ours.nova
+    small = nova.flavor(512, vcpus=48, resources__VCPU="0", resources__DISK_GB="0")
+    large = nova.flavor(512, vcpus=48, resources__VCPU="3", resources__MEMORY_MB="1024")
+    servers = [nova.boot(small) for _ in range(4)]
+    ours.wait(*servers)
+    assert ours.statuses(*servers) == ["ACTIVE"] * 4
+    assert held(ours, servers[0]) == {"MEMORY_MB": 512}
+    assert wait_until(lambda: counted(ours) == (0, 4 * 512, 0)), counted(ours)
+    ours.act(servers[0], "resize", {"flavorRef": large})
+    ours.wait(servers[0], states=("VERIFY_RESIZE", "ERROR"))
+    assert held(ours, servers[0]) == {"VCPU": 3, "MEMORY_MB": 1024, "DISK_GB": 1}
+    assert wait_until(lambda: counted(ours) == (3, 4 * 512 + 1024, 1)), counted(ours)
+    ours.act(servers[0], "confirmResize")
+    assert wait_until(lambda: counted(ours) == (3, 3 * 512 + 1024, 1)), counted(ours)
+    # Nova's own rows count what the flavors have, so usage agrees only without them.
+    ours.delete_all()
+
+
+def held(ours: SwitchedNova, server: str) -> dict[str, int]:
+    """Return what a server has in Placement."""
+    (found,) = ours.placement.allocations_for(server).resources.values()
+    return dict(found)
+
+
+def counted(ours: SwitchedNova) -> tuple[int, int, int]:
+    """Return the vCPUs, MB and GB that our rows count for instances, on all nodes."""
+    rows = ours.cloud.rows(tables.compute_nodes)
+    memory_mb = sum(row.memory_mb_used for row in rows) - RESERVED_MB * len(rows)
+    return sum(row.vcpus_used for row in rows), memory_mb, sum(row.local_gb_used for row in rows)

@@ -167,13 +167,13 @@ def test_what_a_missing_cell_could_know_is_not_left_over() -> None:
     [
         ({}, (4, 512)),
         ({"hw:cpu_policy": "dedicated", "resources:VGPU": "1"}, (4, 512)),
-        ({"resources:VCPU": "0"}, (None, 512)),
-        ({"resources1:PCPU": "2"}, (None, 512)),
+        ({"resources:VCPU": "0"}, (0, 512)),
+        ({"resources1:PCPU": "2"}, (2, 512)),
         ({"hw:emulator_threads_policy": "isolate"}, (None, 512)),
-        ({"resources:MEMORY_MB": "0"}, (4, None)),
+        ({"resources:MEMORY_MB": "0"}, (4, 0)),
     ],
 )
-def test_sizes_that_extra_specs_change_are_not_compared(
+def test_the_amounts_of_extra_specs_are_compared(
     extra_specs: Mapping[str, str], sizes: tuple[int | None, int | None]
 ) -> None:
     assert compared_sizes(4, 512, extra_specs) == sizes

@@ -60,11 +60,11 @@ def test_what_is_being_placed_may_have_something_anywhere(
     ]
 
 
-def test_sizes_that_extra_specs_change_are_not_compared(cloud: NovaCloud, one: NovaTables) -> None:
+def test_the_amounts_of_extra_specs_are_compared(cloud: NovaCloud, one: NovaTables) -> None:
     flavor = a_flavor(extra_specs={"resources:MEMORY_MB": "1"})
     one.add("instances", **an_instance("i", "h1"))
     one.add("instance_extra", instance_uuid="i", flavor=json.dumps({"cur": flavor}))
-    assert [*read(cloud).instances] == [AuditedInstance("i", a_uuid("h1"), 2, None)]
+    assert [*read(cloud).instances] == [AuditedInstance("i", a_uuid("h1"), 2, 1)]
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,13 @@ def test_the_request_of_a_larger_instance_differs_in_its_flavor_only():
     assert (found.vcpus, found.memory_mb, found.disk_mb) == (4, 2048, 20 * 1024 + 5)
     assert replace(found, flavor=spec.flavor) == spec
     assert spec.vcpus == 2
+
+
+def test_a_larger_request_has_no_amounts_that_would_hide_its_size():
+    given = {"resources:VCPU": "1", "resources:DISK_GB": "3", "hw:cpu_policy": "shared"}
+    spec = a_request(vcpus=8, memory_mb=2048, root_gb=20, extra_specs=given)
+    assert (spec.vcpus, spec.memory_mb, spec.disk_mb) == (1, 2048, 3072)
+    assert spec.at_least((1, 2048, 3072)) is spec
+    found = spec.at_least((2, 2048, 4000))
+    assert (found.vcpus, found.memory_mb, found.disk_mb) == (2, 2048, 4000)
+    assert found.flavor.extra_specs == {"hw:cpu_policy": "shared"}

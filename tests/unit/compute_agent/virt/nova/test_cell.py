@@ -166,6 +166,37 @@ def test_a_resize_holds_room_at_both_ends(cell: CellMirror, nova: NovaTables) ->
     assert list(cell.moves(H2)) == []
 
 
+def test_amounts_in_extra_specs_are_taken_while_novas_row_counts_the_flavor(
+    cell: CellMirror, nova: NovaTables
+) -> None:
+    """Its node reserves nothing for the difference, while it is there and while it moves."""
+    (guest,) = cell.guests(H1)
+    specs = {"extra_specs": {"resources:VCPU": "0", "resources:DISK_GB": "3"}}
+    larger = a_flavor(2, memory_mb=8192, swap=0, extra_specs={"resources:MEMORY_MB": "9000"})
+    key = {"instance_uuid": guest.uuid}
+    nova.change("instance_extra", key, flavor=json.dumps({"cur": a_flavor(**specs)}))
+    nova.change("instances", {"host": "h1"}, task_state="resize_migrating")
+    cell.poll(whole=True)
+    (guest,) = cell.guests(H1)
+    assert guest.size == Size(0, 4096, 3 * 1024)
+    settings = cell.facts(H1).settings
+    assert settings is not None
+    assert settings.reserved == Size(0, 512, 0)
+    flavors = {"cur": a_flavor(**specs), "old": a_flavor(**specs), "new": larger}
+    nova.change("instance_extra", key, flavor=json.dumps(flavors))
+    ends = {"source_compute": "h1", "source_node": "h1", "dest_compute": "h2", "dest_node": "h2"}
+    kinds = {"old_instance_type_id": 1, "new_instance_type_id": 2, "migration_type": "resize"}
+    nova.add("migrations", status="migrating", **key, **ends, **kinds)
+    used = {"vcpus_used": 2, "memory_mb_used": 512 + 8192, "local_gb_used": 20}
+    nova.change("compute_nodes", {"host": "h2"}, **used)
+    cell.poll(whole=True)
+    expected = Move(guest.uuid, H1, H2, guest.size, Size(2, 9000, 20 * 1024))
+    assert list(cell.moves(H1)) == list(cell.moves(H2)) == [expected]
+    settings = cell.facts(H2).settings
+    assert settings is not None
+    assert settings.reserved == Size(0, 512, 0)
+
+
 def memory_reserved(cell: CellMirror, node: NodeName) -> int:
     settings = cell.facts(node).settings
     assert settings is not None
