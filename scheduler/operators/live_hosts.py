@@ -44,8 +44,12 @@ class LiveHosts:
         destinations.host_cache.max_age = max_age
         return cls(database, destinations, requested_mix(conf, database, destinations.host_cache))
 
-    def simulator(self, progress: Callable[[int], None] = lambda _: None) -> Simulator:
-        return Simulator.of(self.destinations.driver, progress)
+    def simulator(
+        self,
+        progress: Callable[[int], None] = lambda _: None,
+        may_go_on: Callable[[], bool] = lambda: True,
+    ) -> Simulator:
+        return Simulator.of(self.destinations.driver, progress, may_go_on)
 
     def with_group(self, spec: RequestSpec) -> RequestSpec:
         """Return a request with the server group of its hint, and the hosts of its members.

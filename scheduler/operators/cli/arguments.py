@@ -3,6 +3,7 @@
 """Arguments that several commands have, and types of their values for argparse."""
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -184,6 +185,16 @@ def add_limit(parser: Any, what: str, default: int) -> None:
 def add_timeout(parser: Any, default: float = RPC_TIMEOUT) -> None:
     what = f"Seconds to wait for the answer (default: {default:g})."
     parser.add_argument("--timeout", type=seconds, default=default, metavar="S", help=what)
+
+
+def add_time_limit(parser: Any, work: str, default: float) -> None:
+    """Add the argument after which work that may last ends, as it does at Ctrl-C."""
+    default_text = f"{default:.0f}" if math.isfinite(default) else "none"
+    what = (
+        f"Seconds after which the {work} ends with what it has found (default: {default_text})."
+        " Ctrl-C ends it at once."
+    )
+    parser.add_argument("--time-limit", type=seconds, default=default, metavar="S", help=what)
 
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:

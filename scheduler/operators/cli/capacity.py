@@ -3,8 +3,11 @@
 """The command that counts how many more instances fit, and how large one can be."""
 
 import argparse
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from inventory import aggregates
@@ -26,7 +29,13 @@ from scheduler.operators.capacity import (
     max_size,
 )
 from scheduler.operators.cli import capacity_forecast
-from scheduler.operators.cli.arguments import add_flag, add_limit, check_combination, positive
+from scheduler.operators.cli.arguments import (
+    add_flag,
+    add_limit,
+    add_time_limit,
+    check_combination,
+    positive,
+)
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.live_table import NOT_SEEN, check_reported, live_hosts
 from scheduler.operators.cli.request_arguments import (
@@ -36,6 +45,7 @@ from scheduler.operators.cli.request_arguments import (
     with_flavor,
 )
 from scheduler.operators.cli.terminal import progress
+from scheduler.operators.cli.waiting import WorkTime
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.simulation.forecast import RUNS
@@ -45,6 +55,9 @@ CELLS_NOT_COUNTED = (
     "the NUMA cells of the request are not counted: NUMATopologyFilter is not among"
     " [filter_scheduler] enabled_filters"
 )
+# Why more may fit than were counted.
+_MOST_PLACED = "the maximum number of instances was placed"
+_STOPPED = "Ctrl-C, or the time limit, has ended the count"
 COLUMNS = ("Host", "Node", "Instances", "Limited By", "Reason")
 ROOM_COLUMNS = ("Room", "vCPUs", "Memory MB", "Disk MB")
 
@@ -56,6 +69,8 @@ class Capacity(ReportCommand):
     and the driver of the configuration. Where one of the best hosts is drawn at random, another
     draw may give another number. Several flavors are counted each by itself. Where hosts hold room
     for standbys or reservations, it says how much, and for whom. {NOT_SEEN}
+
+    Ctrl-C, or --time-limit, ends a count that lasts, and shows how far it came.
 
     With --forecast: after how many days there is no room for one more, if instances go on to come
     and leave as in the last days, by saved decisions. It is a range, since they come at random.
@@ -72,30 +87,31 @@ class Capacity(ReportCommand):
         )
         parser.add_argument("--max", type=positive, metavar="N", help=what)
         add_limit(parser, "hosts for each flavor", 50)
+        add_time_limit(parser, "count", math.inf)
         capacity_forecast.add_forecast(parser)
         check_combination(parser, _problem)
 
     def take_action(self, args: Any) -> None:
+        work = WorkTime(time.monotonic() + args.time_limit)
         with live_hosts(self.app) as live:
             if args.forecast:
-                self._forecast(live, args)
+                self._forecast(live, args, work)
                 return
             specs = self._requests(live, args)
-            tables, fillings = self._filled(live, specs, args)
+            tables, fillings = self._filled(live, specs, args, work)
+            stopped = not work() and not all(each.is_full for each in fillings)
             plan = live.destinations.driver.plan
             check_reported(tables)
             with progress(self.app, "looking for what bounds the flavors"):
-                documents = []
-                for table, filling in zip(tables, fillings, strict=True):
-                    documents.append(_document(table, filling, plan))
-                    if args.largest:
-                        documents[-1]["largest"] = [*_largest_sizes(live, filling.spec)]
+                documents = [*map(_document, tables, fillings, repeat(plan))]
+            if args.largest:
+                stopped |= not self._find_largest(live, specs, documents, work)
             # Together, the first flavor without a host is the end for all of them.
             if args.together and any(each.is_full for each in fillings):
                 documents = [each | {"more": False} for each in documents]
             warnings = _warnings(tables, specs, plan)
             room = fleet_room(live.table(specs[0]))
-        sections = [part for each in documents for part in _sections(each, args.limit)]
+        sections = [part for each in documents for part in _sections(each, args.limit, stopped)]
         if room.promises.lines():
             rows = [(what, *amounts) for what, amounts in room.lines()]
             sections.append(Table("Who has the room of all hosts", ROOM_COLUMNS, rows))
@@ -105,14 +121,34 @@ class Capacity(ReportCommand):
             "flavors": documents,
             "room": room.facts(),
             "warnings": warnings,
+            "interrupted": stopped,
         }
         self.report(args, sections, document)
 
-    def _forecast(self, live: LiveHosts, args: Any) -> None:
+    def _find_largest(
+        self,
+        live: LiveHosts,
+        specs: list[RequestSpec],
+        documents: list[dict[str, Any]],
+        work: WorkTime,
+    ) -> bool:
+        """Add the largest sizes to the documents; return whether there was time for all."""
+        with progress(self.app, "looking for the largest sizes"), work.until_interrupted():
+            for spec, document in zip(specs, documents, strict=True):
+                document["largest"] = []
+                try:
+                    document["largest"].extend(_largest_sizes(live, spec, work))
+                except _Stopped:
+                    return False
+        return True
+
+    def _forecast(self, live: LiveHosts, args: Any, work: WorkTime) -> None:
         args.flavor = args.flavor or capacity_forecast.usual_flavors(live)
         specs = self._requests(live, args)
-        with progress(self.app, "possible futures played", RUNS) as show:
-            found = capacity_forecast.make_forecast(live, specs, args, self.default_zone, show)
+        with progress(self.app, "possible futures played", RUNS) as show, work.until_interrupted():
+            simulator = live.simulator(show, work)
+            zone = self.default_zone
+            found = capacity_forecast.make_forecast(live, specs, args, zone, simulator)
         self.report(args, capacity_forecast.sections(found), found)
 
     def _requests(self, live: LiveHosts, args: Any) -> list[RequestSpec]:
@@ -127,12 +163,18 @@ class Capacity(ReportCommand):
         return found
 
     def _filled(
-        self, live: LiveHosts, specs: list[RequestSpec], args: Any
+        self, live: LiveHosts, specs: list[RequestSpec], args: Any, work: WorkTime
     ) -> tuple[list[HostTable], list[Filling]]:
         """Return the tables after placing all instances, and what was placed."""
         most = args.max
-        with progress(self.app, "instances placed") as show:
-            simulator = live.simulator(show)
+        began = time.monotonic()
+
+        def rest() -> str:
+            return f"{time.monotonic() - began:.0f} s; Ctrl-C shows how many"
+
+        shown = progress(self.app, "instances placed", rest=rest)
+        with shown as show, work.until_interrupted():
+            simulator = live.simulator(show, work)
             if args.together:
                 table = live.table(specs[0])
                 fillings = fill_in_turns(table, specs, simulator, most or MAX_INSTANCES)
@@ -187,13 +229,24 @@ def _document(hosts: HostTable, filling: Filling, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _largest_sizes(live: LiveHosts, spec: RequestSpec) -> Iterator[dict[str, Any]]:
-    """Yield the most of each resource with the others unchanged, then the largest multiple."""
+class _Stopped(Exception):
+    """There is no time left to look on."""
+
+
+def _largest_sizes(
+    live: LiveHosts, spec: RequestSpec, may_go_on: Callable[[], bool]
+) -> Iterator[dict[str, Any]]:
+    """Yield the most of each resource with the others unchanged, then the largest multiple.
+
+    Raises _Stopped.
+    """
     hosts, simulator, flavor = live.table(spec), live.simulator(), spec.flavor
     # Resources of NUMA cells grow by one piece in each cell.
     cells = len(spec.numa_topology) if spec.numa_topology else 1
 
     def find(size: Flavor) -> Candidate | None:
+        if not may_go_on():
+            raise _Stopped
         request = Request(with_flavor(spec, size), ["new instance"])
         decision = simulator.decide(hosts.working_copy(), request)
         return decision.placements[0].chosen if decision.placements else None
@@ -236,7 +289,7 @@ def _format_largest(found: Mapping[str, Any]) -> str:
     return f"{what}: {found['most']}, as {found['flavor']} on {found['host']}"
 
 
-def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
+def _sections(found: dict[str, Any], limit: int, stopped: bool) -> Iterator[str | Table]:
     hosts = found["hosts"]
     at_least = "at least " if found["more"] else ""
     taking = sum(1 for each in hosts if each["instances"])
@@ -245,7 +298,7 @@ def _sections(found: dict[str, Any], limit: int) -> Iterator[str | Table]:
         f" on {taking} of {counted(len(hosts), 'host')}"
     )
     if found["more"]:
-        yield "More may fit: the maximum number of instances was placed"
+        yield f"More may fit: {_STOPPED if stopped else _MOST_PLACED}"
     if found["limits"]:
         counts = ", ".join(f"{name} {count}" for name, count in found["limits"].items())
         yield f"Hosts by the filter that refuses one more: {counts}"

@@ -16,14 +16,13 @@ from inventory.promises import facts_text
 from inventory.queries.growth import Growth, read_growth
 from scheduler.objects.flavor_and_image import Flavor
 from scheduler.objects.request_spec import Destination, RequestSpec
-from scheduler.operators.capacity import fill
+from scheduler.operators.capacity import Simulator, fill
 from scheduler.operators.cli.arguments import age_or_time, positive
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.request_arguments import format_flavor
 from scheduler.operators.fleet_usage import fleet_room
 from scheduler.operators.live_hosts import LiveHosts
-from scheduler.operators.simulation.forecast import SizeGrowth, forecast_ranges
-from scheduler.operators.simulation.simulation import Progress
+from scheduler.operators.simulation.forecast import RUNS, SizeGrowth, play, ranges_of
 from scheduler.operators.simulation.synthetic_trace import flavor_of
 
 _DAYS, _SINCE = 90, timedelta(days=7)
@@ -73,10 +72,17 @@ def usual_flavors(live: LiveHosts) -> list[Flavor]:
 
 
 def make_forecast(
-    live: LiveHosts, specs: Sequence[RequestSpec], args: Any, default_zone: str, show: Progress
+    live: LiveHosts,
+    specs: Sequence[RequestSpec],
+    args: Any,
+    default_zone: str,
+    simulator: Simulator,
 ) -> dict[str, Any]:
-    """Return all facts of a forecast for these requests; raises OperationRefused."""
-    hosts, simulator = live.table(specs[0]), live.simulator()
+    """Return all facts of a forecast for these requests; raises OperationRefused.
+
+    The simulator's progress is told how many possible futures were played.
+    """
+    hosts = live.table(specs[0])
     if not len(hosts):
         raise NotReported("no host has reported yet; see 'host list'")
     since = args.since or datetime.now(UTC).replace(tzinfo=None) - _SINCE
@@ -94,9 +100,19 @@ def make_forecast(
     )
     promises = fleet_room(hosts).promises
     asked = [each.spec for each in questions]
-    ranges = forecast_ranges(hosts, sizes, asked, simulator, args.days, show)
+    quiet = replace(simulator, progress=lambda _: None)
+    fit_now = [fill(hosts.working_copy(), each, quiet) for each in asked]
+    futures = play(hosts, sizes, asked, simulator, args.days)
+    if not futures:
+        raise OperationRefused(
+            "no possible future was played to its end before Ctrl-C or --time-limit: give it more"
+            " time, or fewer --days or flavors"
+        )
+    ranges = ranges_of(futures)
     return {
         "days": args.days,
+        "futures": len(futures),
+        "interrupted": len(futures) < RUNS,
         "counted_days": round(growth.come_days, 3),
         "promised": [{"for": what, **amounts_facts(amounts)} for what, amounts in promises.lines()],
         "growth": [
@@ -113,11 +129,13 @@ def make_forecast(
             {
                 "flavor": question.flavor,
                 "where": question.where,
-                "fit_now": fill(hosts.working_copy(), question.spec, simulator).rows.total(),
+                "fit_now": filling.rows.total(),
                 "earliest_days": earliest,
                 "latest_days": latest,
             }
-            for question, (earliest, latest) in zip(questions, ranges, strict=True)
+            for question, filling, (earliest, latest) in zip(
+                questions, fit_now, ranges, strict=True
+            )
         ],
     }
 
@@ -129,6 +147,11 @@ def sections(found: Mapping[str, Any]) -> Iterator[str | Table]:
     ]
     yield f"If growth goes on as in the last {found['counted_days']:.1f} days:"
     yield Table("", _COLUMNS, rows)
+    if found["interrupted"]:
+        yield (
+            f"Ctrl-C, or the time limit, has ended the forecast after {found['futures']} of {RUNS}"
+            " possible futures: the ranges are uncertain"
+        )
     for each in found["promised"]:
         yield f"In use on all of these days: {facts_text(each)} held for {each['for']}"
     grown = [

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands about the loss of hosts: what would become of instances, and who has a standby."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -15,9 +14,9 @@ from scheduler.operators.cli.arguments import add_flag, add_named, check_combina
 from scheduler.operators.cli.base import ReportCommand, Table
 from scheduler.operators.cli.live_fleet import UNKNOWN, add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import BLIND_SPOTS, live_hosts
-from scheduler.operators.cli.plan_goal import SearchTime
 from scheduler.operators.cli.table_format import titled
 from scheduler.operators.cli.terminal import progress
+from scheduler.operators.cli.waiting import WorkTime
 from scheduler.operators.planning.failover import (
     FailureDomain,
     count_places,
@@ -64,16 +63,16 @@ class FailoverSimulate(ReportCommand):
         total = sum(len(fleet.on(row)) for each in domains for row in each.rows)
         with (
             progress(self.app, "instances decided", total) as show,
-            SearchTime(math.inf, fleet).until_interrupted() as search_time,
+            (work := WorkTime()).until_interrupted(),
         ):
             numbers = count()
 
             def keep_going() -> bool:
                 show(next(numbers))
-                return search_time()
+                return work()
 
             document = _simulated(fleet, domains, args.name is None, keep_going)
-        document["interrupted"] = search_time.interrupted
+        document["interrupted"] = work.interrupted
         sections = _domains(document) if args.name is None else _places(document)
         warnings = (f"Warning: {text}" for text in document["warnings"])
         self.report(args, [*sections, document["unknown"], *warnings], document)

@@ -3,11 +3,8 @@
 """What the commands that plan moves have in common: a search, its report, and carrying it out."""
 
 import json
-import signal
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +12,7 @@ from typing import Any, ClassVar
 
 from inventory.errors import OperationRefused
 from scheduler.operators.cli import plan_report
-from scheduler.operators.cli.arguments import add_flag, check_combination, seconds
+from scheduler.operators.cli.arguments import add_flag, add_time_limit, check_combination, seconds
 from scheduler.operators.cli.base import ReportCommand
 from scheduler.operators.cli.live_fleet import add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import live_hosts
@@ -23,6 +20,7 @@ from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.plan_move import missing_program
 from scheduler.operators.cli.plan_run import add_run, carry_out, check_evacuations
 from scheduler.operators.cli.terminal import Progress, progress
+from scheduler.operators.cli.waiting import WorkTime
 from scheduler.operators.live_hosts import LiveHosts
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.types import MovePlan
@@ -30,34 +28,20 @@ from scheduler.operators.planning.types import MovePlan
 
 @dataclass(slots=True)
 class SearchTime:
-    """Says whether to look on: until a deadline or Ctrl-C. Tells how many moves are planned."""
+    """Says whether to look on, and tells how many moves are planned."""
 
-    deadline: float
+    work: WorkTime
     fleet: Fleet
     show: Progress = lambda _: None
-    interrupted: bool = False
 
     def __call__(self) -> bool:
         self.show(len(self.fleet.moves))
-        return not self.interrupted and time.monotonic() < self.deadline
+        return self.work()
 
     def rest(self) -> str:
         """Return how long the search may go on, and what ends it before."""
-        return f"{max(0.0, self.deadline - time.monotonic()):.0f} s left; Ctrl-C shows them"
-
-    @contextmanager
-    def until_interrupted(self) -> Iterator["SearchTime"]:
-        """Let the first Ctrl-C in the block end the search, not the command."""
-
-        def interrupt(*_: object) -> None:
-            self.interrupted = True
-            signal.signal(signal.SIGINT, before)
-
-        before = signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield self
-        finally:
-            signal.signal(signal.SIGINT, before)
+        seconds = max(0.0, self.work.deadline - time.monotonic())
+        return f"{seconds:.0f} s left; Ctrl-C shows them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +61,7 @@ class PlanCommand(ReportCommand):
     def add_arguments(self, parser: Any) -> None:
         self.add_goal(parser)
         add_keep_zone(parser)
-        parser.add_argument(
-            "--time-limit",
-            type=seconds,
-            default=self.time_limit,
-            metavar="S",
-            help="Seconds after which the search ends with what it has found (default:"
-            f" {self.time_limit:.0f}). Ctrl-C ends it at once.",
-        )
+        add_time_limit(parser, "search", self.time_limit)
         add_flag(
             parser,
             "--claim",
@@ -129,14 +106,15 @@ class PlanCommand(ReportCommand):
     def _planned(self, args: Any) -> dict[str, Any]:
         with live_hosts(self.app) as live:
             fleet = read_fleet(self, live, args)
-            search_time = SearchTime(time.monotonic() + args.time_limit, fleet)
+            work = WorkTime(time.monotonic() + args.time_limit)
+            search_time = SearchTime(work, fleet)
             with (
                 progress(self.app, "moves planned", rest=search_time.rest) as search_time.show,
-                search_time.until_interrupted(),
+                work.until_interrupted(),
             ):
                 plan = self.make_plan(Planned(live, fleet, search_time), args)
             document = plan_report.document(plan, fleet)
-            document["interrupted"] = search_time.interrupted
+            document["interrupted"] = work.interrupted
             if args.claim:
                 first = [each for each in plan.moves if each.turn == (1, 1)]
                 with progress(self.app, "claiming room for the first step"):

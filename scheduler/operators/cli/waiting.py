@@ -5,15 +5,46 @@
 What may hang is done in a thread of its own, which the command leaves behind when it ends.
 """
 
+import math
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Thread, Timer
 from typing import TypeVar
 
 from cliff.app import App
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class WorkTime:
+    """Says whether work goes on: until a deadline on the monotonic clock, or Ctrl-C."""
+
+    deadline: float = math.inf
+    interrupted: bool = False
+
+    def __call__(self) -> bool:
+        return not self.interrupted and time.monotonic() < self.deadline
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Let the first Ctrl-C in the block end the work, not the command."""
+
+        def interrupt(*_: object) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, before)
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
 # Seconds after which a command says what it waits for.
 NOTICE_AFTER = 1.5
 # Seconds for an answer that is due, whose error says more than that there was none.

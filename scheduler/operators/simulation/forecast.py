@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.operators.capacity import Simulator, fill
 from scheduler.operators.occupancy import reported, use
-from scheduler.operators.simulation.simulation import Progress
 
 # How many times a fleet is looked at; at first more often, since ranges are relative.
 STEPS = 60
@@ -94,25 +93,37 @@ def rows_by_size(hosts: HostTable) -> dict[Size, list[int]]:
     return found
 
 
-def forecast_ranges(
+def play(
     hosts: HostTable,
     growth: Sequence[SizeGrowth],
     asked: Sequence[RequestSpec],
     simulator: Simulator,
     days: float,
-    show: Progress,
-) -> Iterator[tuple[float | None, float | None]]:
-    """Yield between which days each request finds no host any more, None for later than all days.
+) -> list[list[float]]:
+    """Return for each possible future after how many days each request finds no host any more.
 
-    show is called with the number of each possible future before it is played.
+    The simulator's progress is called with the number of each before it is played. Futures that it
+    may not play to the end are not among them.
     """
     there, runs = rows_by_size(hosts), []
+    quiet = replace(simulator, progress=lambda _: None)
     for seed in range(RUNS):
-        show(seed)
-        copy = hosts.working_copy()
-        runs.append(forecast(copy, growth, asked, simulator, days, seed, there))
+        simulator.progress(seed)
+        run = forecast(hosts.working_copy(), growth, asked, quiet, days, seed, there)
+        if not simulator.may_go_on():
+            break
+        runs.append(run)
+    return runs
+
+
+def ranges_of(runs: Sequence[Sequence[float]]) -> Iterator[tuple[float | None, float | None]]:
+    """Yield between which days each request finds no host any more, None for later than all days.
+
+    Few futures leave nothing out of the range.
+    """
+    outside = _OUTSIDE if len(runs) == RUNS else 0
     for found in zip(*runs, strict=True):
-        ends = sorted(found)[_OUTSIDE], sorted(found)[-1 - _OUTSIDE]
+        ends = sorted(found)[outside], sorted(found)[-1 - outside]
         earliest, latest = (None if math.isinf(end) else round(end, 3) for end in ends)
         yield earliest, latest
 
@@ -129,7 +140,8 @@ def forecast(
     """Return after how many days each request finds no host, infinite if it does for all days.
 
     hosts is a working copy, on which instances are placed and removed; there has the rows
-    of its instances by their sizes. One seed gives one possible future.
+    of its instances by their sizes. One seed gives one possible future, which ends early where the
+    simulator may not go on.
     """
     chance = np.random.default_rng(seed)
     fleet = _Fleet(hosts, there, chance)
@@ -137,6 +149,8 @@ def forecast(
     grown = [0] * len(growth)
     found = [math.inf] * len(asked)
     for step in range(STEPS + 1):
+        if not simulator.may_go_on():
+            break
         passed = days * (step / STEPS) ** 2
         for index, (each, rate) in enumerate(zip(growth, rates, strict=True)):
             more = round(rate * passed) - grown[index]

@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the command capacity, run in this process on a database of its own."""
 
+import re
+import signal
+
 import pytest
 
 from inventory import aggregates, server_groups
 from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
+from scheduler.operators import capacity
 from tests.databases import a_node, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -218,3 +222,45 @@ def test_without_any_hosts_there_is_nothing_to_count(url, tmp_path):
 def test_what_no_filter_bounds_has_no_number(url, tmp_path, command):
     done = a_command(url, tmp_path, "ComputeFilter", bounded="").run("capacity", SMALL)
     assert done.stdout.startswith("2,4096,20: at least 300000 instances on 3 of 4 hosts\n")
+
+
+@pytest.fixture
+def endless(command, url, tmp_path):
+    """The command where an own filter of the plainest form alone decides."""
+    config = tmp_path / "own.conf"
+    config.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = {url}\n"
+        "[filter_scheduler]\navailable_filters = tests.plugins.Drop\nenabled_filters = Drop\n"
+        "[claims]\nenabled = false\n"
+    )
+    return Command(config)
+
+
+@pytest.mark.parametrize("more", [(), ("--largest",), ("--together", SMALL)])
+def test_a_count_that_lasts_ends_at_its_time_limit_and_shows_how_far_it_came(endless, more):
+    arguments = ("capacity", SMALL, *more, "--time-limit=1")
+    text = endless.run(*arguments).stdout
+    assert re.search(r"2,4096,20: at least [1-9]\d* instances on 3 of 4 hosts", text)
+    assert "More may fit: Ctrl-C, or the time limit, has ended the count" in text
+    found = endless.json(*arguments)
+    assert found["interrupted"]
+    assert 0 < found["flavors"][0]["total"] < 100_000
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_the_count_and_not_the_command(endless, monkeypatch):
+    place = capacity._place
+
+    def interrupted(hosts, filling, simulator, first, count):
+        place(hosts, filling, simulator, first, count)
+        if first == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(capacity, "_place", interrupted)
+    (found,) = endless.json("capacity", SMALL)["flavors"]
+    assert (found["total"], found["more"]) == (21, True)
+
+
+def test_a_count_that_is_ready_before_its_limit_says_nothing_of_it(command):
+    found = command.json("capacity", SMALL, "--time-limit=600")
+    assert (found["interrupted"], found["flavors"][0]["more"]) == (False, False)

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of berthmaster capacity --forecast."""
 
+from itertools import count
+
 import pytest
 import sqlalchemy as sa
 
 from inventory import aggregates
 from inventory.tables import decisions
+from scheduler.operators.cli.waiting import WorkTime
 from tests.databases import a_node, execute, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured
 
@@ -125,3 +128,23 @@ def test_what_is_held_stays_in_use(command, grown):
     assert held["for"] == "reservation gold of project p1"
     text = "6 vCPUs, 24576 MB of memory, 3072 MB of disk held for reservation gold of project p1"
     assert f"In use on all of these days: {text}" in command.run(*FORECAST).stdout
+
+
+def test_a_forecast_that_was_ended_is_of_the_futures_that_were_played(command, grown, monkeypatch):
+    whole = by_place(command.json(*FORECAST))["2,8192,0", "all"]
+    assert command.json(*FORECAST)["interrupted"] is False
+    turns = count()
+    monkeypatch.setattr(WorkTime, "__call__", lambda _: next(turns) < 400)
+    document = command.json(*FORECAST)
+    assert document["interrupted"]
+    assert 0 < document["futures"] < 20
+    found = by_place(document)["2,8192,0", "all"]
+    assert found["fit_now"] == whole["fit_now"]
+    turns = count()
+    text = command.run(*FORECAST).stdout
+    assert f"after {document['futures']} of 20 possible futures" in text
+
+
+def test_a_forecast_without_any_future_is_an_error(command, grown):
+    message = command.refused(*FORECAST, "--time-limit=0.001")
+    assert message.startswith("no possible future was played to its end before Ctrl-C")

@@ -269,7 +269,7 @@ def test_nothing_is_written(command, racks, arguments):
 )
 def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, arguments, decided):
     """Ctrl-C comes with the second instance of a domain, or of the second one of several."""
-    call, asked = failover.SearchTime.__call__, []
+    call, asked = failover.WorkTime.__call__, []
 
     def interrupted(search_time):
         asked.append(1)
@@ -277,7 +277,7 @@ def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, argume
             os.kill(os.getpid(), signal.SIGINT)
         return call(search_time)
 
-    monkeypatch.setattr(failover.SearchTime, "__call__", interrupted)
+    monkeypatch.setattr(failover.WorkTime, "__call__", interrupted)
     found = simulated(command, *arguments, status=1)
     assert found["interrupted"]
     assert len(found["unplanned"] if arguments else found["domains"]) == 1

@@ -3,7 +3,6 @@
 """Tests of the commands 'plan', run in this process on a database of its own."""
 
 import json
-import math
 import signal
 import stat
 import subprocess
@@ -17,6 +16,7 @@ from inventory.tables import allocations
 from scheduler.operators.cli import plan_goal
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.plan_goal import SearchTime
+from scheduler.operators.cli.waiting import WorkTime
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -496,12 +496,13 @@ def test_room_that_is_not_claimed_is_an_error(url, half_empty, tmp_path):
 
 @pytest.mark.usefixtures("interruptible")
 def test_the_first_interrupt_ends_the_search_and_not_the_command():
-    search_time = SearchTime(math.inf, a_fleet({"h1": 8}))
+    work = WorkTime()
+    search_time = SearchTime(work, a_fleet({"h1": 8}))
     assert search_time()
-    with search_time.until_interrupted():
+    with work.until_interrupted():
         signal.raise_signal(signal.SIGINT)
         assert not search_time()
-        assert search_time.interrupted
+        assert work.interrupted
         # The second one ends the command.
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
