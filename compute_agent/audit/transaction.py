@@ -3,7 +3,7 @@
 """Store what an audit found in one transaction, and confirm or expire the claims on the node."""
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,26 +11,22 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from compute_agent.audit import reserved_places, unclaimed, usage
+from compute_agent.audit import reserved_places, resizes, unclaimed, usage
 from compute_agent.audit.moves import leaving_sizes
 from compute_agent.audit.reserved_places import SettledPlaces
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.audit.unclaimed import Unclaimed
 from compute_agent.virt.driver import Guest, NodeName, Size
 from inventory import compute_nodes, instances
-from inventory.claims import existing, places, standbys
+from inventory.claims import claim_rows, existing, places, standbys
 from inventory.claims.existing import Seen
 from inventory.claims.places import Place
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
 from inventory.objects.amounts import NOTHING, amounts_of
-from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
-from inventory.objects.numa import InstanceNUMATopology
 
 # The resolution of SQLite's clock.
 _TICK = timedelta(milliseconds=1)
-# KiB of the largest pages that a kernel has for everybody.
-_ORDINARY = 64
 
 
 @dataclass(slots=True)
@@ -79,6 +75,9 @@ def reconcile(
         node_id = ids.get(each.name, 0)
         if here := on_node.get(node_id):
             reconciled[each.name] = _reconcile(connection, here, each, poll_time, superseded)
+        if node_id:
+            missing = resizes.unclaimed(each, here or (), node_id, poll_time - _TICK)
+            claim_rows.insert(connection, missing)
         if node_id in held:
             result = reconciled[each.name]
             result.places = _settle(connection, held[node_id], each, result.pending)
@@ -113,11 +112,19 @@ def _reconcile(
     """
     newest = polled_at + _TICK
     later = {row.id for row in rows if row.state != CONFIRMED and row.created_at > newest}
-    earlier = [row for row in rows if row.id not in later]
-    seen, lacking = _seen(found, rows), _lacking(found, rows)
+    resized = resizes.settle(found, (row for row in rows if row.id not in later))
+    earlier = [row for row in rows if row.id not in later | resized.ids]
+    seen = _seen(found, rows)
+    lacking = resizes.lacking(found, rows) | resized.unfulfilled
     settlement = existing.reconcile(earlier, seen, polled_at, superseded, lacking)
+    _keep_arriving(settlement, earlier, found, superseded)
+    settlement.confirmed += resized.returned
+    settlement.ended += resized.over
+    settlement.leaving = [row for row in resized.kept if row.state == CONFIRMED]
+    settled = {*settlement.confirmed}
+    settlement.cells = resizes.cells_of(found, (row for row in rows if row.id in settled))
     existing.apply_reconciliation(connection, settlement)
-    counting = later | {row.id for row in settlement.pending}
+    counting = later | {row.id for row in (*settlement.pending, *resized.kept)}
     confirmed, ended = {*settlement.confirmed}, {*settlement.ended}
     waiting = {row.id for row in rows if row.state == PENDING}
     expired = ended & waiting - {*superseded}
@@ -130,6 +137,25 @@ def _reconcile(
     )
 
 
+def _keep_arriving(
+    settlement: existing.Reconciliation,
+    rows: Iterable[sa.Row[Any]],
+    found: PollResult,
+    superseded: Collection[int],
+) -> None:
+    """Let claims of cells and devices last as long as the migrations that bring their instances.
+
+    The rows of migrations say nothing of these, and nothing else would hold them.
+    """
+    arriving = resizes.arriving(found)
+    ended = {*settlement.ended} - {*superseded}
+    for row in rows:
+        exacting = row.state == PENDING and (row.numa or row.pci)
+        if row.id in ended and exacting and row.instance_uuid.lower() in arriving:
+            settlement.ended.remove(row.id)
+            settlement.pending.append(row)
+
+
 def _seen(found: PollResult, claims: Collection[sa.Row[Any]]) -> Seen:
     """Return the sizes of the instances that were seen on a node.
 
@@ -140,47 +166,6 @@ def _seen(found: PollResult, claims: Collection[sa.Row[Any]]) -> Seen:
     there = [each for each in usage.each_once(found.guests) if each.uuid.lower() in exacting]
     taken_over = [each for each in here if each.uuid.lower() not in exacting] + there
     return {each.uuid.lower(): (each.size.vcpus, each.size.memory_mb) for each in taken_over}
-
-
-def _lacking(found: PollResult, claims: Iterable[sa.Row[Any]]) -> set[int]:
-    """Return the ids of claims in place of what the guests have not yet.
-
-    A resize may change nothing but that, which the size of a guest does not show. They have to have
-    as many CPUs, pages and devices, not the same ones: Nova's compute service chooses for itself.
-    Which devices guests have only the hypervisor tells.
-    """
-    guests = {each.uuid.lower(): each for each in found.guests}
-    tells_devices = found.facts.settings is None
-    return {
-        row.id
-        for row in claims
-        if row.in_place and row.state != CONFIRMED
-        if (guest := guests.get(row.instance_uuid.lower()))
-        and (_lacks_cells(guest, row.numa) or (tells_devices and _lacks_devices(guest, row.pci)))
-    }
-
-
-def _lacks_cells(guest: Guest, claimed: str | None) -> bool:
-    """Return whether a guest has fewer pinned CPUs or huge pages than a claim, as JSON."""
-    if not claimed:
-        return False
-    has = _own(guest.numa or InstanceNUMATopology())
-    return not _own(guest_topology_from_json(claimed)) <= has
-
-
-def _lacks_devices(guest: Guest, claimed: str | None) -> bool:
-    """Return whether a guest has fewer devices than a claim, as JSON."""
-    number = sum(pool.count for pool in pci_pools_from_json(claimed))
-    return number > len(guest.pci_addresses) + len(guest.device_names)
-
-
-def _own(numa: InstanceNUMATopology) -> Counter[str]:
-    """Return how many CPUs are pinned, and how many MiB are in huge pages by their size."""
-    found = Counter(cpus=sum(len(cell.pcpuset) for cell in numa.cells))
-    for cell in numa.cells:
-        if cell.pagesize and cell.pagesize > _ORDINARY:
-            found[f"{cell.pagesize} KiB"] += cell.memory
-    return found
 
 
 @dataclass(frozen=True, slots=True)

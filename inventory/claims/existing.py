@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from inventory.claims import claim_rows
 from inventory.claims.types import (
     ALTERNATE,
     COMING,
@@ -24,6 +25,8 @@ from inventory.claims.types import (
     PendingClaim,
 )
 from inventory.dialects import current_time, utc_moment
+from inventory.objects.node_json import guest_topology_to_json
+from inventory.objects.numa import InstanceNUMATopology
 from inventory.rows import chunks, execute_in, named, named_in, select_in
 from inventory.tables import allocations as table
 
@@ -156,11 +159,17 @@ Seen = Mapping[str, tuple[int, int]]
 
 @dataclass(slots=True)
 class Reconciliation:
-    """The result of an audit for the claims on a node: ids, and the rows that stay pending."""
+    """The result of an audit for the claims on a node: ids, and the rows that stay pending.
+
+    leaving are confirmed ones that an instance may need again, which is resized on this node. cells
+    are those in which guests are where the claims, by ids, said otherwise.
+    """
 
     confirmed: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     pending: list[Any] = field(default_factory=list)
+    leaving: list[Any] = field(default_factory=list)
+    cells: Mapping[int, InstanceNUMATopology] = field(default_factory=dict)
 
 
 def reconcile(
@@ -205,8 +214,13 @@ def reconcile(
 def apply_reconciliation(connection: sa.Connection, result: Reconciliation) -> None:
     """Write the result of reconcile(); the rows of the nodes are locked."""
     execute_in(connection, sa.delete(table), table.c.id, result.ended)
+    # An instance has one confirmed claim on a node at most.
+    claim_rows.leave(connection, result.leaving)
     confirm = {"state": CONFIRMED, "slot": table.c.compute_node_id, "expires_at": None}
     execute_in(connection, sa.update(table).values(**confirm), table.c.id, result.confirmed)
+    for row_id, cells in result.cells.items():
+        text = guest_topology_to_json(cells)
+        connection.execute(sa.update(table).where(table.c.id == row_id).values(numa=text))
 
 
 def on_nodes(connection: sa.Connection, ids: Collection[int]) -> tuple[list[sa.Row[Any]], datetime]:

@@ -23,7 +23,7 @@ from inventory import (
     services,
 )
 from inventory.audit_log import Actor, acting
-from inventory.claims import places
+from inventory.claims import claim_rows, places
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.operations import aggregate_mirror, service_operations
@@ -264,6 +264,18 @@ def test_an_agent_gives_the_standby_of_a_place_to_the_instance_in_it(
     _execute(owned, "DELETE FROM standbys")
 
 
+def test_an_agent_claims_what_a_guest_has_that_is_to_be_resized(
+    owned: Database, urls: dict[str, str]
+) -> None:
+    row = dict.fromkeys(("vcpus", "memory_mb", "disk_mb", "root_gb", "ephemeral_gb"), 1)
+    row |= {"instance_uuid": "resized", "state": "confirmed", "host": "h", "node": "n"}
+    with closing(open_at(urls["agent"])) as agent:
+        agent.write(lambda c: claim_rows.insert(c, [{**row, "compute_node_id": 1, "slot": 1}]))
+    found = _rows(owned, "SELECT state FROM allocations WHERE instance_uuid = 'resized'")
+    assert found == [("confirmed",)]
+    _execute(owned, "DELETE FROM allocations WHERE instance_uuid = 'resized'")
+
+
 def test_a_scheduler_deletes_old_decisions(owned: Database, urls: dict[str, str]) -> None:
     _execute(
         owned,
@@ -309,7 +321,7 @@ def test_agents_add_to_the_audit_log_and_schedulers_delete_what_is_old(
     ("who", "statement"),
     [
         ("agent", "INSERT INTO aggregates (uuid, name) VALUES ('u', 'n')"),
-        ("agent", "INSERT INTO allocations (id) VALUES (1)"),
+        ("agent", "INSERT INTO reservations (id) VALUES (1)"),
         ("agent", "UPDATE migrations SET deleted = 1"),
         ("agent", "UPDATE audit_log SET name = ''"),
         ("agent", "DELETE FROM audit_log"),

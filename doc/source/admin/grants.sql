@@ -28,7 +28,7 @@ GRANT INSERT, UPDATE ON berthmaster.compute_nodes TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE ON berthmaster.services TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE ON berthmaster.revisions TO 'berthmaster_agent'@'%';
 GRANT INSERT, UPDATE, DELETE ON berthmaster.instances TO 'berthmaster_agent'@'%';
-GRANT UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_agent'@'%';
+GRANT INSERT, UPDATE, DELETE ON berthmaster.allocations TO 'berthmaster_agent'@'%';
 GRANT INSERT, DELETE ON berthmaster.standbys TO 'berthmaster_agent'@'%';
 GRANT INSERT, DELETE ON berthmaster.idempotency_keys TO 'berthmaster_agent'@'%';
 GRANT DELETE ON berthmaster.aggregate_hosts TO 'berthmaster_agent'@'%';
