@@ -33,6 +33,15 @@ OPTS = [
         help="Seconds between two questions of compute_driver = nova to each of Nova's databases,"
         " about what has changed there.",
     ),
+    cfg.FloatOpt(
+        "quick_poll_interval",
+        default=0.2,
+        min=0.05,
+        help="Seconds between two questions of compute_driver = nova about the states of compute"
+        " services and about aggregates alone. Where an answer takes long, they are asked for so"
+        " seldom that it takes a tenth of the time. At poll_interval or above there are no such"
+        " questions.",
+    ),
     cfg.IntOpt(
         "full_poll_interval",
         default=600,

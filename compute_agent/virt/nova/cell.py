@@ -132,6 +132,23 @@ class CellMirror:
             self._read_at, self.polled_at = rows.now, began
             return self._apply(rows)
 
+    def poll_services(self) -> set[NodeName]:
+        """Read the states of services alone; return the nodes of hosts of which they differ.
+
+        Raises NovaDatabaseUnavailable.
+        """
+        database = self._database
+
+        def read(connection: sa.Connection) -> tuple[datetime, Sequence[Any]]:
+            now = current_time(connection, utc_now)
+            return now, self.services.read(connection, database, now, now - OVERLAP)
+
+        now, rows = database.read(read)
+        with self._lock:
+            if self._database is not database or self._read_at is None:
+                return set()
+            return self._nodes_of(self.services.apply(rows, now, NONE.services))
+
     def facts(self, node: NodeName) -> NodeFacts:
         """Return the facts of a node; raises KeyError for one that is gone."""
         with self._lock:
@@ -177,9 +194,10 @@ class CellMirror:
         changed = self.nodes.apply(rows.nodes, of_nodes)
         touched = self._servers.apply(rows.servers, of_instances)
         changed |= touched | self._reserve(changed | touched)
-        if hosts:
-            changed |= {name for name in self.nodes.names() if name.host in hosts}
-        return changed
+        return changed | self._nodes_of(hosts)
+
+    def _nodes_of(self, hosts: set[str]) -> set[NodeName]:
+        return {name for name in self.nodes.names() if name.host in hosts} if hosts else set()
 
     def _warn_of_clocks(self, rows: _Rows) -> None:
         """Warn of the oldest stamp of what has changed since the last digest."""

@@ -21,7 +21,7 @@ from compute_agent.virt.driver import (
 )
 from compute_agent.virt.nova.cell import CellMirror
 from compute_agent.virt.nova.inventories import PlacementInventories, placement_client
-from compute_agent.virt.nova.poller import Poller
+from compute_agent.virt.nova.poller import Depth, Intervals, Poller
 from conf import loading
 from conf.service import liveness_limit
 from inventory.aggregates import AggregateRecord
@@ -79,7 +79,9 @@ class NovaDriver(Driver):
             own.cell_template_connection, own.cell_username, own.cell_password
         )
         self._limit = liveness_limit(conf)
-        self._intervals = own.poll_interval, own.full_poll_interval
+        self._intervals = Intervals(
+            own.quick_poll_interval, own.poll_interval, own.full_poll_interval
+        )
         self._mappings = CellMappings([], {})
         # Changes with the mappings, and what nodes() found for one of them.
         self._version: object = None
@@ -219,8 +221,10 @@ class NovaDriver(Driver):
             raise DriverUnavailable(place.poller.failure)
         return place.mirror
 
-    def _poll_api(self, whole: bool) -> None:
-        self._poll_mappings(whole)
+    def _poll_api(self, depth: Depth) -> None:
+        whole = depth is Depth.WHOLE
+        if depth is not Depth.QUICK:
+            self._poll_mappings(whole)
         version = aggregates_version(self._api)
         if whole or version != self._aggregates_version:
             self._aggregates, self._aggregates_version = read_aggregates(self._api), version
@@ -274,8 +278,9 @@ class NovaDriver(Driver):
     def _polled(self, polled: _PolledCell) -> _PolledCell:
         mirror = polled.mirror
 
-        def poll(whole: bool) -> None:
-            self._note(mirror.poll(whole))
+        def poll(depth: Depth) -> None:
+            quick = depth is Depth.QUICK
+            self._note(mirror.poll_services() if quick else mirror.poll(depth is Depth.WHOLE))
 
         polled.poller = self._a_poller(
             polled.cell.name, poll, lambda: self._note(mirror.nodes.names())

@@ -11,7 +11,7 @@ from typing import Any
 from oslo_config import cfg
 
 from compute_agent.virt.driver import MIB_PER_GIB, DriverMisconfigured, NodeFacts, NodeName
-from compute_agent.virt.nova.poller import Poller
+from compute_agent.virt.nova.poller import Depth, Intervals, Poller
 from inventory.nova.placement import Inventory, PlacementClient
 from inventory.nova.placement_errors import PlacementMisconfigured
 from inventory.nova.placement_session import is_configured
@@ -38,7 +38,7 @@ class PlacementInventories:
         self._generations: dict[str, int] = {}
         self._names: dict[str, NodeName] = {}
         self._next = float("-inf")
-        intervals = interval, math.inf
+        intervals = Intervals(math.inf, interval, math.inf)
         self._poller = Poller("Placement", self._poll, lambda: None, math.inf, intervals)
 
     def start(self) -> None:
@@ -62,7 +62,7 @@ class PlacementInventories:
         # Soon known. Until then the row keeps the ratios that the mirror before has written.
         return replace(facts, settings=replace(facts.settings, ratios={}))
 
-    def _poll(self, _whole: bool) -> None:
+    def _poll(self, _depth: Depth) -> None:
         """Read the inventories of the providers that have another generation."""
         began = time.monotonic()
         if began < self._next:

@@ -4,7 +4,9 @@
 
 import time
 from collections.abc import Callable
+from enum import Enum
 from threading import Event, Thread
+from typing import NamedTuple
 
 from oslo_log import log
 
@@ -13,8 +15,28 @@ from conf.daemon.state_logger import StateLogger, one_line
 LOG = log.getLogger(__name__)
 
 
+# The share of the time that quick polls take at most.
+QUICK_SHARE = 0.1
+
+
+class Depth(Enum):
+    """What a poll reads: states of services and aggregates alone, what changed, or everything."""
+
+    QUICK = "quick"
+    CHANGES = "changes"
+    WHOLE = "whole"
+
+
+class Intervals(NamedTuple):
+    """Seconds between two polls of each depth."""
+
+    quick: float
+    changes: float
+    whole: float
+
+
 class Poller:
-    """Calls poll(whole) again and again, and switched() when is_lost changes.
+    """Calls poll(depth) again and again, and switched() when is_lost changes.
 
     is_lost is whether there was no answer for more than limit. Times are in seconds. failure says
     why the last poll failed, "" if it did not.
@@ -23,10 +45,10 @@ class Poller:
     def __init__(
         self,
         name: str,
-        poll: Callable[[bool], None],
+        poll: Callable[[Depth], None],
         switched: Callable[[], None],
         limit: float,
-        intervals: tuple[float, float],
+        intervals: Intervals,
     ) -> None:
         self.failure = "it has not been read yet"
         self.is_lost = True
@@ -38,7 +60,8 @@ class Poller:
         self._poll = poll
         self._switched = switched
         self._limit = limit
-        self._interval, self._full_interval = intervals
+        self._intervals = intervals
+        self._quick_due = float("-inf")
         self._stopped, self._hurried = Event(), Event()
         self._state = StateLogger(LOG, f"Reading {name}")
         self._thread = Thread(target=self._run, name=name, daemon=True)
@@ -66,8 +89,8 @@ class Poller:
                 return
             began = time.monotonic()
             # After an outage, too: what happened meanwhile may have stamps of any kind.
-            whole = bool(self.failure) or began - read_whole >= self._full_interval
-            self.failure = self._try(whole)
+            whole = bool(self.failure) or began - read_whole >= self._intervals.whole
+            self.failure = self._try(Depth.WHOLE if whole else Depth.CHANGES)
             if not self.failure:
                 succeeded, read_whole = began, began if whole else read_whole
             self.tried_at = began
@@ -76,16 +99,34 @@ class Poller:
                 self.is_lost = is_lost
                 self._switched()
             self.tried.set()
-            self._hurried.wait(max(0.0, began + self._interval - time.monotonic()))
+            self._rest(began + self._intervals.changes)
 
-    def _try(self, whole: bool) -> str:
+    def _rest(self, until: float) -> None:
+        """Poll quickly until then, by time.monotonic(); less long if hurried, or if that fails."""
+        while True:
+            due = until if self.failure else min(until, self._quick_due)
+            self._hurried.wait(max(0.0, due - time.monotonic()))
+            began = time.monotonic()
+            if self._hurried.is_set() or began >= until:
+                return
+            try:
+                self._poll(Depth.QUICK)
+            # The next poll finds out whether it fails, too.
+            except Exception:
+                return
+            took = time.monotonic() - began
+            self._quick_due = began + max(self._intervals.quick, took / QUICK_SHARE)
+
+    def _try(self, depth: Depth) -> str:
         try:
-            self._poll(whole)
+            self._poll(depth)
         # The end of this thread would be the end of all polls.
         except Exception as error:
             reason = one_line(error)
             if not self._stopped.is_set():
-                self._state.failed(reason, "Trying again every %g s: %s", self._interval, reason)
+                self._state.failed(
+                    reason, "Trying again every %g s: %s", self._intervals.changes, reason
+                )
             return reason
         self._state.recovered()
         return ""

@@ -137,6 +137,38 @@ def test_aggregates_are_the_same_object_until_they_change(driver: NovaDriver, cl
     ]
 
 
+def test_states_of_services_and_aggregates_are_asked_for_between_two_polls(
+    conf: cfg.ConfigOpts, cloud: Cloud
+) -> None:
+    conf.set_override("poll_interval", 3600.0, "nova")
+    conf.set_override("quick_poll_interval", 0.05, "nova")
+    driver = NovaDriver(conf)
+    try:
+        assert driver.service_states()["h2"] == ServiceState(cell_uuid=CELL)
+        cloud["cell1"].change("services", {"host": "h2"}, forced_down=True)
+        assert H2 in noted(driver, lambda: driver.service_states()["h2"].forced_down)
+        cloud["cell1"].change("services", {"host": "h1"}, disabled=True, disabled_reason="disk")
+        reason = "disabled in Nova: disk"
+        noted(driver, lambda: driver.service_states()["h1"].disabled_reason == reason)
+        cloud["api"].add("aggregates", uuid=a_uuid("ssd"), name="ssd")
+        cloud["api"].add("aggregate_hosts", aggregate_id=1, host="h1")
+        noted(driver, lambda: [each.hosts for each in driver.aggregates() or ()] == [["h1"]])
+        # What is away is found away, and read whole when it is back.
+        hide(cloud["cell1"], "services", "hidden")
+        assert wait_until(lambda: "services" in str(failure_of(driver)))
+    finally:
+        driver.close()
+
+
+def failure_of(driver: NovaDriver) -> DriverUnavailable | None:
+    """Return why a driver does not answer about a node."""
+    try:
+        driver.facts(H1)
+    except DriverUnavailable as error:
+        return error
+    return None
+
+
 def test_a_disabled_cell_gets_nothing(driver: NovaDriver, cloud: Cloud) -> None:
     keep_alive(cloud, "h1", "h3")
     driver.nodes()
@@ -255,6 +287,14 @@ def test_a_standby_reads_all_and_says_when_it_could_not_take_over(
         driver.stand_by()
 
 
+@pytest.fixture
+def seldom(conf: cfg.ConfigOpts) -> None:
+    """No poll comes by itself while a test takes."""
+    for name in ("poll_interval", "quick_poll_interval"):
+        conf.set_override(name, 3600.0, "nova")
+
+
+@pytest.mark.usefixtures("seldom")
 def test_after_a_takeover_it_asks_all_databases_again(driver: NovaDriver, cloud: Cloud) -> None:
     assert driver.is_current(time.monotonic())
     driver.stand_by()
