@@ -70,6 +70,7 @@ class Manager:
         self._heartbeat = Heartbeat(
             database, driver.hosts(), services.COMPUTE, conf.report_interval, self.audit_now
         )
+        self._heartbeat.daemon_host = conf.host
         if lease := self._lease:
             self._heartbeat.allowed = lambda: lease.held
             lease.changed = driver.changes.wake

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What daemons report about themselves in their service rows: release, start, last error."""
+"""What daemons report about themselves in their service rows: release, name, start, last error."""
 
 import time
 from datetime import timedelta
@@ -27,9 +27,13 @@ def _version() -> str:
     return metadata.version(PACKAGE)
 
 
-def release() -> dict[str, Any]:
-    """Return the columns that each heartbeat writes."""
-    return {"daemon_release": _version(), "reported_at": utc_now()}
+def release(daemon_host: str | None = None) -> dict[str, Any]:
+    """Return the columns that each heartbeat writes.
+
+    daemon_host is the [DEFAULT] host of the daemon, by which it is called over RPC.
+    """
+    found = {"daemon_release": _version(), "daemon_host": daemon_host}
+    return {**found, "reported_at": utc_now()}
 
 
 def history(connection: sa.Connection, uptime: float, problem: "Problem | None") -> dict[str, Any]:
@@ -59,8 +63,14 @@ def of_row(row: sa.Row[Any]) -> dict[str, str | None]:
     is_current = at is not None and at >= (row.last_seen_up or at)
     found = {
         "release": row.daemon_release,
+        "daemon_host": row.daemon_host,
         "started_at": time_text(row.started_at),
         "last_error": row.last_error,
         "last_error_at": time_text(row.last_error_at),
     }
     return found if is_current else dict.fromkeys(found)
+
+
+def caller_name(row: sa.Row[Any]) -> str:
+    """Return the name by which the daemon of a row is called; of an earlier release its host's."""
+    return of_row(row)["daemon_host"] or str(row.host)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heartbeat of a daemon: a thread that stamps its service rows, and detects duplicates.
 
-It also reports the release, the start and the last error of the daemon.
+It also reports the release, the name, the start and the last error of the daemon.
 """
 
 import time
@@ -71,6 +71,8 @@ class Heartbeat:
         self.ids: list[int] = []
         self.duplicates = DuplicateDetector()
         self._on_duplicate = on_duplicate
+        # The [DEFAULT] host of the daemon, which may serve other hosts.
+        self.daemon_host: str | None = None
         # Asked before each beat.
         self.allowed: Callable[[], bool] = lambda: True
         self._database = database
@@ -168,7 +170,7 @@ class Heartbeat:
         is_new = ids is not self._reported[0] or problem is not self._reported[1]
 
         def work(connection: sa.Connection) -> tuple[int, int]:
-            facts = daemon_facts.release()
+            facts = daemon_facts.release(self.daemon_host)
             if is_new:
                 uptime = time.monotonic() - self._created
                 facts |= daemon_facts.history(connection, uptime, problem)

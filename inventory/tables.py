@@ -101,7 +101,7 @@ services = _table(
     # Ours: the cell of the host in a Nova cloud, NULL for what [scheduler] cell_uuid says.
     *_optional(UUID, "cell_uuid"),
     # Ours: what the daemon reports about itself, and when it last did; see daemon_facts.
-    *_optional(NAME, "daemon_release last_error"),
+    *_optional(NAME, "daemon_release daemon_host last_error"),
     *_optional(sa.DateTime, "started_at reported_at last_error_at"),
     *_timestamps(),
     sa.UniqueConstraint("host", "topic", "deleted", name="uniq_services_topic"),

@@ -141,6 +141,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         """Create all that is started and stopped."""
         conf, database = self._conf, self._database
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
+        self._heartbeat.daemon_host = conf.host
         self._notifications = Notifications(conf)
         self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
         self._monitoring = Monitoring(conf)

@@ -34,6 +34,8 @@ from inventory.tables import compute_nodes as nodes_table
 from inventory.tables import instances as instances_table
 
 Switches = dict[str, Any]
+# Hosts in an error, each with its reason.
+_LISTED = 20
 # The columns of them.
 _SWITCHES = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
@@ -133,8 +135,7 @@ def delete(
     limit is that of services.is_up().
     """
     rows = _services(connection, hosts, binary)
-    for row in rows:
-        _refuse_living(row, limit)
+    _refuse_all(each for row in rows if (each := _living(row, limit)))
     is_compute = binary == services.COMPUTE[0]
     if is_compute:
         # First, as in operations on aggregates.
@@ -146,13 +147,19 @@ def delete(
         _lock_nodes(connection, [row.host for row in rows])
     kind = HOST if is_compute else SERVICE
     nothing: tuple[list[str], list[str]] = ([], [])
-    changes, found = [], []
+    changes, found, needed = [], [], []
     for row in rows:
-        gone, dropped = _delete_host(connection, row.host, forget_guests) if is_compute else nothing
+        try:
+            deleted = _delete_host(connection, row.host, forget_guests) if is_compute else nothing
+        except InUse as error:
+            needed.append(error)
+            continue
+        gone, dropped = deleted
         fields = {name: getattr(row, name) for name in ("binary", *_SWITCHES)}
         changes.append(Changed(kind, row.host, {**fields, "nodes": gone}, {}, [row.host]))
         names = {"host": row.host, "binary": row.binary}
         found.append(names | {"deleted_nodes": gone, "dropped_pending_claims": dropped})
+    _refuse_all(needed)
     audit_log.record(connection, changes)
     return found
 
@@ -221,14 +228,26 @@ def _switches(row: sa.Row[Any], note: str = "") -> Switches:
     }
 
 
-def _refuse_living(row: sa.Row[Any], limit: float) -> None:
-    """Raise InUse for a service that would register again with its next heartbeat."""
+def _living(row: sa.Row[Any], limit: float) -> InUse | None:
+    """Return the error for a service that would register again with its next heartbeat."""
     age = abs(services.heartbeat_age(row))
-    if age <= limit:
-        raise InUse(
-            f"{row.binary} on {row.host} was alive {age:.0f} s ago and would register again: stop"
-            f" it, and delete it when it has been silent for {limit:g} s"
-        )
+    if age > limit:
+        return None
+    return InUse(
+        f"{row.binary} on {row.host} was alive {age:.0f} s ago and would register again: stop"
+        f" it, and delete it when it has been silent for {limit:g} s"
+    )
+
+
+def _refuse_all(errors: Iterable[InUse]) -> None:
+    """Raise the error of a host that cannot be deleted, or one that has those of all of them."""
+    texts = [str(each) for each in errors]
+    if len(texts) > 1:
+        more = f"; and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+        listed = "; ".join(texts[:_LISTED])
+        raise InUse(f"{len(texts)} hosts cannot be deleted, so none was: {listed}{more}")
+    if texts:
+        raise InUse(texts[0])
 
 
 def _delete_nodes(

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import aggregates, audit_log, services
+from inventory import aggregates, audit_log, daemon_facts, services
 from inventory.compute_nodes import RESOURCES
 from inventory.errors import Malformed, NotFound, nearest, some
 from inventory.queries import fleet
@@ -180,6 +180,15 @@ def spelled_host(connection: sa.Connection, name: str) -> str:
         sa.select(allocations.c.host),
     )
     return _spelled(name, connection.scalars(query), "host")
+
+
+def agent_of(connection: sa.Connection, host: str) -> str:
+    """Return the name by which the agent of a host is called; raise NotFound for no such host.
+
+    That is the host's own name where the agent has not reported its name.
+    """
+    row = services.find(connection, host, services.COMPUTE[0])
+    return daemon_facts.caller_name(row) if row else spelled_host(connection, host)
 
 
 def spelled_binary(connection: sa.Connection, name: str) -> str:

@@ -114,7 +114,7 @@ def uptime(connection: sa.Connection, limit: float, name: str, now: float) -> di
         booted = int(decoded(node.stats)["booted"])
     except (KeyError, TypeError, ValueError):
         raise NotReported(
-            f"the driver of {node.hypervisor_hostname} does not report since when its host runs"
+            f"the driver of {node.hypervisor_hostname} does not report the boot time of its host"
         ) from None
     seconds = max(0, int(now) - booted)
     return {

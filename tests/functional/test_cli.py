@@ -136,7 +136,7 @@ def test_hypervisors_are_listed_shown_and_added_up(
     assert (stats["count"], stats["vcpus"], stats["current_workload"]) == (1, 32, 0)
     unknown = deployment.cli("hypervisor", "uptime", "rack_1", "--timeout", "0.5")
     assert unknown.returncode == 1
-    assert "the driver of rack_1 does not report since when its host runs" in unknown.stderr
+    assert "the driver of rack_1 does not report the boot time of its host" in unknown.stderr
 
 
 def test_a_hypervisor_may_be_called_as_the_id_of_another_one(
@@ -219,7 +219,7 @@ def test_the_schema_is_synced_once_and_its_version_shown(deployment: Deployment)
     again = deployment.cli("db", "sync")
     assert "already" in again.stdout
     assert "berthmaster:***@" in again.stdout
-    assert deployment.cli("db", "version").stdout.strip() == "0016"
+    assert deployment.cli("db", "version").stdout.strip() == "0017"
 
 
 def test_the_demonstration_is_believable_and_short() -> None:

@@ -27,9 +27,8 @@ def test_each_process_says_what_it_uses_and_what_has_set_it(
 
     assert wait_until(known)
     asked = deployment.cli("config", "show", "--changed", "-f", "json")
-    # Its hosts are no agents, which RabbitMQ knows at once.
-    assert asked.returncode == 1
-    assert "nova-compute/fleet-0001: The agent 'fleet-0001' is not there" in asked.stderr
+    assert asked.returncode == 0
+    assert "no answer" not in asked.stderr
     assert (
         "schedulers differ in [filter_scheduler] ram_weight_multiplier: 1.0 on one; 2.5 on two"
         in asked.stderr

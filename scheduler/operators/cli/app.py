@@ -46,7 +46,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
     # Warnings only; -v adds what the services log as well.
     DEFAULT_VERBOSE_LEVEL = 0
     # Libraries that log with -vv only. oslo.log calls a module such as oslo_db.api oslo.db.api.
-    QUIET = ("oslo", "oslo_db", "amqp", "kombu", "stevedore", "alembic")
+    QUIET = ("oslo", "oslo_db", "oslo_messaging", "amqp", "kombu", "stevedore", "alembic")
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(

@@ -198,6 +198,8 @@ def add_time_limit(parser: Any, work: str, default: float) -> None:
 
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
-    what = "[DEFAULT] host of the agent that reports the host (default: the name of the host)."
+    what = (
+        "[DEFAULT] host of the agent that reports the host (default: as the agent has reported it)."
+    )
     add_named(parser, "--agent", "hosts", what, metavar="NAME")
     add_timeout(parser, timeout)

@@ -77,40 +77,38 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         with checked_database(self.app) as database, progress(self.app, "writing the database"):
             return database.write_once(lambda connection: operation(connection, *arguments))
 
-    def call_agent(self, agent: str, method: str, timeout: float, **arguments: Any) -> Any:
-        """Return the answer of an agent to one call, made in the name of the operator.
+    def call_agent(self, args: Any, host: str, method: str, /, **arguments: Any) -> Any:
+        """Return the answer of the agent of a host to one call, made in the name of the operator.
 
-        Raise what wait_for() does, and NotFound if no agent answers and there is no such host.
+        args are those of add_agent(). Raise what wait_for() does, and NotFound for no such host.
         """
         from inventory.audit_log import account
-        from inventory.queries.host_queries import spelled_host
+        from inventory.queries.host_queries import agent_of
         from scheduler.client.agent_client import AgentClient
         from scheduler.wire.context import RequestContext
+        from scheduler.wire.errors import NoAnswer
 
         user = self.app.options.operator or account()
         caller = RequestContext(request_id=f"req-{uuid4()}", user_name=user, is_admin=True)
 
-        client = AgentClient(self.conf)
-        return self.wait_for(
-            f"the agent of {agent}",
-            timeout,
-            client,
-            lambda: client.call(caller, agent, method, timeout, **arguments),
-            check=lambda connection: spelled_host(connection, agent),
-        )
+        agent, timeout = args.agent or self.read(agent_of, host), args.timeout
+        client = AgentClient(self.conf, is_hasty=True)
 
-    def wait_for(
-        self,
-        whom: str,
-        timeout: float,
-        client: Any,
-        call: Callable[[], T],
-        check: Callable[[Any], object] | None = None,
-    ) -> T:
+        def call() -> Any:
+            return client.call(caller, agent, method, timeout, **arguments)
+
+        try:
+            return self.wait_for(f"the agent of {agent}", timeout, client, call)
+        except NoAnswer as error:
+            if args.agent or agent != host:
+                raise
+            hint = f"If an agent of another name reports host {host}, name it with --agent."
+            raise type(error)(f"{error.reason} {hint}") from None
+
+    def wait_for(self, whom: str, timeout: float, client: Any, call: Callable[[], T]) -> T:
         """Return the answer of call(), which calls an agent or a scheduler by a client in time.
 
-        check(connection) looks in the database for what a missing answer may come from. Raise what
-        both raise, and ServiceUnavailable if there is no answer: that names what did not
+        Raise what it raises, and ServiceUnavailable if there is no answer: that names what did not
         answer, which may be the database that a scheduler or an agent waits for. The client is
         closed.
         """
@@ -121,12 +119,12 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         try:
             with notice(self.app, whom):
                 return answer.result(timeout + GRACE)
-        except (TimeoutError, NoAnswer):
+        except (TimeoutError, NoAnswer) as failure:
             answer.cancel()
-            error = client.no_answer(timeout)
+            error = failure if isinstance(failure, NoAnswer) else client.no_answer(timeout)
             if not isinstance(error, NoAnswer):
                 raise error from None
-            raise type(error)(error.reason + silence_of(self.app, check)) from None
+            raise type(error)(error.reason + silence_of(self.app)) from None
         finally:
             # It may wait for a broker that says nothing.
             futures.wait([in_background(client.close)], GRACE)

@@ -12,13 +12,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from conf.settings_in_effect import BY_DEFAULT
-from inventory import services
-from inventory.errors import NotFound, nearest, some
+from inventory import daemon_facts, services
+from inventory.errors import NotFound, counted, nearest, some
 from scheduler.operators.cli.arguments import add_flag, add_named, add_timeout
 from scheduler.operators.cli.base import ListCommand, list_rows
 from scheduler.operators.cli.table_format import Worded, titled
 from scheduler.wire.context import RequestContext
-from scheduler.wire.errors import SchedulerFailure
+from scheduler.wire.errors import NoAnswer, SchedulerFailure
 
 COLUMNS = titled("binary hosts group option value set_by")
 SCHEDULER, AGENT = services.SCHEDULER[0], services.COMPUTE[0]
@@ -26,6 +26,10 @@ SCHEDULER, AGENT = services.SCHEDULER[0], services.COMPUTE[0]
 IN_USE = "in use"
 # Services that are asked at the same time.
 CONCURRENT = 16
+# Reasons for which services have not answered, in lines of their own.
+MAX_REASONS = 10
+# Without the name of the service, so that thousands share a line.
+NO_ANSWER = "no answer: does it run, on the transport_url and control_exchange of this command?"
 # Options in which schedulers that decide alike differ.
 _OWN = {("DEFAULT", name) for name in ("host", "my_ip", "config_file", "config_dir", "log_file")}
 
@@ -40,6 +44,8 @@ class Setting(NamedTuple):
 
 
 class Service(NamedTuple):
+    """A process to ask, by its binary and the name by which it is called."""
+
     binary: str
     host: str
 
@@ -48,8 +54,9 @@ class ConfigShow(ListCommand):
     """Show the configuration that running schedulers and agents use, and what has set each value.
 
     The processes themselves are asked, not the files on this machine. Passwords are not shown.
-    Services with the same value share a row. Options in which schedulers differ are named on
-    standard error. The exit status is 1 if a service has not answered.
+    An agent of many hosts is asked once. Services with the same value share a row. Options in
+    which schedulers differ are named on standard error. The exit status is 1 if a service has not
+    answered.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -69,8 +76,10 @@ class ConfigShow(ListCommand):
     def take_action(self, args: Any) -> tuple[Any, Any]:
         wanted = self.read(_running, self.liveness_limit, args.service)
         found = self._ask(wanted, args.timeout)
-        for reason, names in self._silent.items():
+        for reason, names in [*self._silent.items()][:MAX_REASONS]:
             self.app.stderr.write(f"{some(names)}: {reason}\n")
+        if (more := len(self._silent) - MAX_REASONS) > 0:
+            self.app.stderr.write(f"{counted(more, 'service')} failed for other reasons\n")
         for line in _differences(found):
             self.app.stderr.write(f"{line}\n")
         return list_rows(COLUMNS, _rows(found, args.changed))
@@ -109,7 +118,8 @@ class ConfigShow(ListCommand):
         found = {}
         for service, each in zip(wanted, every, strict=True):
             if isinstance(each, SchedulerFailure):
-                self._silent[each.reason].append("/".join(service))
+                reason = NO_ANSWER if isinstance(each, NoAnswer) else each.reason
+                self._silent[reason].append("/".join(service))
             else:
                 found[service] = each
         return found
@@ -118,12 +128,20 @@ class ConfigShow(ListCommand):
 def _running(connection: sa.Connection, limit: float, wanted: str | None) -> list[Service]:
     """Return the services that are up, or those of them that a text names; else raise NotFound."""
     rows = [row for row in services.all_live(connection) if row.binary in (SCHEDULER, AGENT)]
-    up = [Service(row.binary, row.host) for row in rows if services.is_up(row, limit)]
+    up = {
+        Service(row.binary, row.host): Service(row.binary, daemon_facts.caller_name(row))
+        for row in rows
+        if services.is_up(row, limit)
+    }
     if wanted is None:
         if not up:
             raise NotFound("no scheduler and no agent is up; see 'service list'")
-        return up
-    found = [each for each in up if wanted in (*each, "/".join(each))]
+        return [*dict.fromkeys(up.values())]
+    found = dict.fromkeys(
+        called
+        for named, called in up.items()
+        if wanted in (*named, *called, "/".join(named), "/".join(called))
+    )
     binary, _, host = wanted.partition("/")
     if not found and binary == AGENT and host:
         # The name of an agent of several hosts need not be that of one of them.
@@ -132,7 +150,7 @@ def _running(connection: sa.Connection, limit: float, wanted: str | None) -> lis
         known = {name for row in rows for name in (row.binary, row.host)}
         hint = nearest(wanted, known, "see 'service list'")
         raise NotFound(f"no service {wanted!r} is up; {hint}")
-    return found
+    return [*found]
 
 
 def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:

@@ -5,7 +5,7 @@
 A daemon waits for its database for minutes; a user at a terminal wants to know.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -20,7 +20,6 @@ from inventory.audit_log import ACTOR, Actor
 from inventory.command_engine import single_engine
 from inventory.database_errors import DatabaseMisconfigured, DatabaseUnavailable, message_of
 from inventory.engine import Database, open_database
-from inventory.errors import NotFound
 from inventory.migrations import SchemaError
 from scheduler.operators.cli.arguments import DATABASE_TIMEOUT
 from scheduler.operators.cli.waiting import GRACE, NOTICE_AFTER, in_background, notice
@@ -72,21 +71,16 @@ def open_unchecked(app: App, is_new: bool = False) -> Iterator[Database]:
         raise DatabaseUnavailable(f"{message_of(error)}{_setting(url)}") from error
 
 
-def silence_of(app: App, check: Callable[[sa.Connection], object] | None = None) -> str:
+def silence_of(app: App) -> str:
     """Return a sentence about a database that does not answer, with a space before it, or "".
 
-    It says so of no other database: whoever else has not answered may wait for this one. Raise
-    NotFound if check() does, which is done in a database that answers.
+    It says so of no other database: whoever else has not answered may wait for this one.
     """
     configured = app.options.database_timeout
     app.options.database_timeout = configured or SILENCE
     try:
-        with open_unchecked(app) as database:
-            if check is not None:
-                database.read(check)
+        with open_unchecked(app):
             return ""
-    except NotFound:
-        raise
     except DatabaseUnavailable as error:
         # One that refuses this command answers.
         is_silent = any(

@@ -208,9 +208,8 @@ class HostPower(HostsCommand):
         self.app.name_cloud()
         for number, host in enumerate(hosts, start=1):
             about = {"host": host, "action": args.action}
-            call = (args.agent or host, "host_power_action", args.timeout)
             try:
-                done.append(self.call_agent(*call, **about))
+                done.append(self.call_agent(args, host, "host_power_action", **about))
             except (SchedulerFailure, OperationRefused) as error:
                 if len(hosts) == 1:
                     raise

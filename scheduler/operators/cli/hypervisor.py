@@ -71,9 +71,8 @@ class HypervisorUptime(_OneHypervisor, ShowCommand):
     def take_action(self, args: Any) -> tuple[Any, Any]:
         # By its uuid from here on: its id may be the name of another one.
         node = self.read(hypervisor_queries.find, args.hypervisor)
-        arguments = (args.agent or node.host, "get_host_uptime", args.timeout)
         try:
-            row = self.call_agent(*arguments, hypervisor=node.uuid)
+            row = self.call_agent(args, node.host, "get_host_uptime", hypervisor=node.uuid)
             source = "agent"
         except ServiceUnavailable as error:
             now = time.time()

@@ -218,5 +218,5 @@ def test_uptime_counts_from_the_moment_that_the_agent_noted(database):
 def test_uptime_that_nobody_noted(database, stats):
     serve(database, "h1")
     save(database, a_node("h1", stats=stats))
-    with pytest.raises(NotReported, match="does not report since when its host runs"):
+    with pytest.raises(NotReported, match="does not report the boot time of its host"):
         uptime(database, BOOTED)

@@ -3,14 +3,16 @@
 """How config show puts the answers of many services together."""
 
 import json
+import logging
 
 import pytest
 
 from conf.settings_in_effect import BY_DEFAULT
 from inventory import services
 from scheduler.client import agent_client, scheduler_client
-from scheduler.wire.errors import NoAnswer
-from tests.databases import execute
+from scheduler.operators.cli.config import NO_ANSWER
+from scheduler.wire.errors import NoAnswer, Unsupported
+from tests.databases import execute, serve
 
 FILE = "/etc/berthmaster/berthmaster.conf"
 
@@ -26,6 +28,8 @@ class Clients:
         pass
 
     def call(self, caller, host, method, timeout):
+        # As oslo.messaging does of many calls at a time.
+        logging.getLogger("oslo_messaging._drivers.amqpdriver").warning("Number of call queues")
         if host == "h3":
             raise NoAnswer("The agent is away")
         return {"settings": [setting("ratios", {"cpu": 2}), setting("debug", False, BY_DEFAULT)]}
@@ -60,10 +64,31 @@ def test_services_with_the_same_value_share_a_row(command):
     assert (status, err.splitlines()) == (
         1,
         [
-            "nova-compute/h3: The agent is away",
+            f"nova-compute/h3: {NO_ANSWER}",
             "schedulers differ in [DEFAULT] attempts: 3 on s; nothing on t",
         ],
     )
+
+
+def test_an_agent_of_many_hosts_is_asked_once(database, command):
+    execute(database, "UPDATE services SET daemon_host = 'fleet' WHERE host LIKE 'h%'")
+    execute(database, "UPDATE services SET reported_at = last_seen_up")
+    rows = command.json("config", "show", "--changed", "--service", "h3")
+    assert [row["Hosts"] for row in rows] == [["fleet"]]
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_many_services_that_fail_share_a_few_lines(database, command, monkeypatch, is_silent):
+    def fail(self, caller, host, method, timeout):
+        raise NoAnswer(f"{host} is away") if is_silent else Unsupported(f"{host} cannot")
+
+    monkeypatch.setattr(Clients, "call", fail)
+    serve(database, *(f"n{number}" for number in range(2000)))
+    status, _, err = command.run("config", "show", "--changed")
+    lines = [line for line in err.splitlines() if "differ" not in line]
+    assert (status, len(lines)) == (1, 1 if is_silent else 11)
+    last = "nova-compute/h1, nova-compute/h2, nova-compute/h3 and 2000 more: no answer"
+    assert lines[-1].startswith(last if is_silent else "1993 services failed for other reasons")
 
 
 def test_where_no_service_is_up_the_command_says_so(database, command):

@@ -71,11 +71,23 @@ def silent_for(database, seconds):
 def test_services_and_their_hosts_are_deleted_together_or_not_at_all(database, command):
     save(database, a_node("h1"), a_node("h2"))
     command.json("aggregate", "add", "host", "rack", "h1", "h2", "h3")
-    assert "was alive" in command.refused("service", "delete", "h1", "h2")
+    refused = command.refused("service", "delete", "h1", "h2")
+    assert refused.startswith(
+        "2 hosts cannot be deleted, so none was: nova-compute on h1 was alive"
+    )
+    assert "; nova-compute on h2 was alive" in refused
+    many = [f"n{number}" for number in range(100)]
+    serve(database, *many)
+    assert command.refused("service", "delete", *many).endswith("; and 80 more")
     silent_for(database, 900)
     database.write(lambda c: instances.replace(c, "h2", "h2", [an_instance("u1")]))
     assert "host h2 is needed by" in command.refused("service", "delete", "h1", "h2")
-    assert len(database.read(services.all_live)) == len(ALL)
+    database.write(lambda c: instances.replace(c, "h4", "h4", [an_instance("u2")]))
+    refused = command.refused("service", "delete", "h1", "h2", "h3", "h4")
+    assert refused.startswith("2 hosts cannot be deleted, so none was: host h2 is needed by 0")
+    assert "; host h4 is needed by 0 managed instances, 1 guest that" in refused
+    database.write(lambda c: instances.replace(c, "h4", "h4", []))
+    assert len(database.read(services.all_live)) == len(ALL) + len(many)
     rows = command.json("service", "delete", "H2", "h1", "--forget-guests")
     assert [(row["host"], row["deleted_nodes"]) for row in rows] == [("h1", ["h1"]), ("h2", ["h2"])]
     assert command.json("aggregate", "show", "rack")["hosts"] == ["h3"]
@@ -88,7 +100,7 @@ class Agents:
 
     asked: ClassVar[list[tuple[str, str]]] = []
 
-    def __init__(self, conf):
+    def __init__(self, conf, is_hasty):
         pass
 
     def call(self, caller, agent, method, timeout, host, action):
