@@ -49,7 +49,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
     PendingClaim, Outdated, PartlyAnswered and GroupUnlisted, after which the transaction is to be
     rolled back.
     """
-    groups = group_locks.lock_each(connection, [request.group])
+    groups = group_locks.lock_each(connection, request.groups)
     identity = request.identity
     found, zero = existing.of_instances(connection, [*identity.uuids, *identity.answered])
     repeated = _repeated(connection, found, identity, request.lease)
@@ -104,7 +104,7 @@ def claim_each(
     changes nothing. Raises GroupUnlisted, and ClaimLost where an instance without a claim has a
     standby: then each is to be claimed by itself.
     """
-    groups = group_locks.lock_each(connection, [each.group for each in requests])
+    groups = group_locks.lock_each(connection, [rule for each in requests for rule in each.groups])
     uuids = [uuid for each in requests for uuid in each.identity.uuids]
     wanted = [each for one in requests for each in one.claims]
     protected = [each for one in requests for each in one.standbys]

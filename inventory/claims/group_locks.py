@@ -13,12 +13,21 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
-from inventory.claims.types import ALTERNATE, GROUP, Claim, ClaimLost, ClaimRequest, GroupRule
+from inventory.claims.types import (
+    ALTERNATE,
+    GROUP,
+    RESERVED,
+    Claim,
+    ClaimLost,
+    ClaimRequest,
+    GroupRule,
+    Standby,
+)
 from inventory.engine import Database
 from inventory.instance_states import released
 from inventory.objects.instance_group import InstanceGroup
 from inventory.rows import chunks
-from inventory.tables import allocations, claimed_groups, instances
+from inventory.tables import allocations, claimed_groups, compute_nodes, instances, standbys
 
 # The hosts of each member of a group, by instance.
 Members = dict[str, set[str]]
@@ -35,6 +44,23 @@ _CLAIMED = sa.select(
 )
 _OF_GROUPS = _CLAIMED.where(allocations.c.group_uuid.in_(_VALUES))
 _OF_INSTANCES = _CLAIMED.where(allocations.c.instance_uuid.in_(_VALUES))
+_S, _PLACE = standbys.c, allocations.alias("place")
+_IS_OF_PLACE = sa.and_(
+    _PLACE.c.instance_uuid == _S.instance_uuid, _PLACE.c.reservation_uuid.is_not(None)
+)
+_MEMBER = sa.func.coalesce(_PLACE.c.taken_by, _S.instance_uuid)
+# The member is the instance that is in a place. A place that nobody is in may still have the group
+# of who was in it.
+_STANDBYS = (
+    sa.select(*_S, _PLACE.c.instance_uuid.label("place"), _MEMBER.label("member"))
+    .add_columns(compute_nodes.c.host)
+    .join(compute_nodes, compute_nodes.c.id == _S.compute_node_id)
+    .join(_PLACE, _IS_OF_PLACE, isouter=True)
+    .where(_S.group_uuid.in_(_VALUES), sa.func.coalesce(_PLACE.c.state, "") != RESERVED)
+)
+_HELD = _STANDBYS.with_only_columns(
+    _S.id, _S.group_uuid, _MEMBER.label("member"), compute_nodes.c.host, maintain_column_froms=True
+)
 _SEEN = sa.select(
     instances.c.uuid, instances.c.host, instances.c.vm_state, instances.c.task_state
 ).where(instances.c.uuid.in_(_VALUES), instances.c.deleted == 0)
@@ -49,12 +75,17 @@ class GroupUnlisted(Exception):
 
 
 class GroupMembers:
-    """The members of server groups and their hosts, and what is claimed for them from then on."""
+    """The members of server groups and their hosts, and what is claimed for them from then on.
+
+    Among the hosts are those of their standbys: a member is going to be there when its host dies.
+    """
 
     def __init__(self) -> None:
         self._members: defaultdict[str, set[str]] = defaultdict(set)
         # By instance: each of its hosts, and whether that is one of an alternate.
         self._hosts: defaultdict[str, set[tuple[str, bool]]] = defaultdict(set)
+        # By instance: each host of a standby, and the id of the row, None for one that is to come.
+        self._standbys: defaultdict[str, set[tuple[str, int | None]]] = defaultdict(set)
 
     @classmethod
     def read(
@@ -68,6 +99,8 @@ class GroupMembers:
         for some in chunks(sorted(members)):
             for row in connection.execute(_OF_GROUPS, {"values": some}):
                 members[row.group_uuid].add(row.instance_uuid)
+            for row in connection.execute(_HELD, {"values": some}):
+                found.hold(row.group_uuid, row.member, row.host, row.id)
         for some in chunks(sorted({*chain(*members.values())})):
             for row in connection.execute(_OF_INSTANCES, {"values": some}):
                 hosts[row.instance_uuid].add((row.host, row.state == ALTERNATE))
@@ -75,18 +108,33 @@ class GroupMembers:
                 hosts[uuid].add((host, False))
         return found
 
-    def of(self, group: str, alternates: bool = True) -> Members:
+    def of(self, group: str, to_come: bool = True, but: Collection[int | None] = ()) -> Members:
         """Return the hosts of each member of a group.
 
-        alternates counts hosts of alternates too, which members have to be apart from, but cannot
-        join.
+        to_come counts hosts of alternates and standbys too, which members have to be apart from,
+        but cannot join; but are the ids of standbys that are not counted.
         """
         found: Members = {}
         for uuid in self._members[group]:
             for host, is_alternate in self._hosts[uuid]:
-                if alternates or not is_alternate:
+                if to_come or not is_alternate:
+                    found.setdefault(uuid, set()).add(host)
+            for host, row_id in self._standbys[uuid] if to_come else ():
+                if row_id is None or row_id not in but:
                     found.setdefault(uuid, set()).add(host)
         return found
+
+    def hold(self, group: str, member: str, host: str, row_id: int | None = None) -> None:
+        """Add the standby of a member."""
+        self._members[group].add(member)
+        self._standbys[member].add((host, row_id))
+
+    def drop(self, member: str, row_id: int) -> None:
+        """Take away the standby of a member by the id of its row."""
+        self._standbys[member] = {each for each in self._standbys[member] if each[1] != row_id}
+
+    def has_standby(self, member: str, row_id: int) -> bool:
+        return any(row_id == each for _, each in self._standbys[member])
 
     def add(self, request: ClaimRequest) -> None:
         """Add what is claimed for the instances of a request."""
@@ -94,6 +142,12 @@ class GroupMembers:
             self._hosts[each.instance_uuid].add((each.host, each.alternate))
             if request.group:
                 self._members[request.group.uuid].add(each.instance_uuid)
+        for made in request.standbys:
+            member = made.member or made.instance_uuid
+            if made.replaces is not None:
+                self.drop(member, made.replaces)
+            if made.group is not None and made.node_id is not None:
+                self.hold(made.group.uuid, member, made.host)
 
 
 def ensure(database: Database, uuids: Collection[str]) -> None:
@@ -153,10 +207,15 @@ def read_members(
 
 
 def members(
-    connection: sa.Connection, uuid: str, known: Collection[str], alternates: bool = True
+    connection: sa.Connection, uuid: str, known: Collection[str], to_come: bool = True
 ) -> Members:
     """Return the hosts of each member of a group; see GroupMembers.of()."""
-    return GroupMembers.read(connection, [GroupRule(uuid, known)]).of(uuid, alternates)
+    return GroupMembers.read(connection, [GroupRule(uuid, known)]).of(uuid, to_come)
+
+
+def standbys_of(connection: sa.Connection, group: str) -> Sequence[Any]:
+    """Return the standbys of members of a group that have hosts, with these and the members."""
+    return connection.execute(_STANDBYS, {"values": [group]}).all()
 
 
 def places(connection: sa.Connection, uuids: Sequence[str]) -> set[tuple[str, str]]:
@@ -200,22 +259,55 @@ def within_policy(
     """Return the request without the alternates that would break the rule of its group.
 
     groups is from lock_each(). Members that must share a host have no alternates. Raises ClaimLost
-    for the chosen hosts.
+    for the chosen hosts and those of standbys.
     """
+    check_standbys(request.standbys, groups, request)
     rule = request.group
     if rule is None:
         return request
     apart, mine = rule.most is not None, {*request.identity.uuids}
-    others = hosts_of(groups.of(rule.uuid, apart), mine)
+    moved = {each.replaces for each in request.standbys}
+    others = hosts_of(groups.of(rule.uuid, apart, moved), mine)
     chosen = [each for each in request.claims if not each.alternate]
     if rule.enforced and broken(rule, others, (each.host for each in chosen)):
         _check_moving(connection, rule, others, chosen)
     found, taken = chosen, others + Counter(each.host for each in chosen)
+    taken += Counter(each.host for each in request.standbys if each.node_id is not None)
     for each in request.claims:
         if each.alternate and apart and not broken(rule, taken, [each.host]):
             found.append(each)
             taken[each.host] += 1
     return replace(request, claims=found)
+
+
+def check_standbys(
+    made: Sequence[Standby], groups: GroupMembers, request: ClaimRequest | None = None
+) -> None:
+    """Raise ClaimLost for a standby on a host that would have too many members with it.
+
+    request is what is claimed with them. groups is from lock_each().
+    """
+    moved = {each.replaces for each in made}
+    for each in made:
+        rule, own = each.group, each.member or each.instance_uuid
+        if rule is None or rule.most is None or each.node_id is None:
+            continue
+        there = {
+            member
+            for member, hosts in groups.of(rule.uuid, but=moved).items()
+            if each.host in hosts
+        }
+        there |= {
+            other.member or other.instance_uuid
+            for other in made
+            if (other.node_id, other.group and other.group.uuid) == (each.node_id, rule.uuid)
+        }
+        if request is not None and request.group and request.group.uuid == rule.uuid:
+            claims = [claim for claim in request.claims if not claim.alternate]
+            there |= {claim.instance_uuid for claim in claims if claim.host == each.host}
+        if len(there - {own}) >= rule.most:
+            reason = f"members of the server group, or their standbys, have come to {each.host}"
+            raise ClaimLost({each.node_id}, reason, GROUP)
 
 
 def _check_moving(

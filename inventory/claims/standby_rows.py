@@ -35,13 +35,14 @@ class InstancePlaces:
     """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
 
     There it has so many vCPUs and so much memory in MB. The same for a reserved place, which is
-    free if no instance has taken it.
+    free if no instance has taken it, which taken_by is.
     """
 
     claimed: set[int] = field(default_factory=set)
     confirmed: set[int] = field(default_factory=set)
     seen: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     is_free: bool = False
+    taken_by: str | None = None
 
 
 @dataclass(slots=True)
@@ -63,13 +64,14 @@ def read(connection: sa.Connection) -> StandbyRows:
         nodes = sa.select(compute_nodes.c.id, compute_nodes.c.generation)
         held_on = compute_nodes.c.id.in_(sa.select(_C.compute_node_id))
         generations = {row.id: row.generation for row in connection.execute(nodes.where(held_on))}
-        claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state)
+        claimed = sa.select(_A.instance_uuid, _A.compute_node_id, _A.state, _A.taken_by)
         claimed = claimed.where(_A.instance_uuid.in_(_PROTECTED), _LASTS)
-        for uuid, node_id, state in connection.execute(claimed):
+        for uuid, node_id, state, taken_by in connection.execute(claimed):
             found[uuid.lower()].claimed.add(node_id)
             if state == CONFIRMED:
                 found[uuid.lower()].confirmed.add(node_id)
             found[uuid.lower()].is_free = state == RESERVED
+            found[uuid.lower()].taken_by = taken_by
         columns = _I.uuid, _I.host, _I.node, _I.vcpus, _I.memory_mb
         seen = sa.select(*columns).where(_I.deleted == 0, _I.uuid.in_(_PROTECTED))
         for uuid, host, node, *size in connection.execute(seen):

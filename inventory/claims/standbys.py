@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from oslo_db.exception import DBDuplicateEntry
 
 from inventory import instances
-from inventory.claims import usage_update
+from inventory.claims import group_locks, usage_update
 from inventory.claims.places import PlaceChanges
-from inventory.claims.types import CONFIRMED, HOST, INSTANCE, RESERVED, Changes, ClaimLost, Standby
+from inventory.claims.types import CONFIRMED, INSTANCE, Changes, ClaimLost, Standby
 from inventory.claims.usage_update import Change, LockedNodes, bound, used_of
 from inventory.dialects import utc_moment
 from inventory.objects import standby
@@ -47,16 +47,6 @@ _OF_PLACES = (
     .join(_CLAIM, _CLAIM.c.place_uuid == _PLACE.c.instance_uuid)
     .where(_CLAIM.c.instance_uuid.in_(_VALUES), _CLAIM.c.instance_uuid == _PLACE.c.taken_by)
     .where(_C.place_node_id == _PLACE.c.compute_node_id)
-)
-# The member is the instance that is in a place. A place that nobody is in may still have the group
-# of who was in it.
-_IS_OF_PLACE = sa.and_(
-    _PLACE.c.instance_uuid == _C.instance_uuid, _PLACE.c.reservation_uuid.is_not(None)
-)
-_OF_GROUPS = (
-    sa.select(*_COLUMNS, sa.func.coalesce(_PLACE.c.taken_by, _C.instance_uuid).label("member"))
-    .join(_PLACE, _IS_OF_PLACE, isouter=True)
-    .where(_C.group_uuid.in_(_VALUES), sa.func.coalesce(_PLACE.c.state, "") != RESERVED)
 )
 _USAGE = [
     compute_nodes.c[name]
@@ -94,11 +84,7 @@ def held_on(connection: sa.Connection, ids: Collection[int]) -> dict[int, Amount
 
 
 def read_protection(
-    connection: sa.Connection,
-    mode: str,
-    uuids: Collection[str],
-    group_uuid: str | None,
-    sums: NodeSums,
+    connection: sa.Connection, mode: str, uuids: Collection[str], sums: NodeSums
 ) -> Protection:
     """Return what a decision needs to know to protect the instances of a request.
 
@@ -125,9 +111,7 @@ def read_protection(
         )
         for row in rows
     )
-    members = _read(connection, _OF_GROUPS, [group_uuid]) if group_uuid else {}
-    avoided = {row.compute_node_id for row in members.values() if row.member not in uuids}
-    return Protection(mode, sums, own, tuple(sorted(avoided - {None})))
+    return Protection(mode, sums, own)
 
 
 @dataclass(slots=True)
@@ -155,15 +139,19 @@ class StandbyChanges:
         """old are claims that are replaced, ending the ids of rows that end by themselves.
 
         first: no instance has a claim, so hardly any has a standby. It is looked for those of
-        places and of evacuated instances only; write() raises ClaimLost if another one is for the
-        same place.
+        places and of evacuated instances only, and for those of others that move; write() raises
+        ClaimLost if another one is for the same place.
         """
         self._connection = connection
         self._replaced = {
             (row.instance_uuid, row.compute_node_id) for row in old if row.state != CONFIRMED
         }
         self._ending = {*ending}
-        old_too = [each for each in wanted if each.of_place or each.evacuates is not None]
+        old_too = [
+            each
+            for each in wanted
+            if each.of_place or each.evacuates is not None or each.replaces is not None
+        ]
         asked = old_too if first else wanted
         uuids = sorted({each.instance_uuid for each in asked})
         self._before = _read(connection, _OF_INSTANCES, uuids)
@@ -172,28 +160,23 @@ class StandbyChanges:
         self.nodes |= {row.compute_node_id for row in self._before.values() if row.compute_node_id}
         self._sums: dict[int, DomainSums] = {}
         self._rows = dict(self._before)
-        # Of other members of the server groups on these nodes.
-        self._groups = {each.group_uuid for each in wanted}
-        self._members: list[Any] = []
         self._gone: list[Any] = []
         self._made: list[Standby] = []
 
     def read(self) -> None:
         """Read what is held on the nodes, which are locked. Raises ClaimLost."""
-        connection = self._connection
-        self._sums = dict(read_sums(connection, self.nodes))
+        self._sums = dict(read_sums(self._connection, self.nodes))
         held = {each.id for each in self._before.values() if each.compute_node_id is not None}
-        if held and _read(connection, _BY_IDS, sorted(held)).keys() != held:
+        if held and _read(self._connection, _BY_IDS, sorted(held)).keys() != held:
             raise ClaimLost((), "a standby of the instance has changed", INSTANCE)
-        if groups := sorted({each for each in self._groups if each}):
-            members = _read(connection, _OF_GROUPS, groups).values()
-            self._members = [each for each in members if each.compute_node_id in self.nodes]
 
     def moved(self, wanted: Sequence[Standby]) -> Moved:
         """Return what making these standbys changes. Raises ClaimLost."""
         found = Moved()
         for each in wanted:
             size, request = each.size, each.request if each.of_place else None
+            if each.replaces is not None and each.replaces not in self._rows:
+                raise ClaimLost((), "a standby of an instance has ended", INSTANCE)
             for row in self._of(each.instance_uuid):
                 at = row.place_node_id
                 is_replaced = (each.instance_uuid, at) in self._replaced
@@ -211,7 +194,6 @@ class StandbyChanges:
                 if takes and covers(amounts_of(row), each.size):
                     found.taken.add(each.place_node_id)
             if each.node_id is not None:
-                self._check_group(each)
                 sums = found.sums.get(each.node_id, self._sums.get(each.node_id, {}))
                 found.sums[each.node_id] = standby.changed(sums, each.domains, size)
             found.made.append(replace(each, size=size, place_request=request))
@@ -274,23 +256,6 @@ class StandbyChanges:
             domains = row.domains.split(",")
             found.sums[node_id] = standby.changed(sums, domains, amounts_of(row), -1)
 
-    def _check_group(self, made: Standby) -> None:
-        """Raise ClaimLost for a node that holds the standby of another member of the group."""
-        if made.group_uuid is None or made.node_id is None:
-            return
-        gone = {row.id for row in self._gone}
-        others = [
-            ({row.instance_uuid, row.member}, row.group_uuid, row.compute_node_id)
-            for row in self._members
-            if row.id not in gone
-        ]
-        others += [({each.instance_uuid}, each.group_uuid, each.node_id) for each in self._made]
-        for uuids, group, node_id in others:
-            is_there = (group, node_id) == (made.group_uuid, made.node_id)
-            if is_there and made.instance_uuid not in uuids:
-                reason = "a standby of another member of the server group is there"
-                raise ClaimLost({made.node_id}, reason, HOST)
-
 
 def _read(
     connection: sa.Connection, query: sa.Select[Any], values: Sequence[Any]
@@ -308,7 +273,7 @@ def _row(made: Standby) -> dict[str, Any]:
     return {
         "instance_uuid": made.instance_uuid,
         "project_id": made.project_id,
-        "group_uuid": made.group_uuid,
+        "group_uuid": made.group.uuid if made.group else None,
         "place_node_id": made.place_node_id,
         "domains": standby.domains_text(made.domains),
         "compute_node_id": made.node_id,
@@ -327,9 +292,11 @@ def settle(
 ) -> Changes:
     """Make standbys in place of those for the same places, and end rows; return what has changed.
 
-    Free places whose nodes are lost go to where their standbys were. Raises ClaimLost, after which
-    the transaction is to be rolled back.
+    Free places whose nodes are lost go to where their standbys were. Raises ClaimLost and
+    GroupUnlisted, after which the transaction is to be rolled back.
     """
+    groups = group_locks.lock_each(connection, [each.group for each in made])
+    group_locks.check_standbys(made, groups)
     changing = StandbyChanges(connection, made, (), ending)
     moving = [each for each in made if each.left is not None]
     ends = {each.left for each in moving if each.left} | {each.place_node_id for each in moving}

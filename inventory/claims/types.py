@@ -90,7 +90,8 @@ class Standby:
     evacuates is the node that the instance has lost: the standby for that ends. request is the
     request to evacuate the instance, as text. With of_place it is the standby of a reserved place,
     whose uuid is instance_uuid: request is that of the instance in the place, place_request that of
-    the place. replaces is the id of the row that was decided about, if it was read before.
+    the place; member is that instance. replaces is the id of the row that was decided about, if it
+    was read before. host is that of node_id, group the rule of the instance's server group.
     """
 
     instance_uuid: str
@@ -105,10 +106,12 @@ class Standby:
     known: Mapping[str, float] = field(default_factory=dict)
     evacuates: int | None = None
     project_id: str | None = None
-    group_uuid: str | None = None
+    group: "GroupRule | None" = None
     of_place: bool = False
     place_request: str | None = None
     replaces: int | None = None
+    host: str = ""
+    member: str | None = None
 
     @property
     def left(self) -> int | None:
@@ -187,6 +190,12 @@ class ClaimRequest:
         uuids = [each.instance_uuid for each in self.claims if not each.alternate]
         more = self.attempt, self.leaves, self.answered
         return Identity(self.request_id, self.digest, uuids, *more)
+
+    @property
+    def groups(self) -> "list[GroupRule]":
+        """The rules of the server groups whose members it places, or holds standbys of."""
+        rules = [self.group, *(each.group for each in self.standbys)]
+        return [each for each in rules if each is not None]
 
     @property
     def nodes(self) -> set[int]:

@@ -35,6 +35,11 @@ class InstanceGroup(FieldPresence):
         return self.uuid is not None and self.policy in POLICIES
 
     @property
+    def most_per_host(self) -> int:
+        """How many members may share a host under anti-affinity."""
+        return int(self.rules.get("max_server_per_host") or 1)
+
+    @property
     def policies(self) -> list[str]:
         """The policy as a list of one, for callers before Rocky."""
         return [] if self.policy is None else [self.policy]

@@ -70,11 +70,10 @@ class Protection:
     """How the instances of a request are protected, and what the decision needs to know for it.
 
     sums has what is held on nodes, by their ids and failure domains; own are standbys that the
-    instances have already. avoided are nodes with standbys of other members of the server group.
-    With the mode NONE, only places of reservations are protected, with the instances in them.
+    instances have already. With the mode NONE, only places of reservations are protected, with the
+    instances in them.
     """
 
     mode: str
     sums: Mapping[int, DomainSums] = field(default_factory=dict)
     own: tuple[OwnStandby, ...] = ()
-    avoided: tuple[int, ...] = ()

@@ -31,7 +31,7 @@ from inventory.errors import (
 )
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, POLICIES
 from inventory.rows import execute_in
-from inventory.tables import allocations, server_group_members
+from inventory.tables import allocations, server_group_members, standbys
 from inventory.tables import claimed_groups as claimed_table
 from inventory.tables import server_groups as table
 
@@ -84,7 +84,7 @@ def add_instances(
     """
     row, before = _begin(connection, text)
     uuids = list(dict.fromkeys(uuid.strip() for uuid in uuids))
-    places = group_locks.members(connection, row.uuid, [*before, *uuids], alternates=False)
+    places = group_locks.members(connection, row.uuid, [*before, *uuids], to_come=False)
     for uuid in uuids:
         if uuid in before:
             raise InUse(f"instance {uuid} is in server group {row.name} already")
@@ -186,8 +186,9 @@ def _check_policy(
 
 
 def _name_group(connection: sa.Connection, uuids: Sequence[str], group: str | None) -> None:
-    change = sa.update(allocations).values(group_uuid=group)
-    execute_in(connection, change, allocations.c.instance_uuid, uuids)
+    for each in (allocations, standbys):
+        change = sa.update(each).values(group_uuid=group)
+        execute_in(connection, change, each.c.instance_uuid, uuids)
 
 
 def _log_members(

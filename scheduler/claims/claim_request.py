@@ -12,27 +12,19 @@ from uuid import uuid4
 
 from conf.claims import LEASE
 from inventory.claims.numa_pci_usage import NUMA, PCI
-from inventory.claims.types import (
-    MAY_STAY,
-    Claim,
-    ClaimRequest,
-    GroupRule,
-    Identity,
-    NodeDocuments,
-    Standby,
-)
+from inventory.claims.types import MAY_STAY, Claim, ClaimRequest, Identity, NodeDocuments, Standby
 from inventory.objects.node_json import (
     guest_topology_to_json,
     numa_topology_to_json,
     pci_pools_to_json,
 )
 from inventory.revisions import ELIGIBILITY
-from scheduler.claims.protection import ProtectionSettings, build_standbys
+from scheduler.claims.protection import ProtectionSettings, build_moved, build_standbys, group_rule
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision, Placement
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.host_state import Candidate, Consumption
-from scheduler.hosts.limits import GROUP, NUMERIC, GroupLimit
+from scheduler.hosts.limits import NUMERIC
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer
@@ -114,12 +106,13 @@ def build_claim_request(
     if protection := context.request.protection:
         place = partial(where, hosts, host_cache=host_cache)
         standbys = build_standbys(spec, protection.mode, placements, place)
+        standbys += build_moved(context.decision, place)
     return ClaimRequest(
         request_id=context.identity.request_id,
         digest=context.identity.digest,
         claims=claims + alternates,
         lease=settings.lease,
-        group=_group_rule(spec, placements),
+        group=group_rule(spec, placements[0].chosen),
         documents=documents,
         attempt=context.identity.attempt,
         replaces=settings.replaces,
@@ -220,20 +213,6 @@ def _documents(hosts: HostTable, row: int, claim: Claim) -> NodeDocuments | None
     if claim.pci:
         texts[PCI] = pci_pools_to_json(hosts.get(row, "pci_stats"))
     return NodeDocuments(hosts.get(row, "generation"), texts) if texts else None
-
-
-def _group_rule(spec: RequestSpec, placements: Sequence[Placement]) -> GroupRule | None:
-    """Return the rule for the members of the server group, if there is one.
-
-    It is not enforced without a limit by a filter, as for a forced host or a soft policy: then it
-    only makes the member visible to others.
-    """
-    group, limit = spec.instance_group, placements[0].chosen.limits.get(GROUP)
-    if group is None or group.uuid is None or not group.is_claimed:
-        return None
-    enforced = isinstance(limit, GroupLimit)
-    most = limit.most if isinstance(limit, GroupLimit) else None
-    return GroupRule(group.uuid, group.members, most, group.hosts, enforced)
 
 
 def _instance_columns(spec: RequestSpec) -> dict[str, Any]:

@@ -29,7 +29,16 @@ from inventory.objects.instance_group import InstanceGroup
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.protection import KnownSums
-from scheduler.claims.rounds import PATIENCE, Decide, Left, Publish, Rounds, TooLate, write_until
+from scheduler.claims.rounds import (
+    PATIENCE,
+    Decide,
+    Left,
+    Publish,
+    Rounds,
+    TooLate,
+    listing_groups,
+    write_until,
+)
 from scheduler.wire.errors import ServiceUnavailable
 
 T = TypeVar("T")
@@ -201,7 +210,8 @@ class Claimer:
 
     def settle_standbys(self, made: Sequence[Standby], ending: Sequence[int]) -> None:
         """Make standbys and end rows of others, all or nothing; raises as release() does."""
-        self._publish(self._database.write(partial(standbys.settle, made=made, ending=ending)))
+        settle = partial(standbys.settle, made=made, ending=ending)
+        self._publish(listing_groups(self._database, lambda: self._database.write(settle)))
 
     def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
         """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""

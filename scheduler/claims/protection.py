@@ -5,26 +5,31 @@
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
+from oslo_log import log
 
-from inventory.claims import standby_rows
+from inventory.claims import group_locks, standby_rows
 from inventory.claims.standbys import read_protection, read_sums
-from inventory.claims.types import Standby
+from inventory.claims.types import GroupRule, Standby
+from inventory.objects.amounts import amounts_of
+from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 from inventory.objects.standby import EXTRA_SPEC, NONE, PREFERRED, REQUIRED, Protection
 from inventory.objects.standby_sums import NodeSums
 from scheduler.decision.pipeline import Request
 from scheduler.decision.standbys import evacuation_spec
-from scheduler.decision.types import Placement
+from scheduler.decision.types import Decision, OtherStandby, Placement
 from scheduler.history.tagged_json import decode, encode, json_text
 from scheduler.hosts.host_state import Candidate
+from scheduler.hosts.limits import GROUP, GroupLimit
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.errors import InvalidInput, NoValidHost
 
+LOG = log.getLogger(__name__)
 T = TypeVar("T")
 # For how many times as long as the reading has taken its result is used.
 TIMES = 20
@@ -101,19 +106,63 @@ def protected(
     Raises InvalidInput and what reads.read() does.
     """
     spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
+    others = other_standbys(spec.instance_group, uuids, reads) if fresh else ()
     mode = settings.mode_of(spec)
     if mode is None and len(uuids) == 1 and spec.ignore_hosts:
         # A move: it may have been protected before this was switched off.
         mode = reads.read(partial(standby_rows.mode_of, instance_uuid=uuids[0]))
-    if mode is None and not reserving:
+    if mode is None and not reserving and not others:
         return request
     mode = mode or NONE
-    group = spec.instance_group.uuid if spec.instance_group else None
     sums = known.get(reads, fresh)
-    if not (fresh or group or spec.ignore_hosts or (spec.retry and spec.retry.hosts)):
+    if not (fresh or spec.ignore_hosts or (spec.retry and spec.retry.hosts)):
         return replace(request, protection=Protection(mode, sums))
-    read = partial(read_protection, mode=mode, uuids=uuids, group_uuid=group, sums=sums)
-    return replace(request, protection=reads.read(read))
+    read = partial(read_protection, mode=mode, uuids=uuids, sums=sums)
+    return replace(request, protection=reads.read(read), others=others)
+
+
+def other_standbys(
+    group: InstanceGroup | None, uuids: Collection[str], reads: Reads
+) -> tuple[OtherStandby, ...]:
+    """Return the standbys of members of a group that keep apart, other than these instances.
+
+    One whose request cannot be read is left out: it stays where it is.
+    """
+    if group is None or group.uuid is None or group.policy != ANTI_AFFINITY:
+        return ()
+    rows = reads.read(partial(group_locks.standbys_of, group=group.uuid))
+    return tuple(
+        OtherStandby(
+            row.id,
+            row.instance_uuid,
+            row.member,
+            row.place is not None,
+            row.place_node_id,
+            row.compute_node_id,
+            row.host,
+            tuple(row.domains.split(",")),
+            amounts_of(row),
+            row.mode,
+            row.project_id,
+            spec,
+        )
+        for row in rows
+        if row.member not in uuids and (spec := _readable(row.request)) is not None
+    )
+
+
+def group_rule(spec: RequestSpec, chosen: Candidate | None) -> GroupRule | None:
+    """Return the rule for the members of the server group, if there is one.
+
+    It is not enforced without a limit by a filter, as for a forced host or a soft policy: then it
+    only makes the member visible to others.
+    """
+    group, limit = spec.instance_group, chosen.limits.get(GROUP) if chosen else None
+    if group is None or group.uuid is None or not group.is_claimed:
+        return None
+    enforced = isinstance(limit, GroupLimit)
+    most = limit.most if isinstance(limit, GroupLimit) else None
+    return GroupRule(group.uuid, group.members, most, group.hosts, enforced)
 
 
 def refuse_unprotected(spec: RequestSpec) -> None:
@@ -144,16 +193,60 @@ def build_standbys(
     return found
 
 
+def build_moved(decision: Decision, where: Where) -> list[Standby]:
+    """Return what is to be held for standbys of others that have moved."""
+    return [
+        Standby(
+            instance_uuid=before.instance_uuid,
+            place_node_id=before.place_node_id,
+            domains=each.after.domains,
+            mode=before.mode,
+            size=each.after.size,
+            request=request_to_text(before.spec),
+            reason=each.after.reason,
+            project_id=before.project_id,
+            group=group_rule(each.before.spec, each.after.host),
+            of_place=before.of_place,
+            replaces=before.row_id,
+            member=before.member,
+            **there(each.after.host, where),
+        )
+        for each in decision.moved
+        for before in [each.before]
+    ]
+
+
+def log_moved(decision: Decision) -> None:
+    """Log which standbys of others have made room."""
+    for each in decision.moved:
+        member, host = each.before.member, each.before.host
+        if each.after.host is None:
+            text = (
+                "Gave up the standby of instance %s on %s for a member of its server group;"
+                " the keeper looks for another one"
+            )
+            LOG.warning(text, member, host)
+        else:
+            text = "Moved the standby of instance %s from %s to %s for a member of its server group"
+            LOG.info(text, member, host, each.after.host.host)
+
+
+def there(candidate: Candidate | None, where: Where) -> dict[str, Any]:
+    """Return the fields of a standby that say where it is held."""
+    if candidate is None:
+        return {"node_id": None}
+    found = where(candidate)
+    return {name: found[name] for name in ("node_id", "host", "limits", "known")}
+
+
 def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -> Standby:
     planned, uuid = placement.standby, placement.instance_uuid
     assert planned is not None
     assert uuid is not None
-    group = spec.instance_group
     evacuation = evacuation_spec(spec, uuid).at_least(planned.size)
     if evacuation.instance_group is not None:
         # Where members are then, is known then.
         evacuation.instance_group.hosts = []
-    there = where(planned.host) if planned.host else {"node_id": None, "limits": {}, "known": {}}
     return Standby(
         instance_uuid=planned.place or uuid,
         of_place=planned.place is not None,
@@ -162,13 +255,12 @@ def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -
         mode=mode,
         size=planned.size,
         request=request_to_text(evacuation),
-        node_id=there["node_id"],
         reason=planned.reason,
-        limits=there["limits"],
-        known=there["known"],
         evacuates=planned.evacuates,
         project_id=spec.project_id,
-        group_uuid=group.uuid if group else None,
+        group=group_rule(spec, planned.host),
+        member=uuid,
+        **there(planned.host, where),
     )
 
 
@@ -183,3 +275,11 @@ def request_from_text(text: str) -> RequestSpec:
     if not isinstance(found, RequestSpec):
         raise ValueError("it is not a request")
     return found
+
+
+def _readable(text: str) -> RequestSpec | None:
+    try:
+        return request_from_text(text)
+    # Of another release, perhaps.
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

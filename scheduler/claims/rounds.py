@@ -212,12 +212,8 @@ class Rounds:
 
     def _write(self, work: Callable[[sa.Connection], T], lefts: Sequence[Left]) -> T:
         """Return work() in a transaction, for which the rows of groups are made that it lacks."""
-        for _ in range(MAX_GROUP_ATTEMPTS):
-            try:
-                return write_until(self._database, work, lambda: min(each() for each in lefts))
-            except GroupUnlisted as error:
-                group_locks.ensure(self._database, error.uuids)
-        raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
+        write = partial(write_until, self._database, work, lambda: min(each() for each in lefts))
+        return listing_groups(self._database, write)
 
     def _apply(self, changes: Changes) -> None:
         try:
@@ -225,6 +221,16 @@ class Rounds:
         # The claims are made, whatever comes of this.
         except Exception:
             LOG.exception("Cannot publish what was claimed; schedulers read it from the database")
+
+
+def listing_groups(database: Database, write: Callable[[], T]) -> T:
+    """Return what write() does; make the rows of server groups that it lacks."""
+    for _ in range(MAX_GROUP_ATTEMPTS):
+        try:
+            return write()
+        except GroupUnlisted as error:
+            group_locks.ensure(database, error.uuids)
+    raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
 
 
 def write_until(database: Database, work: Callable[[sa.Connection], T], left: Left) -> T:

@@ -2,29 +2,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep standbys where they hold, one scheduler at a time: decide again about those that do not."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from oslo_log import log
 
 from inventory.claims import standby_rows
+from inventory.claims.group_locks import GroupMembers, hosts_of
 from inventory.claims.standby_rows import InstancePlaces, StandbyRows
-from inventory.claims.types import ClaimLost, Standby
+from inventory.claims.types import ClaimLost, GroupRule, Standby
 from inventory.engine import Database
 from inventory.errors import counted, some
 from inventory.objects.amounts import amounts_of, plus
 from inventory.objects.standby import Protection, domains_text
 from scheduler.claims.claim_request import where
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.protection import request_from_text, request_to_text
+from scheduler.claims.protection import group_rule, request_from_text, request_to_text, there
 from scheduler.decision.evacuations import is_alive
 from scheduler.decision.pipeline import Plan, Request
-from scheduler.decision.standbys import StandbyRoom
+from scheduler.decision.standby_room import StandbyRoom
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.failure_domains import domains_of
-from scheduler.hosts.host_state import usage_changes
+from scheduler.hosts.host_state import Candidate, usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
@@ -87,7 +90,10 @@ class StandbyKeeper:
         self._cache.refresh_if_older(fresh=True)
         with self._cache.locked() as table:
             hosts, in_flight = table.detached(), {*self._cache.nodes_in_flight}
-        work = _Work(hosts, self._plan(), known, in_flight)
+        groups = {row.group_uuid for row in known.rows if row.group_uuid}
+        rules = [GroupRule(uuid, ()) for uuid in sorted(groups)]
+        members = self._database.read(lambda each: GroupMembers.read(each, rules))
+        work = _Work(hosts, self._plan(), known, in_flight, members)
         ending = [row.id for row in work.gone()]
         due = [*work.due(), *self._failing(work, known)]
         made = self._decide(work, due, known)
@@ -100,8 +106,11 @@ class StandbyKeeper:
         return found
 
     def _failing(self, work: "_Work", known: StandbyRows) -> Iterator[_Due]:
-        """Yield the standbys whose hosts do not pass any more: those on full hosts, and some."""
-        full = {row.id for row in known.rows if work.is_full(row)}
+        """Yield the standbys whose hosts do not pass any more.
+
+        Those are judged that are on full hosts or beside members of their server groups, and some.
+        """
+        full = {row.id for row in known.rows if work.is_full(row) or work.is_beside_another(row)}
         others = [row.id for row in known.rows if row.id > self._judged_until]
         judged = [*islice(others, JUDGED)]
         self._judged_until = judged[-1] if len(judged) == JUDGED else 0
@@ -132,11 +141,7 @@ class StandbyKeeper:
         is_same = row.compute_node_id is None and row.place_node_id == due.node_id
         if planned.host is None and is_same and row.reason == planned.reason:
             return None
-        fields: dict[str, Any] = {"node_id": None}
-        if planned.host is not None:
-            there = where(work.hosts, planned.host, self._cache)
-            fields = {name: there[name] for name in ("node_id", "limits", "known")}
-        moved, group = row.place_node_id != due.node_id, spec.instance_group
+        moved = row.place_node_id != due.node_id
         return Standby(
             instance_uuid=row.instance_uuid,
             place_node_id=due.node_id,
@@ -147,10 +152,11 @@ class StandbyKeeper:
             reason=planned.reason,
             evacuates=row.place_node_id if moved else None,
             project_id=row.project_id,
-            group_uuid=group.uuid if group else None,
+            group=work.group_rule(row, spec, planned.host),
             of_place=row.of_place,
             replaces=row.id,
-            **fields,
+            member=work.member_of(row),
+            **there(planned.host, partial(where, work.hosts, host_cache=self._cache)),
         )
 
     def _settle(self, claimer: Claimer, made: Sequence[Standby], ending: Sequence[int]) -> int:
@@ -191,13 +197,17 @@ class _Work:
     """The standbys on a copy of the hosts, on which is decided."""
 
     def __init__(
-        self, hosts: HostTable, plan: Plan, known: StandbyRows, in_flight: Collection[int]
+        self,
+        hosts: HostTable,
+        plan: Plan,
+        known: StandbyRows,
+        in_flight: Collection[int],
+        members: GroupMembers,
     ) -> None:
         self.hosts, self._plan, self._known, self._in_flight = hosts, plan, known, in_flight
+        self._members = members
         self._ids = {int(hosts.get(row, "node_id")): row for row in hosts.rows()}
         self._rows = {(row.instance_uuid.lower(), row.place_node_id): row for row in known.rows}
-        # Places that nobody is in, which may still have the group of who was in them.
-        self._free = {uuid for uuid, at in known.instances.items() if at.is_free}
         # The ids of rows about which all is said.
         self.handled: set[int] = set()
         self._alive: dict[int, bool] = {}
@@ -246,12 +256,33 @@ class _Work:
         at = self._ids.get(row.compute_node_id)
         return at is not None and self.room.is_over(at)
 
+    def is_beside_another(self, row: Any) -> bool:
+        """Return whether another member of its server group is, or may come, to its host."""
+        at = self._ids.get(row.compute_node_id)
+        if at is None or not row.group_uuid:
+            return False
+        return self.hosts.get(at, "host") in self._others(row)
+
+    def member_of(self, row: Any) -> str:
+        """Return the instance of a standby, or that in the place whose standby it is."""
+        at = self._known.instances.get(row.instance_uuid.lower())
+        return (at and at.taken_by) or str(row.instance_uuid)
+
+    def group_rule(self, row: Any, spec: RequestSpec, chosen: Candidate | None) -> GroupRule | None:
+        """Return the rule of the server group that the row of a standby names."""
+        at = self._known.instances.get(row.instance_uuid.lower())
+        # A place that nobody is in may still have the group of who was in it.
+        if not row.group_uuid or (at and at.is_free):
+            return None
+        return group_rule(spec, chosen) or GroupRule(row.group_uuid, (), enforced=False)
+
     def judge(self, row: Any, spec: RequestSpec) -> _Due | None:
         """Return what is to be found anew if the host of a standby does not pass any more."""
         self.handled.add(row.id)
         at, place = self._ids.get(row.compute_node_id), self._ids.get(row.place_node_id)
         if at is None or place is None or not self._is_as_known(at, row.compute_node_id):
             return None
+        spec = self._located(row, spec)
         if self.room.passes(at, spec, self._plan, row.domains.split(",")):
             return None
         self._release(row)
@@ -269,22 +300,31 @@ class _Work:
     def find(self, due: _Due, spec: RequestSpec) -> Any:
         """Return the standby of an instance as it is now best."""
         self._release(due.row)
+        spec = self._located(due.row, spec)
         request = Request(spec, [due.row.instance_uuid], seed=due.row.id)
-        own = spec.instance_group.uuid if spec.instance_group else None
-        self.room.avoided = [
-            self._ids[row.compute_node_id]
-            for row in self._known.rows
-            if own and row.group_uuid == own and row.instance_uuid != due.row.instance_uuid
-            if row.compute_node_id in self._ids and row.instance_uuid.lower() not in self._free
-        ]
         planned, _ = self.room.find(spec, due.place, request, self._plan)
+        if planned.host is not None and spec.instance_group is not None and due.row.group_uuid:
+            host = planned.host.host
+            self._members.hold(due.row.group_uuid, self.member_of(due.row), host)
         return planned
+
+    def _located(self, row: Any, spec: RequestSpec) -> RequestSpec:
+        """Return a request with where the other members of its server group are or may come."""
+        if spec.instance_group is None or not row.group_uuid:
+            return spec
+        found = spec.for_instance(spec.instance_uuid, self._others(row).elements())
+        return found
+
+    def _others(self, row: Any) -> Counter[str]:
+        found = self._members.of(row.group_uuid)
+        return hosts_of(found, {self.member_of(row)})
 
     def _release(self, row: Any) -> None:
         """Give back what a standby holds, once."""
         at = self._ids.get(row.compute_node_id)
         if at is not None and row.id not in self._released:
             self._released.add(row.id)
+            self._members.drop(self.member_of(row), row.id)
             self.room.give_back(at, row.domains.split(","), amounts_of(row))
 
     def _holds(self, row: Any, place: int) -> bool:

@@ -20,7 +20,14 @@ from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import applies, ask_plugin, is_row_local, mask_of
 from scheduler.decision.prefilter import no_such_host, prefilter
 from scheduler.decision.reserved_places import ReservedPlaces
-from scheduler.decision.types import Decision, Placement, PlacementFailure, Step, WeighedHost
+from scheduler.decision.types import (
+    Decision,
+    OtherStandby,
+    Placement,
+    PlacementFailure,
+    Step,
+    WeighedHost,
+)
 from scheduler.decision.weighing import Ranking, weigh_hosts
 from scheduler.filters import BaseHostFilter
 from scheduler.hosts.columns import Mask
@@ -59,7 +66,8 @@ class Request:
     many equally good hosts one is drawn, so that schedulers that decide at the same time choose
     different ones. With holds_alternates, resources are going to be held on alternates, and there
     are only as many as may be held. places are the reserved ones that the instances may take.
-    Instances with a protection get standbys.
+    Instances with a protection get standbys. others are standbys of further members of the server
+    group, on hosts that the spec names, which may make room if no other host is left.
     """
 
     spec: RequestSpec
@@ -71,6 +79,7 @@ class Request:
     holds_alternates: bool = False
     places: Sequence[ReservedPlace] = ()
     protection: Protection | None = None
+    others: Sequence[OtherStandby] = ()
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan) -> Decision:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inventory.objects.amounts import NOTHING, Amounts
+from inventory.objects.standby import REQUIRED
 
 # Plug-ins may import it from here.
 from scheduler.base_plugin import ResourceShortfall as ResourceShortfall
 from scheduler.hosts.host_state import Candidate, Consumption
+from scheduler.objects.request_spec import RequestSpec
 
 
 # Steps, weighed hosts and placements are not frozen, since a decision may have thousands of them,
@@ -52,6 +54,40 @@ class PlannedStandby:
     more: Amounts = NOTHING
     evacuates: int | None = None
     place: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherStandby:
+    """The standby of another member of the server group, which may be found anew elsewhere.
+
+    It is a row by its id, of an instance or of the reserved place that the member is in. It is held
+    on the host, and covers the loss of place_node_id. spec is the request to evacuate the member.
+    """
+
+    row_id: int
+    instance_uuid: str
+    member: str
+    of_place: bool
+    place_node_id: int
+    node_id: int
+    host: str
+    domains: tuple[str, ...]
+    size: Amounts
+    mode: str
+    project_id: str | None
+    spec: RequestSpec
+
+    @property
+    def is_required(self) -> bool:
+        return self.of_place or self.mode == REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class MovedStandby:
+    """The standby of another member, and where it is from now on; no host if it is given up."""
+
+    before: OtherStandby
+    after: PlannedStandby
 
 
 @dataclass(slots=True)
@@ -101,3 +137,5 @@ class Decision:
     warnings: tuple[str, ...] = ()
     seed: int = 0
     hosts: int = 0
+    # Standbys of others that had to make room.
+    moved: tuple[MovedStandby, ...] = ()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter for server groups whose members must not share a host."""
 
-from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
+from inventory.objects.instance_group import ANTI_AFFINITY
 from scheduler.base_plugin import MEMBERS
 from scheduler.filters import BaseHostFilter, HostState, HostTable, Mask, RequestSpec
 from scheduler.hosts.limits import GROUP, GroupLimit
@@ -26,8 +26,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec.instance_group
         if group is None:
             return hosts.present
-        limit = GroupLimit(self._most(group))
-        mask = group_counts(hosts, group).members < self._most(group)
+        limit = GroupLimit(group.most_per_host)
+        mask = group_counts(hosts, group).members < group.most_per_host
         if spec.instance_uuid:
             mask[list(hosts.instances.rows_of(spec.instance_uuid))] = True
         hosts.limits.make(GROUP, mask, lambda _: limit)
@@ -38,7 +38,4 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         if group is None:
             return super().reason(host_state, spec_obj)
         count = group_counts(host_state.table, group).members[host_state.row]
-        return f"has {count} of the anti-affinity group, {self._most(group)} allowed"
-
-    def _most(self, group: InstanceGroup) -> int:
-        return int(group.rules.get("max_server_per_host") or 1)
+        return f"has {count} of the anti-affinity group, {group.most_per_host} allowed"

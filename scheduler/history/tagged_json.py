@@ -241,7 +241,7 @@ _CLASSES: dict[str, type[Any]] = {
     for kind in (
         *_VOCABULARY,
         *(types.Decision, types.Placement, types.PlacementFailure, types.Step, types.WeighedHost),
-        *(types.PlannedStandby, OwnStandby, Protection),
+        *(types.PlannedStandby, types.OtherStandby, types.MovedStandby, OwnStandby, Protection),
         *(Candidate, Consumption, FlavorShare, GroupLimit, Request, RequestContext, Unknown),
         ReservedPlace,
     )

@@ -26,7 +26,7 @@ from scheduler.claims.claim_request import (
 from scheduler.claims.claimer import Claimer, TimedReads
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import scope_of
-from scheduler.claims.protection import protected
+from scheduler.claims.protection import log_moved, protected
 from scheduler.claims.rounds import Decide, NewestClaims, TooLate
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
 from scheduler.decision.types import Decision
@@ -211,6 +211,8 @@ class ClaimedRequest:
         if result is not None and (result.repeated or result.refused):
             answer = [selections_from_json(each or "[]") for each in result.answers]
         repeated = result is not None and result.repeated
+        if attempt.claims is not None and not repeated:
+            log_moved(decision)
         if attempt.claims is not None or repeated:
             self._allocate(answer, repeated)
         if repeated:

@@ -4,7 +4,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid5
 
@@ -17,7 +17,7 @@ from inventory.errors import counted
 from inventory.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from scheduler.claims.claimer import TimedReads
 from scheduler.decision.pipeline import Request
-from scheduler.decision.types import Decision
+from scheduler.decision.types import Decision, OtherStandby
 from scheduler.hosts import aggregate_metadata
 from scheduler.hosts.host_state import Candidate
 from scheduler.hosts.table import HostTable
@@ -94,7 +94,24 @@ def with_members(request: Request, uuids: Collection[str], members: GroupMembers
     found = spec.for_instance(spec.instance_uuid)
     found.instance_group = group.with_hosts()
     found.instance_group.hosts = sorted(hosts.elements())
-    return replace(request, spec=found)
+    others = _that_may_move(request.others, group, members) if request.others else ()
+    return replace(request, spec=found, others=others)
+
+
+def _that_may_move(
+    others: Iterable[OtherStandby], group: InstanceGroup, members: GroupMembers
+) -> tuple[OtherStandby, ...]:
+    """Return those of some standbys that are still there, and alone bring their members there."""
+    ids, uuid = [each.row_id for each in others], group.uuid or ""
+    without, listed = members.of(uuid, but=ids), Counter(group.hosts)
+    there = hosts_of(without, ())
+    return tuple(
+        each
+        for each in others
+        if members.has_standby(each.member, each.row_id)
+        and each.host not in without.get(each.member, ())
+        and listed[each.host] <= there[each.host]
+    )
 
 
 def seed(request_id: str | None, instance_uuids: Sequence[str | None]) -> int:

@@ -13,7 +13,7 @@ from inventory.errors import NotFound, nearest
 from inventory.objects.standby import REQUIRED
 from inventory.operations import service_operations
 from scheduler.claims.protection import request_from_text
-from scheduler.decision.standbys import NO_STANDBY
+from scheduler.decision.standby_room import NO_STANDBY
 from scheduler.hosts.metrics import metric_values
 from scheduler.operators.cli.arguments import add_host, check_combination, positive
 from scheduler.operators.cli.live_fleet import UNKNOWN, host_names

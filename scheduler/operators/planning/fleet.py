@@ -6,10 +6,11 @@ While the moves of a step run, each instance counts on both of its hosts: the ol
 back when the step ends.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class Fleet:
         hosts are those of the fleet, or another state of the same.
         """
         copy = (hosts or self.hosts).working_copy()
-        spec = with_members(spec, copy)
+        spec = with_members(spec, copy, self._standbys_beside(spec))
         candidates, _ = allowed(copy, spec, self.plan)
         candidates &= ~self.closed
         if spec.instance_uuid is not None:
@@ -155,7 +156,7 @@ class Fleet:
         if not allowed(copy, spec, self.plan)[0][row]:
             reason = why_not(copy, spec, COMPUTE_SERVICE, row)
             return Refusal(*self.place(row), COMPUTE_SERVICE, reason)
-        return self._refusal(copy, spec, row)
+        return self._refusal(copy, spec, row, self._standbys_beside(spec))
 
     def consumption(self, spec: RequestSpec, row: int) -> Consumption:
         return HostState.of(self.hosts.working_copy(), row).consume_from_request(spec)
@@ -299,14 +300,26 @@ class Fleet:
             copy.set(row, name, value)
         return self._refusal(copy, resident.spec.for_instance(resident.uuid), row)
 
-    def _refusal(self, copy: HostTable, spec: RequestSpec, row: int) -> Refusal | None:
+    def _refusal(
+        self,
+        copy: HostTable,
+        spec: RequestSpec,
+        row: int,
+        standbys: Mapping[str, int] = MappingProxyType({}),
+    ) -> Refusal | None:
         """Return why the first filter that refuses a row does so; the copy is changed."""
-        spec = with_members(spec, copy)
+        spec = with_members(spec, copy, standbys)
         for rule in (*self.plan.request_filters, *self.plan.filters):
             if applies(rule, spec) and not passes_at(copy, rule, spec, row):
                 reason = rule.reason(HostState.of(copy, row), spec)
                 return Refusal(*self.place(row), rule.name, reason)
         return None
+
+    def _standbys_beside(self, spec: RequestSpec) -> dict[str, int]:
+        """Return the rows with standbys of other members of the server group, by instance."""
+        members = spec.instance_group.members if spec.instance_group else ()
+        others = (self.residents.get(each) for each in members if each != spec.instance_uuid)
+        return {each.uuid: each.standby.row for each in others if each and each.standby}
 
     def _is_gone(self, row: int) -> bool:
         return bool(self.down[row] or self.lost[row])

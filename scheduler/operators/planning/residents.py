@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from inventory.claims.types import ALTERNATE, PENDING
 from inventory.objects.amounts import NOTHING, Amounts, amounts_of
-from inventory.objects.instance_group import InstanceGroup
+from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
 from scheduler.hosts import aggregate_metadata
@@ -207,9 +207,19 @@ def located(spec: RequestSpec, hosts: HostTable) -> RequestSpec:
     return found
 
 
-def with_members(spec: RequestSpec, copy: HostTable) -> RequestSpec:
-    """Return a request located on a copy, which gets the members of its group on each row."""
+def with_members(
+    spec: RequestSpec, copy: HostTable, standbys: Mapping[str, int] = MappingProxyType({})
+) -> RequestSpec:
+    """Return a request located on a copy, which gets the members of its group on each row.
+
+    standbys are the rows on which other members are going to be if their hosts die, from which
+    members of a group that keeps apart keep apart as well.
+    """
     spec = located(spec, copy)
     group = spec.instance_group
+    if group is not None and group.policy == ANTI_AFFINITY:
+        there = {(uuid, row) for uuid in group.members for row in copy.instances.rows_of(uuid)}
+        there |= {(uuid, standbys[uuid]) for uuid in group.members if uuid in standbys}
+        group.hosts = sorted(copy.get(row, "host") for _, row in there)
     copy.group_counts = count_members(copy, group) if group else None
     return spec

@@ -7,6 +7,7 @@ primary and unique keys.
 """
 
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -110,13 +111,13 @@ def reservation(name, after=None):
     return work
 
 
-def made_standby(name, host):
+def made_standby(name, host, group=None):
     """Return what makes a standby on a host, as the keeper does."""
 
     def work(connection):
         (row,) = compute_nodes.of_hosts(connection, [host])
         made = Standby(a_uuid(name), 99, ["rack"], "required", (1, 1024, 0), "{}", node_id=row.id)
-        standbys.settle(connection, [made])
+        standbys.settle(connection, [replace(made, host=host, group=group)])
 
     return work
 
@@ -143,6 +144,7 @@ TRANSACTIONS = {
     "standby": made_standby("a", "h1"),
     "other standby": made_standby("b", "h1"),
     "same standby": made_standby("a", "h2"),
+    "standby of a member": lambda c: made_standby("a", "h2", of_group(c))(c),
     "other claim": claim(a_uuid("other")),
     "same instance": claim(a_uuid("new"), "h2"),
     "claim of a member": claim_of_a_member(a_uuid("new"), "h1"),

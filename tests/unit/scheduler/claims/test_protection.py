@@ -89,7 +89,6 @@ def test_a_first_placement_reads_what_all_nodes_hold_and_nothing_else():
         {"fresh": True},
         {"ignore_hosts": ["h1"]},
         {"retry": SchedulerRetries(1, [TriedHost("h1", "h1")])},
-        {"instance_group": a_group()},
     ],
 )
 def test_what_may_have_standbys_or_keep_off_them_reads_these(changes):

@@ -7,7 +7,8 @@ import pytest
 from inventory.objects.reserved_place import ReservedPlace
 from inventory.objects.standby import NONE, REQUIRED, Protection
 from scheduler.decision.pipeline import Request
-from scheduler.decision.standbys import NO_STANDBY, decide
+from scheduler.decision.standby_room import NO_STANDBY
+from scheduler.decision.standbys import decide
 from tests.builders import INSTANCE, a_group, a_request
 from tests.unit.scheduler.decision.test_standbys import PLAN, dying, hosts, own, places
 
@@ -73,8 +74,8 @@ def test_an_instance_takes_a_place_for_which_there_is_no_standby_unless_it_requi
 def test_an_instance_whose_standby_cannot_be_there_needs_its_own(free):
     """Another member of its group has its standby on c1."""
     table = hosts(b1=free, c1=100)
-    spec = a_request(instance_group=a_group())
-    found = decided(table, spec=spec, avoided=(4,))
+    spec = a_request(instance_group=a_group(hosts=["c1"]))
+    found = decided(table, spec=spec)
     assert places(found) == [("a1", "b1" if free else None)]
     standby = found.placements[0].standby
     assert (standby.place, standby.size) == (None, (2, 2048, 20 * 1024))

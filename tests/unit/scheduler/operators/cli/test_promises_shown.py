@@ -10,7 +10,7 @@ from inventory import compute_nodes
 from inventory.claims import standbys
 from inventory.claims.types import Standby
 from scheduler.claims.protection import request_to_text
-from scheduler.decision.standbys import NO_STANDBY
+from scheduler.decision.standby_room import NO_STANDBY
 from scheduler.operators.cli import decision
 from scheduler.operators.cli.live_fleet import live_fleet
 from scheduler.operators.live_hosts import LiveHosts

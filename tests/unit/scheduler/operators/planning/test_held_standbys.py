@@ -21,7 +21,7 @@ from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.make_room import make_room
 from scheduler.operators.planning.repairing import repair
 from scheduler.operators.planning.types import Budget, HeldStandby, PlannedMove
-from tests.builders import a_request
+from tests.builders import a_group, a_request
 from tests.fleets import GB, PLAN, Guest, a_fleet, places
 from tests.hosts import an_aggregate
 
@@ -29,7 +29,7 @@ COLUMNS = ("vcpus_used", "free_ram_mb", "free_disk_mb")
 
 
 class Protected(NamedTuple):
-    """An instance of so many GB, its host, and the host of its standby."""
+    """An instance of so many GB, its host, and the host of its standby, if it is protected."""
 
     name: str
     host: str
@@ -63,6 +63,8 @@ def a_protected_fleet(
         row = table.row_of(name, name)
         table.add_to(row, {"vcpus_used": vcpus, "free_ram_mb": -memory_mb})
     for each in guests:
+        if not each.standby:
+            continue
         row = table.row_of(each.standby, each.standby)
         standby = HeldStandby(row, (domain_of(each.host, racks),), size_of(each))
         fleet.residents[each.name].standby = standby
@@ -80,6 +82,8 @@ def domain_of(host, racks):
 def sums_of(guests, racks):
     sums = {}
     for each in guests:
+        if not each.standby:
+            continue
         domain = domain_of(each.host, racks)
         sums[each.standby] = changed(sums.get(each.standby, {}), [domain], size_of(each))
     return sums
@@ -91,6 +95,56 @@ def test_none_moves_to_its_standby_nor_into_its_failure_domain():
     fleet = a_protected_fleet(hosts, racks, [Protected("a", "old", "s1")])
     assert drain(fleet, ["old"], None, always).is_complete
     assert places(fleet) == {"a": "t"}
+
+
+def members(fleet, *names, most=1):
+    """Let residents be members of a group that keeps apart."""
+    group = a_group(members=[*names], rules={"max_server_per_host": most} if most > 1 else {})
+    for name in names:
+        fleet.residents[name].spec.instance_group = group
+    return fleet
+
+
+@pytest.mark.parametrize(("most", "target"), [(1, "t"), (2, "s")])
+def test_no_plan_moves_a_member_to_the_standby_of_another_one(most, target):
+    """The host of the standby would be preferred, as it has most room."""
+    hosts = {"old": 8, "other": 8, "s": 64, "t": 16}
+    guests = [Protected("a", "other", "s"), Protected("b", "old", "")]
+
+    def fleet():
+        return members(a_protected_fleet(hosts, {}, guests), "a", "b", most=most)
+
+    drained = fleet()
+    assert drain(drained, ["old"], None, always).is_complete
+    assert places(drained)["b"] == target
+    dead = fleet()
+    dead.down[dead.hosts.row_of("old", "old")] = True
+    dead.allow_evacuation([dead.hosts.row_of("old", "old")])
+    assert repair(dead, always).is_complete
+    assert places(dead)["b"] == target
+
+
+def test_a_plan_says_that_only_the_standby_of_another_member_is_in_the_way():
+    hosts = {"old": 8, "other": 8, "s": 64}
+    guests = [Protected("a", "other", "s"), Protected("b", "old", "")]
+    fleet = members(a_protected_fleet(hosts, {}, guests), "a", "b")
+    plan = drain(fleet, ["old"], None, always)
+    assert [each.uuid for each in plan.unplanned] == ["b"]
+    assert places(fleet)["b"] == "old"
+    # Where it is, the member is in nobody's way: the keeper moves standbys.
+    assert repair(fleet, always).moves == []
+
+
+def test_consolidation_and_balance_leave_members_and_standbys_apart():
+    hosts = {"a1": 8, "b1": 8, "s": 32, "t": 32}
+    guests = [Protected("a", "a1", "s", 2), Protected("b", "b1", "", 2), Protected("x", "s", "", 1)]
+    fleet = members(a_protected_fleet(hosts, {}, guests), "a", "b")
+    consolidate(fleet, Budget(), 1, always)
+    assert places(fleet)["b"] != "s"
+    assert places(fleet)["a"] != places(fleet)["b"]
+    fleet = members(a_protected_fleet(hosts, {}, guests), "a", "b")
+    balance(fleet, resource_load(fleet, "memory"), 0.0, Budget(), always)
+    assert places(fleet)["b"] != "s"
 
 
 @pytest.mark.parametrize(("free", "target"), [(8, "t"), (7, "u")])
