@@ -23,13 +23,13 @@ MOVES = frozenset({"resize", "migration", "evacuation", "live-migration"})
 _RESIZING = frozenset(
     {"resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resize_reverting"}
 )
-_REBUILDING = frozenset({"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"})
+REBUILDING = frozenset({"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"})
 # The tasks of moves by vm_state. Evacuations rebuild instances that may be in error.
 _MOVING = {
-    "active": _RESIZING | _REBUILDING | {"migrating"},
-    "stopped": _RESIZING | _REBUILDING,
+    "active": _RESIZING | REBUILDING | {"migrating"},
+    "stopped": _RESIZING | REBUILDING,
     "paused": frozenset({"migrating"}),
-    "error": _REBUILDING,
+    "error": REBUILDING,
 }
 
 

@@ -17,8 +17,8 @@ from scheduler.operators.cli.base import ReportCommand
 from scheduler.operators.cli.live_fleet import add_keep_zone, read_fleet
 from scheduler.operators.cli.live_table import live_hosts
 from scheduler.operators.cli.plan_claims import hold_room
-from scheduler.operators.cli.plan_move import missing_program
-from scheduler.operators.cli.plan_run import add_run, carry_out, check_evacuations
+from scheduler.operators.cli.plan_program import missing_program
+from scheduler.operators.cli.plan_run import MOVE_TIMEOUT, add_run, carry_out, check_evacuations
 from scheduler.operators.cli.terminal import Progress, progress
 from scheduler.operators.cli.waiting import WorkTime
 from scheduler.operators.live_hosts import LiveHosts
@@ -141,7 +141,8 @@ def _wrong_option(args: Any) -> str | None:
     if args.lease is not None and not args.claim:
         return "argument --lease: is for --claim"
     if not args.run:
-        given = (name for name in ("command", "watch", "evacuate") if vars(args)[name])
+        given = [name for name in ("command", "watch", "evacuate") if vars(args)[name]]
+        given += ["timeout"] if args.timeout != MOVE_TIMEOUT else []
         return next((f"argument --{name}: is for --run" for name in given), None)
     if args.claim or args.formatter == "script":
         return "argument --run: claims room by itself and writes no script"

@@ -6,17 +6,25 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from inventory.errors import OperationRefused
+from scheduler.operators.cli.plan_program import ProgramId
 
 STARTED, DONE, FAILED = "started", "done", "failed"
 # The instance was on no host when its turn came: there is nothing to move.
 GONE = "gone"
+
+
+class Begun(NamedTuple):
+    """When a program was started for a move, and which; None where the host has no /proc."""
+
+    at: datetime
+    program: ProgramId | None
 
 
 class Journal:
@@ -26,6 +34,7 @@ class Journal:
         self._file = file
         self._states: dict[int, str] = {}
         self._whys: dict[int, str] = {}
+        self._begun: dict[int, Begun] = {}
 
     def state(self, number: int) -> str | None:
         return self._states.get(number)
@@ -37,10 +46,17 @@ class Journal:
     def why(self, number: int) -> str:
         return self._whys.get(number, "")
 
-    def note(self, number: int, state: str, why: str = "") -> None:
-        """Write the state of a move, for good."""
-        self._states[number], self._whys[number] = state, why
-        self.append({"move": number, "state": state, "why": why, "at": _now()})
+    def begun(self, number: int) -> Begun | None:
+        """Return by what a move was begun last; it may run still, though the move has failed."""
+        return self._begun.get(number)
+
+    def note(
+        self, number: int, state: str, why: str = "", program: ProgramId | None = None
+    ) -> None:
+        """Write the state of a move, and the program that has been started for it, for good."""
+        line = {"move": number, "state": state, "why": why, "at": _now(), "program": program}
+        self._take(line)
+        self.append(line)
 
     def append(self, line: dict[str, object]) -> None:
         self._file.write(f"{json.dumps(line)}\n")
@@ -59,8 +75,15 @@ class Journal:
         first, *others = map(json.loads, lines)
         if first["plan"] != plan:
             raise ValueError("it is of another plan")
-        self._states = {each["move"]: each["state"] for each in others}
-        self._whys = {each["move"]: each["why"] for each in others}
+        for each in others:
+            self._take(each)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        number, program = line["move"], line.get("program")
+        self._states[number], self._whys[number] = line["state"], line["why"]
+        if line["state"] == STARTED:
+            at = datetime.fromisoformat(line["at"])
+            self._begun[number] = Begun(at, ProgramId(*program) if program else None)
 
 
 @contextmanager

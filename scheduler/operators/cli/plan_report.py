@@ -10,7 +10,7 @@ from typing import Any
 from inventory.errors import counted
 from scheduler.operators.cli.base import Table
 from scheduler.operators.cli.live_fleet import UNKNOWN
-from scheduler.operators.cli.plan_move import API_VERSION, CALLS, words
+from scheduler.operators.cli.plan_program import API_VERSION, CALLS, words
 from scheduler.operators.cli.table_format import titled
 from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import SIZE

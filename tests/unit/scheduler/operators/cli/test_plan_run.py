@@ -3,6 +3,7 @@
 """Tests of 'plan run' with a program that moves instances between rows, as agents report them."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -44,6 +45,13 @@ with open("{directory}/calls", "a") as calls:
 with sqlite3.connect("{directory}/inventory.sqlite", timeout=60) as connection:
     connection.execute("UPDATE instances SET vm_state = 'active' WHERE uuid = ?", sys.argv[-1:])
 """
+
+
+def a_client(tmp_path, script):
+    """Write a client of OpenStack that is a script of the shell."""
+    client = tmp_path / "openstack"
+    client.write_text(f"#!/bin/sh\n{script}\n")
+    client.chmod(0o755)
 
 
 @pytest.fixture
@@ -98,9 +106,9 @@ def program(command):
 def test_all_moves_are_made_in_their_order(command, plan, mover, tmp_path):
     done = command.run("plan", "run", str(plan), mover)
     assert done.status == 0, done
-    assert done.stdout.splitlines()[0].startswith(
-        "1 of 3: i3 from old to new by live migration: done in "
-    )
+    what = "1 of 3: i3 from old to new by live migration: "
+    assert done.stdout.splitlines()[0] == f"{what}begins"
+    assert done.stdout.splitlines()[1].startswith(f"{what}done in ")
     assert done.stdout.splitlines()[-1] == "3 of 3 moves done"
     assert calls(tmp_path) == ["i3", "i2", "i1"]
     assert on(command, "new") == {"i1", "i2", "i3"}
@@ -157,7 +165,7 @@ def test_a_program_gets_what_became_of_each_move(command, plan, mover, tmp_path)
     (tmp_path / "fail-i2").touch()
     done = command.run("plan", "run", str(plan), mover, "-f", "json")
     found = json.loads(done.stdout)
-    assert [each["state"] for each in found["moves"]] == ["done", "failed", None]
+    assert [each["state"] for each in found["moves"]] == ["done", "failed", "done"]
     assert "does not like to move" in found["moves"][1]["why"]
     assert (found["complete"], found["file"]) == (False, str(plan))
     assert shlex.split(found["goes_on"])[2:] == ["plan", "run", str(plan), mover]
@@ -165,31 +173,85 @@ def test_a_program_gets_what_became_of_each_move(command, plan, mover, tmp_path)
     assert done.stderr.startswith("1 of 3: i3 from old to new")
 
 
-def test_it_stops_at_the_first_failure_and_goes_on_with_it(command, plan, mover, tmp_path):
+def test_a_move_that_fails_is_tried_again_by_the_command_that_is_named(
+    command, plan, mover, tmp_path
+):
     (tmp_path / "fail-i2").touch()
     done = command.run("plan", "run", str(plan), mover)
     assert done.status == 1
     assert "failed: " in done.stdout
     assert "has ended with status 1: i2 does not like to move\n" in done.stdout
     said, line = done.stdout.splitlines()[-1].split("; this goes on: ")
-    assert said == "1 of 3 moves done"
-    assert calls(tmp_path) == ["i3", "i2"]
+    assert said == "2 of 3 moves done"
+    assert calls(tmp_path) == ["i3", "i2", "i1"]
     (tmp_path / "fail-i2").unlink()
     program, config, *again = shlex.split(line)
     assert (program, config) == ("berthmaster", f"--config-file={command.config}")
     assert command.run(*again).status == 0
-    assert calls(tmp_path) == ["i3", "i2", "i2", "i1"]
+    assert calls(tmp_path) == ["i3", "i2", "i1", "i2"]
 
 
 def test_at_most_so_many_moves_fail(command, plan, mover, tmp_path):
-    for uuid in ("i3", "i1"):
+    for uuid in ("i3", "i2"):
         (tmp_path / f"fail-{uuid}").touch()
     done = command.run("plan", "run", str(plan), mover, "--at-most=2", "--timeout=1200")
-    assert "1 of 3 moves done; this goes on: " in done.stdout
-    assert calls(tmp_path) == ["i3", "i2", "i1"]
+    assert "0 of 3 moves done; this goes on: " in done.stdout
+    assert calls(tmp_path) == ["i3", "i2"]
     # What was asked for holds for the rest as well.
     line = shlex.split(done.stdout.splitlines()[-1])
     assert line[-3:] == ["--at-most=2", "--timeout=1200", mover]
+
+
+def a_move(uuid, source, target, step, gb):
+    ends = {"from": source, "from_node": source, "to": target, "to_node": target}
+    rest = {"memory_mb": gb * 1024, "disk_mb": 0, "reason": "", "stage": 1, "step": step}
+    return {"instance": uuid, "how": "live migration", **ends, **rest}
+
+
+def test_a_move_that_fails_stops_those_only_that_depend_on_it(command, database, mover, tmp_path):
+    """One needs the room that it frees, one is of the same instance, one depends on nothing."""
+    save(database, *(a_node(each, initial_ram_allocation_ratio=1.0) for each in ("h1", "h2", "h3")))
+    serve(database, "h1", "h2", "h3")
+    rows = {"h1": [("a", 40)], "h3": [("b", 40), ("c", 10)]}
+    for host, guests in rows.items():
+        listed = [an_instance(uuid, memory_mb=gb * 1024) for uuid, gb in guests]
+        database.write(lambda c, at=(host, host, listed): instances.replace(c, *at))
+        free = 65536 - sum(gb for _, gb in guests) * 1024
+        change = f"free_ram_mb = {free}, memory_mb_used = {65536 - free}"
+        execute(database, f"UPDATE compute_nodes SET {change} WHERE host = '{host}'")
+    moves = [
+        a_move("a", "h1", "h2", 1, 40),
+        a_move("b", "h3", "h1", 2, 40),
+        a_move("a", "h2", "h3", 2, 40),
+        a_move("c", "h3", "h2", 2, 10),
+    ]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "moves": moves}))
+    (tmp_path / "fail-a").touch()
+    found = json.loads(command.run("plan", "run", str(plan), mover, "-f", "json").stdout)
+    assert [each["state"] for each in found["moves"]] == ["failed", "failed", "failed", "done"]
+    assert found["moves"][1]["why"].startswith("RamFilter: ")
+    assert calls(tmp_path) == ["a", "c"]
+
+
+@pytest.mark.parametrize("state", ["paused", "suspended", "rescued", "resized"])
+def test_an_instance_that_nova_does_not_evacuate_stops_no_other(
+    command, cloud, mover, tmp_path, state
+):
+    """It has come to this state since the plan was made."""
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    execute(cloud, f"UPDATE instances SET vm_state = '{state}' WHERE uuid = 'i3'")
+    done = command.run("plan", "run", str(plan), mover, "--evacuate")
+    assert f"failed: the instance is in state {state}: Nova evacuates only " in done.stdout
+    assert "2 of 3 moves done; this goes on: " in done.stdout
+    assert calls(tmp_path) == ["i2", "i1"]
+    # As the page advises; the program leaves it in this state.
+    execute(cloud, "UPDATE instances SET vm_state = 'error' WHERE uuid = 'i3'")
+    done = command.run("plan", "run", str(plan), mover, "--evacuate")
+    assert done.stdout.splitlines()[1].endswith("failed: the instance is in state error")
+    assert calls(tmp_path) == ["i2", "i1", "i3"]
 
 
 def test_an_instance_that_is_gone_is_passed_over(command, plan, mover, cloud, tmp_path):
@@ -224,29 +286,125 @@ def test_an_instance_in_error_is_not_waited_for(command, plan, mover, tmp_path):
     assert why in done.stdout
 
 
+def a_run(command, *arguments):
+    """Return a run of its own, as who reads it from a file sees it."""
+    line = [*program(command), "plan", "run", *arguments]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 @pytest.mark.parametrize(
-    ("how", "at_once"),
+    ("how", "times"),
     [
-        (signal.SIGKILL, True),
-        (signal.SIGTERM, False),
+        (signal.SIGKILL, 1),
+        (signal.SIGTERM, 1),
+        (signal.SIGHUP, 1),
+        # A lost terminal may send several of them.
+        (signal.SIGHUP, 3),
         # The second one is as good as a kill.
-        (signal.SIGTERM, True),
+        (signal.SIGTERM, 2),
+        (signal.SIGINT, 2),
     ],
 )
-def test_a_run_that_was_ended_during_a_move_goes_on(command, plan, mover, tmp_path, how, at_once):
-    """The program lives on and ends its move, which is not begun again."""
+def test_a_run_that_was_ended_during_a_move_goes_on(command, plan, mover, tmp_path, how, times):
+    """The program lives on and ends its move, which no other one begins again meanwhile."""
     (tmp_path / "wait").touch()
-    with subprocess.Popen([*program(command), "plan", "run", str(plan), mover]) as run:
+    with a_run(command, str(plan), mover) as run:
         try:
             assert wait_until(lambda: calls(tmp_path))
-            run.send_signal(how)
-            if at_once:
-                assert wait_until(lambda: run.send_signal(how) or run.poll() is not None)
+            assert run.stdout.readline().endswith(": begins\n")
+            for _ in range(times):
+                run.send_signal(how)
+                if how in (signal.SIGTERM, signal.SIGINT):
+                    assert run.stdout.readline()
+            ends_at_once = how == signal.SIGKILL or (how != signal.SIGHUP and times == 2)
+            if ends_at_once:
+                run.wait(PATIENCE)
+                with a_run(command, str(plan), mover) as other:
+                    line = other.stdout.readline()
+                    assert line.endswith("is waited for, an earlier run began it\n"), line
+                    (tmp_path / "wait").unlink()
+                    assert other.wait(PATIENCE) == 0
         finally:
-            (tmp_path / "wait").unlink()
-    assert wait_until(lambda: on(command, "new") == {"i3"})
+            (tmp_path / "wait").unlink(missing_ok=True)
+        assert run.wait(PATIENCE) != 0
+    assert wait_until(lambda: "i3" in on(command, "new"))
     assert command.run("plan", "run", str(plan), mover).status == 0
     assert calls(tmp_path) == ["i3", "i2", "i1"]
+
+
+def test_a_program_that_outlives_two_runs_is_waited_for_still(command, plan, mover, tmp_path):
+    """The second one has given up; its move counts as failed."""
+    (tmp_path / "wait").touch()
+    try:
+        with a_run(command, str(plan), mover) as run:
+            assert run.stdout.readline().endswith(": begins\n")
+            assert wait_until(lambda: calls(tmp_path))
+            run.kill()
+        done = command.run("plan", "run", str(plan), mover, "--timeout=1", "--at-most=1")
+        assert "of an earlier run has not ended in time\n" in done.stdout
+        with a_run(command, str(plan), mover) as run:
+            assert run.stdout.readline().endswith(": begins\n")
+            (tmp_path / "wait").unlink()
+            assert run.wait(PATIENCE) == 0
+    finally:
+        (tmp_path / "wait").unlink(missing_ok=True)
+    assert calls(tmp_path) == ["i3", "i2", "i1"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_each_signal_is_answered(command, plan, mover, tmp_path, how):
+    (tmp_path / "wait").touch()
+    with a_run(command, str(plan), mover) as run:
+        try:
+            assert run.stdout.readline().endswith(": begins\n")
+            run.send_signal(how)
+            name = {signal.SIGINT: "Ctrl-C"}.get(how, how.name)
+            assert run.stdout.readline().startswith(f"{name}: this run ends after the move under w")
+            run.send_signal(how)
+            assert run.stdout.readline().startswith("0 of 3 moves done; this goes on: berthmaster")
+            assert run.wait(PATIENCE) in (128 + how, -how)
+        finally:
+            (tmp_path / "wait").unlink()
+
+
+def test_a_run_goes_on_without_a_terminal_if_nohup_has_it(command, plan, mover, tmp_path):
+    (tmp_path / "wait").touch()
+    line = ["nohup", *program(command), "plan", "run", str(plan), mover]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
+        try:
+            assert b"begins" in run.stdout.readline()
+            run.send_signal(signal.SIGHUP)
+        finally:
+            (tmp_path / "wait").unlink()
+        assert run.stdout.read().endswith(b"3 of 3 moves done\n")
+
+
+def test_a_run_whose_output_is_lost_ends_after_the_move_under_way(command, plan, mover, tmp_path):
+    (tmp_path / "wait").touch()
+    with a_run(command, str(plan), mover) as run:
+        try:
+            assert run.stdout.readline().endswith(": begins\n")
+            run.stdout.close()
+        finally:
+            (tmp_path / "wait").unlink()
+        assert run.wait(PATIENCE) != 0
+    assert on(command, "new") == {"i3"}
+    assert calls(tmp_path) == ["i3"]
+
+
+def test_what_a_program_leaves_in_the_background_is_not_waited_for(command, plan, mover, tmp_path):
+    """As ssh does with ControlPersist; it has the output of the program still."""
+    call = mover.removeprefix("--command=")
+    left = tmp_path / "left.sh"
+    left.write_text(f'#!/bin/sh\nsleep 1000 & echo $! >> {tmp_path}/left\nexec "$@"\n')
+    left.chmod(0o755)
+    try:
+        done = command.run("plan", "run", str(plan), f"--command={left} {call}")
+        assert done.status == 0, done
+    finally:
+        for pid in (tmp_path / "left").read_text().split():
+            # It is there still.
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_cold_migration_that_is_not_confirmed_yet_is_only_confirmed(
@@ -266,6 +424,30 @@ def test_a_cold_migration_that_is_not_confirmed_yet_is_only_confirmed(
     assert calls(tmp_path) == ["server resize confirm i3"]
 
 
+@pytest.mark.parametrize("exported", ["2", "2.latest", "2.95", None])
+def test_the_version_of_novas_api_is_not_that_of_the_environment(
+    command, plan, tmp_path, monkeypatch, exported
+):
+    """From 2.95 on an instance that is evacuated is left switched off."""
+    a_client(tmp_path, f"echo $OS_COMPUTE_API_VERSION >> {tmp_path}/versions; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if exported is None:
+        monkeypatch.delenv("OS_COMPUTE_API_VERSION", raising=False)
+    else:
+        monkeypatch.setenv("OS_COMPUTE_API_VERSION", exported)
+    command.run("plan", "run", str(plan))
+    assert (tmp_path / "versions").read_text().split() == ["2.56"] * 3
+
+
+def test_a_program_of_the_operator_has_the_version_that_he_has_exported(
+    command, plan, tmp_path, monkeypatch
+):
+    a_client(tmp_path, f"echo $OS_COMPUTE_API_VERSION >> {tmp_path}/versions; exit 1")
+    monkeypatch.setenv("OS_COMPUTE_API_VERSION", "2.90")
+    command.run("plan", "run", str(plan), f"--command={tmp_path}/openstack {{server}}")
+    assert (tmp_path / "versions").read_text().split() == ["2.90"] * 3
+
+
 def test_evacuations_are_made_only_if_they_are_asked_for(command, cloud, mover, tmp_path):
     execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
     plan = tmp_path / "evacuations.json"
@@ -276,7 +458,7 @@ def test_evacuations_are_made_only_if_they_are_asked_for(command, cloud, mover, 
     )
     assert calls(tmp_path) == []
     done = command.run("plan", "run", str(plan), mover, "--evacuate")
-    assert done.stdout.splitlines()[0].startswith("1 of 3: i3 from old to new by evacuation: done")
+    assert "1 of 3: i3 from old to new by evacuation: done" in done.stdout
     assert (done.status, calls(tmp_path)) == (0, ["i3", "i2", "i1"])
 
 
@@ -296,6 +478,50 @@ def test_an_instance_in_error_is_evacuated(command, cloud, mover, tmp_path):
         execute(cloud, f"UPDATE instances SET {change} WHERE uuid = 'i3'")
         assert b"done in" in run.stdout.read()
     assert (run.returncode, calls(tmp_path)) == (0, [])
+
+
+def test_an_instance_in_error_may_get_its_task_after_the_client_has_ended(
+    command, cloud, tmp_path, monkeypatch
+):
+    """The client of OpenStack does not wait for an evacuation, and its task is seen later."""
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    execute(cloud, "UPDATE instances SET vm_state = 'error' WHERE uuid = 'i3'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    plan_of_one(plan, "i3")
+    a_client(tmp_path, "true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    arguments = ("plan", "run", str(plan), "--evacuate")
+    with subprocess.Popen([*program(command), *arguments], stdout=subprocess.PIPE) as run:
+        assert b"begins" in run.stdout.readline()
+        assert b"its command has ended, and the instance is on old (error)" in run.stdout.readline()
+        for change in (
+            "task_state = 'rebuilding'",
+            "host = 'new', node = 'new', vm_state = 'active', task_state = NULL",
+        ):
+            execute(cloud, f"UPDATE instances SET {change} WHERE uuid = 'i3'")
+        assert b"done in" in run.stdout.read()
+    assert run.returncode == 0
+
+
+def test_a_task_that_died_with_its_host_is_not_waited_for(command, cloud, mover, tmp_path):
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    execute(cloud, "UPDATE instances SET task_state = 'image_snapshot' WHERE uuid = 'i3'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    plan_of_one(plan, "i3")
+    (tmp_path / "ruin-i3").touch()
+    # The program runs, which is all that matters.
+    command.run("plan", "run", str(plan), mover, "--evacuate", "--timeout=3")
+    assert calls(tmp_path) == ["i3"]
+
+
+def test_a_migration_that_is_rolled_back_is_not_waited_for(command, plan, mover, monkeypatch):
+    monkeypatch.setattr(plan_move, "LOOK_INTERVAL", 0.01)
+    monkeypatch.setattr(plan_move, "REPORT_TIME", 0.05)
+    done = command.run("plan", "run", str(plan), mover.replace("{host}", "old"))
+    assert "failed: the instance is on old (active), and is not moving\n" in done.stdout
+    assert "0 of 3 moves done" in done.stdout
 
 
 def test_a_host_that_is_back_is_not_evacuated(command, cloud, mover, tmp_path):
@@ -341,10 +567,10 @@ def test_a_host_is_drained_at_once(command, cloud, mover, directory):
     lines = done.stdout.splitlines()
     # The plan comes first.
     assert lines[0] == "empties old"
-    assert [each[:11] for each in lines[-4:]] == [
-        "1 of 3: i3 ",
-        "2 of 3: i2 ",
-        "3 of 3: i1 ",
+    assert [each[:11] for each in lines[-7:]] == [
+        *["1 of 3: i3 "] * 2,
+        *["2 of 3: i2 "] * 2,
+        *["3 of 3: i1 "] * 2,
         "3 of 3 move",
     ]
     assert on(command, "new") == {"i1", "i2", "i3"}
@@ -364,14 +590,14 @@ def test_a_host_is_drained_at_once(command, cloud, mover, directory):
 @pytest.mark.usefixtures("cloud")
 def test_a_drain_that_fails_goes_on_by_the_command_that_it_names(command, mover, directory):
     (directory / "fail-i2").touch()
-    done = command.run("plan", "drain", "old", "--run", "--watch", mover)
+    done = command.run("plan", "drain", "old", "--run", "--watch", "--timeout=900", mover)
     assert done.status == 1
     line = shlex.split(done.stdout.splitlines()[-1].split("; this goes on: ")[1])
     (plan,) = directory.glob("drain-*Z.json")
-    assert line[2:] == ["plan", "run", plan.name, "--watch", mover]
+    assert line[2:] == ["plan", "run", plan.name, "--timeout=900", "--watch", mover]
     (directory / "fail-i2").unlink()
     assert command.run(*line[2:]).status == 0
-    assert calls(directory) == ["i3", "i2", "i2", "i1"]
+    assert calls(directory) == ["i3", "i2", "i1", "i2"]
 
 
 @pytest.mark.usefixtures("directory")
@@ -414,6 +640,7 @@ def test_nothing_is_moved_by_a_plan_whose_search_was_interrupted(command, mover,
         ("--watch", "argument --watch: is for --run"),
         ("--evacuate", "argument --evacuate: is for --run"),
         ("--run --claim", "argument --run: claims room by itself and writes no script"),
+        ("--timeout=7", "argument --timeout: is for --run"),
         ("--run -f script", "argument --run: claims room by itself and writes no script"),
         ("--run --at-most=1", "argument --run: not with --at-most; each 'plan run' of a file"),
         ("--run --command=nosuch", "does not name the instance: {server}"),
