@@ -34,17 +34,26 @@ NO_LIVE_MIGRATION = (
 )
 _SCRIPT = """#!/bin/sh
 # {title}
-# It stops at the first move that does not lead to the planned host.
-set -eu
-# From this version on live migration and evacuation take the name of a host.
-export OS_COMPUTE_API_VERSION="${{OS_COMPUTE_API_VERSION:-{version}}}"
+# A move that fails does not stop the others of its step; after such a step the script ends.
+set -u
+# From this version on hosts may be named; from 2.95 on Nova leaves what it has rebuilt on another
+# host switched off.
+export OS_COMPUTE_API_VERSION={version}
+failures=0
 
 check() {{
-    host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
+    host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1") || return 1
     if [ "$host" != "$2" ]; then
-        echo "stopped: $1 is on $host, not on $2" >&2
-        exit 1
+        echo "$1 is on $host, not on $2" >&2
+        return 1
     fi
+}}
+failed() {{
+    echo "failed: the move of $1" >&2
+    failures=$((failures + 1))
+}}
+end_of_step() {{
+    [ "$failures" -eq 0 ] || exit 1
 }}
 {evacuated}"""
 _EVACUATED = """
@@ -52,7 +61,7 @@ evacuated() {
     task=unknown
     while [ "$task" != None ]; do
         sleep 5
-        task=$(openstack server show -f value -c OS-EXT-STS:task_state "$1")
+        task=$(openstack server show -f value -c OS-EXT-STS:task_state "$1") || return 1
     done
 }
 """
@@ -294,8 +303,10 @@ def script(found: dict[str, Any]) -> str:
     for (stage, step), moves in steps:
         lines.append(f"\n# Stage {stage}, step {step}\n")
         for each in moves:
-            lines += [f"{shlex.join(words(call, each))}\n" for call in CALLS[each.kind]]
-            if each.kind == EVACUATION:
-                lines.append(f"{shlex.join(['evacuated', each.uuid])}\n")
-            lines.append(f"{shlex.join(['check', each.uuid, each.target.host])}\n")
+            calls = [words(call, each) for call in CALLS[each.kind]]
+            calls += [["evacuated", each.uuid]] if each.kind == EVACUATION else []
+            calls.append(["check", each.uuid, each.target.host])
+            made = " &&\n    ".join(map(shlex.join, calls))
+            lines.append(f"{made} ||\n    {shlex.join(['failed', each.uuid])}\n")
+        lines.append("end_of_step\n")
     return "".join(lines)

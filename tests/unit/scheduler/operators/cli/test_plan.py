@@ -16,7 +16,9 @@ from inventory.tables import allocations
 from scheduler.operators.cli import plan_goal
 from scheduler.operators.cli.plan_claims import hold_room
 from scheduler.operators.cli.plan_goal import SearchTime
+from scheduler.operators.cli.plan_report import script as script_of
 from scheduler.operators.cli.waiting import WorkTime
+from scheduler.operators.planning.types import COLD, EVACUATION
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.devices import a_pool
 from tests.fixtures.command import Command
@@ -381,15 +383,15 @@ def test_a_plan_says_later_what_of_it_is_still_true(command, half_empty, tmp_pat
     assert document["moves"][1]["why"] == "the instance is on h0"
 
 
-def test_a_script_makes_the_moves_and_stops_at_the_first_that_fails(command, half_empty, tmp_path):
+def test_a_script_makes_the_moves_of_a_step_though_one_fails(command, half_empty, tmp_path):
     done = command.run("plan", "consolidate", "-f", "script")
     assert done.status == 0
     client, log = tmp_path / "openstack", tmp_path / "log"
     # Says that each instance is on h2, but the one whose migration fails.
     client.write_text(
         f"""#!/bin/sh
-echo "$@" >> {log}
-case "$*" in "server show"*i1) echo h1;; "server show"*) echo h2;; esac
+echo "$OS_COMPUTE_API_VERSION" "$@" >> {log}
+case "$*" in "server show"*i0) echo h1;; "server show"*) echo h2;; esac
 """
     )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
@@ -398,26 +400,48 @@ case "$*" in "server show"*i1) echo h1;; "server show"*) echo h2;; esac
         input=done.stdout,
         text=True,
         capture_output=True,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        # The version is not that of the environment.
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "OS_COMPUTE_API_VERSION": "2.latest"},
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (1, "stopped: i1 is on h1, not on h2\n")
+    said = "i0 is on h1, not on h2\nfailed: the move of i0\n"
+    assert (ran.returncode, ran.stderr) == (1, said)
     assert log.read_text().splitlines() == [
-        "server migrate --live-migration --host h2 --wait i0",
-        "server show -f value -c OS-EXT-SRV-ATTR:host i0",
-        "server migrate --live-migration --host h2 --wait i1",
-        "server show -f value -c OS-EXT-SRV-ATTR:host i1",
+        "2.56 server migrate --live-migration --host h2 --wait i0",
+        "2.56 server show -f value -c OS-EXT-SRV-ATTR:host i0",
+        "2.56 server migrate --live-migration --host h2 --wait i1",
+        "2.56 server show -f value -c OS-EXT-SRV-ATTR:host i1",
     ]
+
+
+def test_a_script_begins_no_step_after_one_with_a_failure(tmp_path):
+    """The next step needs the room of this one."""
+    ends = {"from": "h1", "from_node": "h1", "to": "h2", "to_node": "h2"}
+    rest = {"memory_mb": 1, "disk_mb": 1, "how": COLD, "reason": "", "stage": 1}
+    steps = {"a": 1, "b": 1, "c": 2}
+    moves = [{"instance": uuid, "step": step, **ends, **rest} for uuid, step in steps.items()]
+    found = {"version": 1, "goal": "drain", "cost": {"by_kind": {EVACUATION: 0}}}
+    found["moves"] = moves
+    log = tmp_path / "log"
+    client = tmp_path / "openstack"
+    client.write_text(f"#!/bin/sh\necho $2 $3 >> {log}\necho h2\ntest $2$3 != migrate--host\n")
+    client.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ran = subprocess.run(["sh", "-s"], input=script_of(found), text=True, env=path, check=False)
+    # None is confirmed whose migration has failed.
+    assert (ran.returncode, log.read_text()) == (1, "migrate --host\n" * 2)
 
 
 def test_a_script_waits_for_evacuations_while_nova_answers(command, half_empty, tmp_path):
     """The client of OpenStack up to 10.5 waits for them for ever."""
     execute(half_empty, "UPDATE services SET forced_down = 1 WHERE host = 'h0'")
     script = command.run("plan", "drain", "h0", "-f", "script").stdout
-    assert script.splitlines()[-3:] == [
-        "openstack server evacuate --host h1 i0",
-        "evacuated i0",
-        "check i0 h1",
+    assert script.splitlines()[-5:] == [
+        "openstack server evacuate --host h1 i0 &&",
+        "    evacuated i0 &&",
+        "    check i0 h1 ||",
+        "    failed i0",
+        "end_of_step",
     ]
     client, pause = tmp_path / "openstack", tmp_path / "sleep"
     (tmp_path / "looks").touch()
@@ -436,7 +460,7 @@ echo rebuilding
     ran = subprocess.run(
         ["sh", "-s"], input=script, text=True, env=path, check=False, timeout=PATIENCE
     )
-    assert ran.returncode == 7
+    assert ran.returncode == 1
     assert (tmp_path / "looks").read_text() == "look\n" * 3
 
 
