@@ -5,8 +5,9 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from threading import Condition
+from typing import NamedTuple
 from uuid import uuid4
 
 from oslo_log import log
@@ -24,15 +25,29 @@ LOG = log.getLogger(__name__)
 MAX_WAITING = 10_000
 # How many are released in one transaction, and for how many seconds they are collected.
 MAX_BATCH, COLLECTING = 500, 0.5
-# How often a release is tried while others change the same claims.
-ATTEMPTS = 3
+# How often a release is tried at once while others change the same claims, and after how many
+# seconds one that failed is tried again.
+ATTEMPTS, RETRY = 3, 2.0
 STOP_TIMEOUT = 5.0
 # All schedulers get the cast. For how many seconds others leave its claim to the one that releases.
 GRACE = 3.0
 LEASE_NAME, LEASE = "claim releases", 10.0
 
-# The host and the uuid of an instance that has been deleted.
-Deleted = tuple[str, str]
+
+class Deleted(NamedTuple):
+    """An instance that its host has deleted; until is when the lease of its claim has ended."""
+
+    host: str
+    uuid: str
+    until: float
+
+
+class Failure(NamedTuple):
+    """Why claims were not released: for all of a batch alike, and whether it may work later."""
+
+    problem: str
+    is_common: bool = False
+    is_passing: bool = False
 
 
 class ReleaseLease:
@@ -58,7 +73,8 @@ class ReleaseQueue:
 
     The casts of Nova's services are handled by the threads of requests, which a database that
     hangs would block for minutes. is_ours is whether this scheduler is the one that releases;
-    what another one has not released after a while is released here.
+    what another one has not released after a while is released here. What fails for want of a
+    database, or since others change the claims, is tried again as long as their leases last.
     """
 
     def __init__(
@@ -70,12 +86,19 @@ class ReleaseQueue:
         self._new: deque[Deleted] = deque()
         # Those that another scheduler is to release, and until when.
         self._left: deque[tuple[float, Deleted]] = deque()
-        self._batch: Collection[Deleted] = ()
+        self._batch: Sequence[Deleted] = ()
+        # Those of the batch that are tried again, and whether the last batch had any.
+        self._again: list[Deleted] = []
+        self._is_retrying = False
         self._is_working = self._is_full = self._is_stopping = False
         self._threads = CachedThreadPool()
 
     def add(self, host: str, uuid: str) -> None:
         """Release the claims for an instance on a host soon; return at once."""
+        claimer = self._claimer()
+        if claimer is None:
+            return
+        deleted = Deleted(host, uuid, time.monotonic() + claimer.settings.lease)
         with self._condition:
             is_full = self._number() >= MAX_WAITING
             if is_full and not self._is_full:
@@ -85,7 +108,7 @@ class ReleaseQueue:
             self._is_full = is_full
             if is_full:
                 return
-            self._new.append((host, uuid))
+            self._new.append(deleted)
             if self._is_working:
                 return
             self._is_working = True
@@ -110,7 +133,8 @@ class ReleaseQueue:
                     self._is_working = False
                     self._condition.notify_all()
                     return
-                self._condition.wait_for(lambda: self._is_stopping, COLLECTING)
+                pause = RETRY if self._is_retrying else COLLECTING
+                self._condition.wait_for(lambda: self._is_stopping, pause)
                 new = [self._new.popleft() for _ in range(min(MAX_BATCH, len(self._new)))]
                 due = self._left_behind()
                 self._batch = [*new, *due]
@@ -121,7 +145,10 @@ class ReleaseQueue:
                     self._batch = due
             if self._batch:
                 self._release(self._batch)
-                self._batch = ()
+                with self._condition:
+                    self._new.extendleft(reversed(self._again))
+                    self._is_retrying = bool(self._again)
+                    self._again, self._batch = [], ()
 
     def _number(self) -> int:
         return len(self._new) + len(self._left) + len(self._batch)
@@ -141,35 +168,52 @@ class ReleaseQueue:
         except Exception:
             return True
 
-    def _release(self, batch: Collection[Deleted]) -> None:
-        """Release claims together, else one by one; warn of those that stay."""
-        is_common, problem = self._released(batch)
-        if problem and len(batch) > 1 and not is_common:
+    def _release(self, batch: Sequence[Deleted]) -> None:
+        """Release claims together, else one by one; keep for later, or warn of, those that stay."""
+        failure = self._failure_to_release(batch)
+        if failure and not failure.is_common and len(batch) > 1:
             for each in batch:
                 self._release([each])
-        elif problem:
-            uuids = some(uuid for _, uuid in batch)
-            LOG.warning("Claims of instances %s stay until their leases end: %s", uuids, problem)
+        elif failure:
+            may_retry, now = failure.is_passing and not self._is_stopping, time.monotonic()
+            lasting = [each for each in batch if may_retry and now < each.until]
+            self._retry(lasting, failure.problem)
+            if ending := some(each.uuid for each in batch if each not in lasting):
+                problem = failure.problem
+                LOG.warning(
+                    "Claims of instances %s stay until their leases end: %s", ending, problem
+                )
 
-    def _released(self, batch: Collection[Deleted]) -> tuple[bool, str]:
-        """Release claims in one transaction.
+    def _retry(self, lasting: Sequence[Deleted], problem: str) -> None:
+        """Have claims released with the next batch; say so when that begins."""
+        self._again.extend(lasting)
+        if lasting and not self._is_retrying:
+            self._is_retrying = True
+            LOG.warning(
+                "Claims of deleted instances, such as %s, stay for now; releasing them is tried"
+                " again until their leases end: %s",
+                lasting[0].uuid,
+                problem,
+            )
 
-        Return whether it failed for all of them, as without a database, and why, "" if it did not.
-        """
+    def _failure_to_release(self, batch: Sequence[Deleted]) -> Failure | None:
+        """Release claims in one transaction; return what has prevented it."""
         claimer, problem = self._claimer(), ""
         if claimer is None:
-            return False, ""
+            return None
         for _ in range(ATTEMPTS):
             try:
-                if found := claimer.release_lost(batch):
+                if found := claimer.release_lost([(each.host, each.uuid) for each in batch]):
                     released = some(f"{row.instance_uuid} on {row.host}" for row in found)
                     LOG.info("Released claims of deleted instances: %s", released)
-                return False, ""
+                return None
             except ClaimLost as error:
                 problem = str(error)
+            except StatementRefused as error:
+                return Failure(str(error))
             except DatabaseUnavailable as error:
-                return not isinstance(error, StatementRefused), str(error)
+                return Failure(str(error), is_common=True, is_passing=True)
             # A thread that ends would release no more.
             except Exception as error:
-                return False, repr(error)
-        return False, problem
+                return Failure(repr(error))
+        return Failure(problem, is_passing=True)

@@ -28,9 +28,10 @@ __all__ = ["cloud"]
 class Refusing(Claimer):
     """A claimer that cannot release anything, unless others were faster."""
 
-    def __init__(self, database, error, others_are_faster=False):
-        super().__init__(database, ClaimSettings())
+    def __init__(self, database, error, others_are_faster=False, lease=900):
+        super().__init__(database, ClaimSettings(lease=lease))
         self.error = error
+        self.refused = 0
         self.others_are_faster = others_are_faster
 
     def release_lost(self, lost):
@@ -38,13 +39,18 @@ class Refusing(Claimer):
             super().release_lost(lost)
             self.others_are_faster = False
             raise self.error
-        if self.error is None or not self.pending([uuid for _, uuid in lost]):
+        if self.error is None:
+            return super().release_lost(lost)
+        if not self.pending([uuid for _, uuid in lost]):
             return []
+        self.refused += 1
         raise self.error
 
 
 class Hanging:
     """A claimer whose database does not answer until it may."""
+
+    settings = ClaimSettings()
 
     def __init__(self):
         self.is_asked, self.may_answer = Event(), Event()
@@ -94,6 +100,35 @@ def test_a_claim_that_cannot_be_released_is_left_to_its_lease(cloud, caplog, err
     said = repr(error) if isinstance(error, LookupError) else error
     assert message == f"Claims of instances {U[0]} stay until their leases end: {said}"
     assert claimed(cloud) == {U[0]: "h1"}
+
+
+@pytest.mark.parametrize("error", [LOST, DatabaseUnavailable("gone")])
+def test_a_release_is_tried_again_while_the_lease_lasts(cloud, caplog, monkeypatch, error):
+    monkeypatch.setattr(release_queue, "RETRY", 0.01)
+    ask(a_scheduler(cloud), U[0])
+    claimer = Refusing(cloud, error)
+    queue = a_queue(claimer)
+    with caplog.at_level(logging.WARNING, logger=release_queue.__name__):
+        queue.add("h1", U[0])
+        assert wait_until(lambda: claimer.refused > 2)
+        claimer.error = None
+        assert wait_until(lambda: claimed(cloud) == {})
+    # As often as it failed, it is said once.
+    assert caplog.messages == [
+        f"Claims of deleted instances, such as {U[0]}, stay for now; releasing them is tried again"
+        f" until their leases end: {error}"
+    ]
+    queue.stop(PATIENCE)
+
+
+def test_a_release_is_given_up_when_the_lease_has_ended(cloud, caplog, monkeypatch):
+    monkeypatch.setattr(release_queue, "RETRY", 0.01)
+    claimer = Refusing(cloud, DatabaseUnavailable("gone"), lease=0.1)
+    ask(a_scheduler(cloud), U[0])
+    with caplog.at_level(logging.WARNING, logger=release_queue.__name__):
+        a_queue(claimer).add("h1", U[0])
+        said = f"Claims of instances {U[0]} stay until their leases end: {claimer.error}"
+        assert wait_until(lambda: said in caplog.messages)
 
 
 def test_where_another_scheduler_was_faster_there_is_nothing_to_warn_of(cloud, caplog):
