@@ -56,6 +56,9 @@ CANCEL = _MESSAGING("cancel", DISPATCH.loss)
 REPLY_QUEUE = _MESSAGING("reply_q", "calls are handled although their callers have given up")
 PROPERTIES = _MESSAGING("message._raw_message.properties", REPLY_QUEUE.loss)
 BODY = _MESSAGING("message._raw_message.body", "requests may be of any size")
+DELIVERY = _MESSAGING(
+    "_raw_message.delivery_info", "calls that waited while the process was paused are handled"
+)
 CALL_MONITOR_TIMEOUT = _MESSAGING("client_timeout", "callers get no call-monitor heartbeats")
 SEND_NOTIFICATION = _MESSAGING("_send_notification", "no notifications are sent")
 # Of the modules, of options, of a group of options, of a parser of argparse, of the class of
@@ -112,8 +115,10 @@ def is_connected(server: Any) -> bool:
     return server.listener is not None and _find(server, CONNECTED) is not False
 
 
-def poll_every(server: Any, seconds: float) -> None:
+def poll_every(server: Any, seconds: float, polled: Callable[[], None] = lambda: None) -> None:
     """Have a started server wait that long for a message before it looks whether it is to stop.
+
+    polled is called after each wait.
 
     oslo.messaging looks for acknowledgements to send after 1 ms, 2 ms, 4 ms and so on, which
     messages of RPC have not: while a request is handled it costs about as much as decoding it.
@@ -121,7 +126,14 @@ def poll_every(server: Any, seconds: float) -> None:
     """
     if consume := _find(server, CONSUME):
         connection = server.listener._poll_style_listener.conn
-        connection.consume = lambda timeout=None: consume(timeout=seconds)
+
+        def poll(timeout: float | None = None) -> None:
+            try:
+                consume(timeout=seconds)
+            finally:
+                polled()
+
+        connection.consume = poll
 
 
 def wrap_callbacks(server: Any, wrap: Callable[[Any], Any]) -> None:
@@ -160,6 +172,25 @@ def expiration(incoming: Any) -> float:
         return int(_find(incoming, PROPERTIES)["expiration"]) / 1000
     except (KeyError, TypeError, ValueError, OverflowError):
         return math.inf
+
+
+def broker_time(incoming: Any) -> float | None:
+    """Return when the broker got a message, in seconds since 1970; None if it stamps none."""
+    try:
+        return int(_find(incoming, PROPERTIES)["application_headers"]["timestamp_in_ms"]) / 1000
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def give_back(received: Any) -> bool:
+    """Put what was just received back into its queue, once; return whether that was done.
+
+    It keeps its expiration there. What was handed out before is not given back again.
+    """
+    if (_find(received, DELIVERY) or {}).get("redelivered") is not False:
+        return False
+    received.requeue()
+    return True
 
 
 def size_of(incoming: Any) -> int:

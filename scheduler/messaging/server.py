@@ -8,6 +8,7 @@ from concurrent import futures
 from contextlib import suppress
 from functools import partial
 from threading import Semaphore
+from time import monotonic, time
 from typing import Any
 
 import oslo_messaging
@@ -30,6 +31,9 @@ LOG = log.getLogger(__name__)
 PREFETCH = 4
 # Seconds between two looks of an idle server whether it is to stop.
 POLL = 0.25
+# After so many seconds without a look at the connection, what is found there may be as old; and for
+# so many seconds afterwards, in which all of it is read.
+UNREAD, READING = 1.0, 1.0
 
 
 class RpcServer:
@@ -71,8 +75,10 @@ class RpcServer:
         # The driver finds out only now that options contradict each other.
         except RuntimeError as error:
             raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
+        unread = UnreadCalls()
+        private_apis.wrap_callbacks(self._server, unread.giving_back)
         drop_unreadable(self._server)
-        private_apis.poll_every(self._server, POLL)
+        private_apis.poll_every(self._server, POLL, unread.polled)
 
     def alive(self) -> bool:
         """Return whether the thread that receives requests runs."""
@@ -93,6 +99,44 @@ class RpcServer:
             lambda: private_apis.dispatch_received(self._server),
             self._server.wait,
         )
+
+
+class UnreadCalls:
+    """Gives calls back to the broker that lay in the connection while nobody read it.
+
+    That is so after a pause of the process, and while all places are taken. What the broker has
+    handed out does not expire any more. A call that is given back has its old expiration: the
+    broker drops it, or hands it out again at once, maybe to another scheduler.
+    """
+
+    def __init__(self) -> None:
+        self._polled = monotonic()
+        # How long the connection was not read, and until when what is found there may be as old.
+        self._pause, self._suspected_until = 0.0, -math.inf
+
+    def polled(self) -> None:
+        """Note that the connection was read just now."""
+        now, before = monotonic(), self._polled
+        self._polled = now
+        if now - before > UNREAD:
+            self._pause, self._suspected_until = now - before, now + READING
+
+    def giving_back(self, receive: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return what receives a message unless it goes back to the broker."""
+
+        def receive_recent(message: Any) -> None:
+            self.polled()
+            is_suspected = self._polled < self._suspected_until and message.get("_msg_id")
+            if not is_suspected or not private_apis.give_back(message):
+                receive(message)
+                return
+            LOG.info(
+                "Gave a call back to the broker, which drops it if its caller has given up: it may"
+                " have waited here for %.1f s",
+                self._pause,
+            )
+
+        return receive_recent
 
 
 class BoundedExecutor:
@@ -119,15 +163,16 @@ class BoundedExecutor:
     def submit(self, handle: Any, incoming: Any) -> Any:
         """Handle a message as soon as there is a place; return the future of its result."""
         (message,) = incoming
-        seconds = math.inf
+        seconds, queued = math.inf, 0.0
         # A cast has no deadline: its caller waits for nothing, and the broker keeps it.
         if private_apis.awaits_reply(message):
-            seconds = min(self._longest_wait(), private_apis.expiration(message))
+            expiration, queued = private_apis.expiration(message), _queued(message)
+            seconds = min(self._longest_wait(), expiration - queued)
         deadline = Deadline.stamp(message.ctxt, seconds)
         stamp_size(message.ctxt, private_apis.size_of(message))
         self._places.acquire()
         try:
-            future = self._threads.run(lambda: _handle_in_time(handle, incoming, deadline))
+            future = self._threads.run(lambda: _handle_in_time(handle, incoming, deadline, queued))
         except BaseException:
             self._places.release()
             raise
@@ -142,12 +187,20 @@ class BoundedExecutor:
             futures.wait([*self._in_flight])
 
 
-def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
-    """Handle a message unless its caller has given up."""
+def _queued(incoming: Any) -> float:
+    """Return the seconds that a message waited in the broker, 0 where the broker does not say."""
+    stamped = private_apis.broker_time(incoming)
+    waited = time() - stamped if stamped is not None else 0.0
+    # The broker hands out nothing that has expired: then its clock differs from this one.
+    return waited if 0 < waited < private_apis.expiration(incoming) else 0.0
+
+
+def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline, queued: float) -> None:
+    """Handle a message unless its caller has given up; queued is how long the broker had it."""
     silence = private_apis.call_monitor_timeout(incoming[0])
     # Callers since Stein also give up when no heartbeat comes in this time.
     listening = silence if isinstance(silence, (int, float)) and silence > 0 else math.inf
-    limit, waited = min(deadline.seconds, listening), deadline.waited()
+    limit, waited = min(deadline.seconds, listening - queued), deadline.waited()
     if waited < limit:
         handle(incoming)
         return
@@ -158,6 +211,6 @@ def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline) -> None:
         " %.1f s",
         shown(incoming[0].message.get("method")),
         caller.request_id,
-        waited,
-        limit,
+        waited + queued,
+        limit + queued,
     )

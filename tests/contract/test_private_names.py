@@ -56,6 +56,7 @@ def owners() -> Any:
         **dict.fromkeys((*of_a_server, "CONSUME", "CONSUMERS"), server),
         **dict.fromkeys(("CALLBACK", "CANCEL"), consumer),
         **dict.fromkeys(of_a_message, received[0]),
+        "DELIVERY": received[0].message,
         "SEND_NOTIFICATION": transport,
         "WORKER_SERVICE": import_module(private_apis.WORKER_MODULE),
         **dict.fromkeys(("OPTIONS", "GROUPS", "COMMAND_LINE"), cfg.CONF),

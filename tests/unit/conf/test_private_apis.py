@@ -99,6 +99,7 @@ CASES = [
         lambda: private_apis.size_of(without(private_apis.BODY, an_incoming())),
         0,
     ),
+    Case(private_apis.DELIVERY, lambda: private_apis.give_back(Part(_raw_message=Part())), False),
     Case(private_apis.CALL_MONITOR_TIMEOUT, lambda: private_apis.disable_heartbeats(Part())),
     Case(
         private_apis.SEND_NOTIFICATION,
@@ -195,6 +196,31 @@ def test_an_idle_server_polls_with_the_interval() -> None:
 def test_the_expiration_of_a_message(properties: Any, seconds: float) -> None:
     message = Part(_raw_message=Part(properties=properties))
     assert private_apis.expiration(Part(message=message)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"timestamp_in_ms": 1500}, 1.5),
+        *(({"timestamp_in_ms": each}, None) for each in (None, "soon", math.inf)),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_when_the_broker_got_a_message(headers: Any, seconds: float | None) -> None:
+    message = Part(_raw_message=Part(properties={"application_headers": headers}))
+    assert private_apis.broker_time(Part(message=message)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("delivery", "goes_back"),
+    [({"redelivered": False}, True), ({"redelivered": True}, False), ({}, False), (None, False)],
+)
+def test_what_was_handed_out_before_is_not_given_back(delivery: Any, goes_back: bool) -> None:
+    given: list[bool] = []
+    message = Part(_raw_message=Part(delivery_info=delivery), requeue=lambda: given.append(True))
+    assert private_apis.give_back(message) is goes_back
+    assert given == [True] * goes_back
 
 
 @pytest.mark.parametrize(("queue", "is_call"), [(None, False), ("", False), ("reply_1", True)])
