@@ -6,7 +6,7 @@ Its queries are its own: what inventory reads or adds up wrongly must not look r
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ SELECT h.host, m.value AS name FROM aggregate_hosts h
   JOIN aggregate_metadata m ON m.aggregate_id = h.aggregate_id AND m.`key` = 'failure_domain'
 """
 DEAD = "SELECT host FROM services WHERE deleted = 0 AND forced_down"
+ANTI_AFFINITY = "anti-affinity"
 PENDING, CONFIRMED, ALTERNATE = "pending", "confirmed", "alternate"
 
 
@@ -228,6 +229,28 @@ def _groups(rows: Rows, requests: Iterable[Request]) -> Iterator[str]:
         broken = group.broken(found)
         if broken:
             yield f"group broken: {group.policy} group {group.uuid} has claims: {dict(found)}"
+    yield from _standbys_beside_members(rows, groups, places)
+
+
+def _standbys_beside_members(
+    rows: Rows, groups: Mapping[str, Group], places: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield groups that would be broken if instances went to their standbys."""
+    hosts = {row.id: row.host for row in rows.nodes}
+    there = {(uuid, host) for uuid, host in places.items() if uuid in groups}
+    held = {(row.instance_uuid, hosts.get(row.compute_node_id)) for row in rows.standbys}
+    held = {(uuid, host) for uuid, host in held if host and uuid in groups}
+    there |= held
+    found: dict[Group, Counter[str]] = defaultdict(Counter)
+    for uuid, host in there:
+        if groups[uuid].policy == ANTI_AFFINITY:
+            found[groups[uuid]][host] += 1
+    for group, number in found.items():
+        standbys = {host for uuid, host in held if groups[uuid] == group}
+        if broken := standbys.intersection(group.broken(number)):
+            named = [each for each in sorted(there) if groups[each[0]] == group]
+            names = [f"{uuid} on {host}" for uuid, host in named if host in broken]
+            yield f"standby beside a member: group {group.uuid}: {', '.join(names)}"
 
 
 def _size(row: Any) -> Size:

@@ -5,10 +5,11 @@
 A private RabbitMQ and MariaDB, one agent that plays all hosts, and schedulers of both backends. In
 the storm "broken" processes are killed and connections cut; in "zones" three operators change zones
 and switch hosts without a pause; in "galera" they do so on a cluster whose members are late, frozen
-and killed, with a scheduler and an operator at each. In "standbys" instances are protected, and
-among what is killed are whole racks; so in "galera-standbys", on a cluster. The status is 1 when
-anything was booked twice, placed where it may not be, leaked, or not answered, or when an instance
-had a standby and could not be evacuated.
+and killed, with a scheduler and an operator at each. In all of these some members of server groups
+that keep apart are protected. In "standbys" other instances are, too, and among what is killed are
+whole racks; so in "galera-standbys", on a cluster. The status is 1 when anything was booked twice,
+placed where it may not be, leaked, or not answered, or when an instance had a standby and could not
+be evacuated.
 """
 
 import argparse
@@ -137,7 +138,7 @@ def calm(directory: Path, seed: int, hosts: int, schedulers: int) -> Iterator[St
 def broken(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
     """Yield what comes of rounds in which things break, for so many minutes."""
     fleet = Fleet(hosts=200, vcpus=24)
-    with a_cloud(directory, fleet) as cloud:
+    with a_cloud(directory, fleet, options=KEEPING) as cloud:
         for number in _rounds(cloud, SCHEDULERS, minutes):
             log = directory / f"broken-{number}.log"
             found = rounds.broken(cloud, log, seed + number, faults=18, callers=CALLERS)
@@ -147,7 +148,7 @@ def broken(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
 
 def zones(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
     """Yield what comes of rounds in which operators change zones, for so many minutes."""
-    with a_cloud(directory, ROOMY) as cloud:
+    with a_cloud(directory, ROOMY, options=KEEPING) as cloud:
         for number in _rounds(cloud, SCHEDULERS, minutes):
             found = rounds.ordered(cloud, _made(directory, number), seed + number, QUIET)
             yield _of_zones(f"zones, round {number}, seed {seed + number}", cloud, found)
@@ -155,7 +156,7 @@ def zones(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
 
 def galera(directory: Path, seed: int, minutes: float) -> Iterator[Storm]:
     """Yield the same while members of a cluster are late, frozen and killed."""
-    with a_cluster_cloud(directory, ROOMY) as cloud:
+    with a_cluster_cloud(directory, ROOMY, KEEPING) as cloud:
         for number in _rounds(cloud, len(cloud.cluster.members), minutes):
             breaker = MemberFaults(cloud, seed + number, FAULTS)
             log = _made(directory, number)

@@ -135,6 +135,23 @@ class Cloud:
         finally:
             database.close()
 
+    def empty(self, within: float) -> bool:
+        """Let all leases end; tell whether claims and standbys are given back."""
+        if not self.end_leases(within):
+            return False
+        database = self.deployment.open_database()
+        try:
+            if not self._standbys(database):
+                return True
+            # The keeper ends them.
+            self.start_scheduler(0)
+            try:
+                return wait_until(lambda: not self._standbys(database), within)
+            finally:
+                self.stop_schedulers()
+        finally:
+            database.close()
+
     def heal(self) -> None:
         """Let broker, database and agent run, whatever was done to them."""
         self.server.start()
@@ -179,6 +196,11 @@ class Cloud:
     @staticmethod
     def _hosts(database: Database) -> int:
         query = sa.text("SELECT COUNT(*) FROM compute_nodes WHERE deleted = 0")
+        return database.read(lambda connection: connection.scalar(query)) or 0
+
+    @staticmethod
+    def _standbys(database: Database) -> int:
+        query = sa.text("SELECT COUNT(*) FROM standbys")
         return database.read(lambda connection: connection.scalar(query)) or 0
 
     @staticmethod

@@ -134,14 +134,7 @@ class Racks:
     def empty(self, within: float) -> bool:
         """Let all instances and leases end; tell whether claims and standbys are given back."""
         self._played.leave_all()
-        if not self._cloud.end_leases(within):
-            return False
-        # The keeper ends the standbys.
-        self._cloud.start_scheduler(0)
-        try:
-            return wait_until(lambda: not self._rows().standbys, within)
-        finally:
-            self._cloud.stop_schedulers()
+        return self._cloud.empty(within)
 
     def _end_one(self, note_left: Callable[[Wish, str], None]) -> None:
         at_rest = [

@@ -153,7 +153,7 @@ def _checked(
         written, url, reserved=reserved, calm=calm, placed=placed
     )
     found = Round(figures.of(history.read(written), logs.texts()), summary, violations)
-    if not (empty or cloud.end_leases)(AUDITED):
+    if not (empty or cloud.empty)(AUDITED):
         found.violations.append("leaked: not all claims and standbys were given back in time")
     # The answers were looked at already.
     later, _ = check_history.checked([], url, reserved=reserved, after_leases=True)

@@ -27,6 +27,8 @@ WEIGHTS = (8, 6, 4, 2)
 ANTI_AFFINITY, AFFINITY = "anti-affinity", "affinity"
 HOT_HOSTS = 8
 MODES = (REQUIRED, REQUIRED, PREFERRED, None)
+# Of how many requests one is for a group; groups take their time to come together.
+GROUPED, APART_IN_TIME = 0.1, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +107,23 @@ def grouped(seed: int, groups: int, callers: int) -> list[Wish]:
 
 
 def mixed(seed: int, hosts: Sequence[str]) -> Iterator[Wish]:
-    """Yield requests of all kinds without end: sizes, numbers, groups, moves to another host."""
+    """Yield requests of all kinds without end: sizes, numbers, groups, moves to another host.
+
+    Some members of groups are protected. Those of several groups come in any order.
+    """
     chance = random.Random(f"mixed {seed}")
     hot = chance.sample(sorted(hosts), min(HOT_HOSTS, len(hosts)))
-    number = 0
+    number, members = 0, list[Wish]()
     while True:
         kind = chance.random()
-        if kind < 0.1:
+        if kind < GROUPED:
             number += 1
-            yield from _group_of(chance, number)
-        elif kind < 0.3:
+            members += _group_of(chance, number)
+        while len(members) > APART_IN_TIME:
+            yield members.pop(chance.randrange(len(members)))
+        if kind < GROUPED:
+            continue
+        if kind < 0.3:
             # Where nobody has a choice, the last place is contended for long before all is full.
             yield Wish(_request_id(chance), (_uuid(chance),), SLOT, host=chance.choice(hot))
         elif kind < 0.4:
@@ -140,7 +149,8 @@ def protected(seed: int, hosts: Sequence[str]) -> Iterator[Wish]:
     """Yield the same as mixed(), most of it protected; no build fails."""
     chance = random.Random(f"protected {seed}")
     for wish in mixed(seed, hosts):
-        yield replace(wish, failing=0, mode=chance.choice(MODES))
+        mode = wish.mode if wish.group else chance.choice(MODES)
+        yield replace(wish, failing=0, mode=mode)
 
 
 def _group_of(chance: random.Random, number: int) -> list[Wish]:
@@ -148,7 +158,12 @@ def _group_of(chance: random.Random, number: int) -> list[Wish]:
     group = _group(chance, number)
     batches = [tuple(_uuid(chance) for _ in range(chance.choice((1, 1, 2)))) for _ in range(4)]
     members = tuple(each for batch in batches for each in batch)
-    return [Wish(_request_id(chance), batch, SLOT, group, members) for batch in batches]
+    # Members that have to share a host cannot be protected.
+    modes = MODES if group.policy == ANTI_AFFINITY else (PREFERRED, None)
+    return [
+        Wish(_request_id(chance), batch, SLOT, group, members, mode=chance.choice(modes))
+        for batch in batches
+    ]
 
 
 def _group(chance: random.Random, number: int) -> Group:

@@ -276,6 +276,15 @@ def test_standbys_that_could_not_be_taken(forger: Forger, check: Any) -> None:
     assert dead.endswith("is on alpha, which is dead")
 
 
+def test_a_member_where_another_one_has_its_standby(forger: Forger, check: Any) -> None:
+    forger.placed("r1", "i1", "alpha", group=APART, protected=True)
+    forger.standby("i1", "alpha", "beta", "rack1")
+    forger.count("beta", SIZE)
+    assert check() == []
+    forger.placed("r2", "i2", "beta", group=APART)
+    assert check() == ["standby beside a member: group apart: i1 on beta, i2 on beta"]
+
+
 def test_an_evacuation_that_was_promised_and_refused(forger: Forger, check: Any) -> None:
     forger.placed("r1", "i1", "alpha")
     forger.asked("r2", "i1", promised=True)

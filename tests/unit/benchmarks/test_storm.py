@@ -89,6 +89,15 @@ def test_there_is_something_of_everything() -> None:
     }
     assert any(each.host for each in found)
     assert any(each.failing for each in found)
+    modes = {each.mode for each in found if each.group and each.group.policy == "anti-affinity"}
+    assert modes == {*wishes.MODES}
+
+
+def test_members_of_groups_come_in_any_order_and_others_between_them() -> None:
+    found = list(islice(wishes.mixed(1, HOSTS), 500))
+    first = next(each.group for each in found if each.group)
+    at = [number for number, each in enumerate(found) if each.group == first]
+    assert at[-1] - at[0] > len(at)
 
 
 def test_requests_for_zones_are_those_that_may_go_anywhere() -> None:
