@@ -84,10 +84,12 @@ def read(domain: Element, vcpus: int, memory_mb: int, nova: NovaMetadata) -> tup
     the emulator threads have for themselves are with the first cell.
     """
     tuning, homes = _tuning(domain), _homes(domain)
-    pins = {} if nova.cpu_policy == "shared" else _pins(tuning)
+    pins = _pins(tuning)
+    for cpu in nova.floating(pins.keys()):
+        del pins[cpu]
     online = _online(domain, vcpus)
     guest_cells = _guest_cells(domain, online | pins.keys(), memory_mb)
-    threads = nova.wish("cpu_thread_policy")
+    threads = nova.thread_policy
     reserved = _emulator_cpus(domain, nova).difference(pins.values()) if pins else ()
     found = {
         number: DomainCell(

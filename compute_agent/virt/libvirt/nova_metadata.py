@@ -3,11 +3,13 @@
 """What Nova noted of an instance in the metadata of its domain."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from compute_agent import cpu_sets
 from compute_agent.virt.libvirt.xml_values import LARGEST, MAX_CPUS, number
+from inventory.numa.pinning import ISOLATE, REQUIRE
 
 # Since 22.0, and before.
 NAMESPACES = (
@@ -18,6 +20,11 @@ NAMESPACES = (
 MAX_NAME_LENGTH = 255
 # An extra spec that asks for CPUs of the host, in one of several groups.
 PCPU = re.compile("resources[0-9]*:PCPU")
+HYPERTHREADING = re.compile("trait([1-9][0-9]*)?:HW_CPU_HYPERTHREADING")
+# The policy of threads that each value of that trait stands for.
+THREADS_BY_TRAIT = {"required": REQUIRE, "forbidden": ISOLATE}
+# What switches a flavor's real time on.
+TRUE = {"1", "t", "true", "on", "y", "yes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,34 @@ class NovaMetadata:
         if asks_for_cpus or isolates or self.wish("cpu_thread_policy"):
             return "dedicated"
         return "shared"
+
+    @property
+    def thread_policy(self) -> str | None:
+        """How pinned CPUs share cores, which a trait says as well; None where nothing does."""
+        specs = self.extra_specs or {}
+        traits = (text for name, text in specs.items() if HYPERTHREADING.match(name))
+        required = (self.image_properties or {}).get("traits_required", "")
+        implied = "required" if "HW_CPU_HYPERTHREADING" in required else ""
+        by_trait = THREADS_BY_TRAIT.get(next(traits, implied))
+        return by_trait or self.wish("cpu_thread_policy")
+
+    def floating(self, cpus: Set[int]) -> set[int]:
+        """Return those of some CPUs of the guest that are known to float."""
+        if self.cpu_policy != "mixed":
+            return {*cpus} if self.cpu_policy == "shared" else set()
+        specs, image = self.extra_specs or {}, self.image_properties or {}
+        mask = specs.get("hw:cpu_dedicated_mask")
+        if not mask and specs.get("hw:cpu_realtime", "").strip().lower() in TRUE:
+            # Of both masks that of the image holds.
+            mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
+        if not mask:
+            return set()
+        rest = mask.strip().startswith("^")
+        try:
+            named = cpu_sets.parse(f"0-{MAX_CPUS},{mask}" if rest else mask)
+        except ValueError:
+            return set()
+        return {*cpus} - named
 
     def wish(self, name: str) -> str | None:
         """Return a wish about the virtual hardware, of the flavor or else of the image."""

@@ -111,6 +111,8 @@ def test_older_releases_of_nova_tell_nothing_of_policies() -> None:
         ("hw:cpu_thread_policy=require", "require"),
         ("hw:cpu_thread_policy=prefer", "prefer"),
         ("hw:cpu_thread_policy=odd", None),
+        ("trait:HW_CPU_HYPERTHREADING=forbidden", "isolate"),
+        ("trait2:HW_CPU_HYPERTHREADING=required", "require"),
         ("", None),
     ],
 )

@@ -281,6 +281,35 @@ def test_of_a_mixed_guest_only_the_dedicated_cpus_are_pinned() -> None:
     assert (cell.cpuset, cell.cpu_pinning, cell.cpu_policy) == ({0, 1}, {2: 4, 3: 5}, "mixed")
 
 
+@pytest.mark.parametrize(
+    ("flavor", "image", "floating"),
+    [
+        ("hw:cpu_dedicated_mask=1", "", {0}),
+        ("hw:cpu_dedicated_mask=^0", "", {0}),
+        ("hw:cpu_realtime=yes hw:cpu_realtime_mask=^0", "", {0}),
+        ("hw:cpu_realtime=True hw:cpu_realtime_mask=1", "hw_cpu_realtime_mask=^1", {1}),
+        # No real time, so that its mask says nothing; and what Nova would refuse.
+        ("hw:cpu_realtime=no hw:cpu_realtime_mask=^0", "", set()),
+        ("hw:cpu_realtime_mask=^0", "", set()),
+        ("hw:cpu_dedicated_mask=odd", "", set()),
+        ("", "", set()),
+    ],
+)
+def test_a_mixed_guest_on_the_only_cpu_of_a_cell(
+    flavor: str, image: str, floating: set[int]
+) -> None:
+    host = a_host(a_host_cell(0, range(1)))
+    notes = noted(f"hw:cpu_policy=mixed {flavor}", image)
+    online = "<vcpus><vcpu id='0' enabled='yes'/><vcpu id='1' enabled='yes'/></vcpus>"
+    parts = bound("0", "0"), guest_cells("0-1"), online, pinned("0", "0")
+    numa = placed(read(*parts, metadata=notes), host)
+    assert numa is not None
+    (cell,) = with_usage(host.numa, numa).cells
+    assert (cell.cpu_usage, cell.pinned_cpus) == (len(floating), {0})
+    pins = dict.fromkeys({0, 1} - floating, 0)
+    assert [(each.cpuset, each.cpu_pinning) for each in numa.cells] == [(floating, pins)]
+
+
 def test_cpus_float_where_they_are_and_memory_is_where_it_is_bound() -> None:
     found = on(shared_and_dedicated(), bound("1"), pinned("0", "8", "9", "10"))
     assert (found[0].cpuset, found[0].memory, found[0].cpu_policy) == ({0}, 0, "shared")

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest uses of NUMA cells is, by its domain, what Nova counts for the same guest."""
+
+import json
+import random
+import subprocess
+from collections import Counter
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+from compute_agent.virt.libvirt import domain_numa, nova_metadata
+from compute_agent.virt.libvirt.guest_numa import placed
+from compute_agent.virt.libvirt.host_cells import HostCells
+from inventory.numa.cells import with_usage
+from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from tests.fixtures import availability
+from tests.fixtures.daemons.process import PATIENCE
+from tests.fixtures.nova_client import ROOT
+
+MASKS = ["0", "1", "^0", "^1", "0-1", "1-3", "^0-1", "2,3", "1-3,^2", " ^0 ", "0,,1", "^0,^2"]
+SPECS = {
+    "hw:cpu_policy": ["mixed", "mixed", "mixed", "dedicated", "shared"],
+    "hw:cpu_thread_policy": ["isolate", "require", "prefer"],
+    "hw:emulator_threads_policy": ["isolate", "share"],
+    "hw:numa_nodes": ["1", "2"],
+    "hw:cpu_dedicated_mask": MASKS,
+    "hw:cpu_realtime": ["yes", "True", "no"],
+    "hw:cpu_realtime_mask": MASKS,
+    "hw:mem_page_size": ["2048", "small", "large"],
+    "resources:PCPU": ["2", "4"],
+    "resources2:PCPU": ["4"],
+    "trait:HW_CPU_HYPERTHREADING": ["required", "forbidden"],
+    "trait1:HW_CPU_HYPERTHREADING": ["forbidden"],
+}
+OFTEN = {"hw:cpu_policy": 0.8, "hw:cpu_dedicated_mask": 0.4, "hw:cpu_realtime": 0.4}
+PROPERTIES = {
+    "hw_cpu_policy": ["dedicated", "mixed", "shared"],
+    "hw_cpu_realtime_mask": MASKS,
+    "hw_cpu_thread_policy": ["isolate", "require"],
+    "trait:HW_CPU_HYPERTHREADING": ["required"],
+}
+DRAWS = 6000
+
+
+def drawn_cells(chance: random.Random) -> list[dict[str, Any]]:
+    """Return a host, many a cell of which has one CPU, or one for floating guests."""
+    cells: list[dict[str, Any]] = []
+    first, threads = 0, chance.choice([1, 1, 2])
+    sets = chance.choice(["one", "one", "two"])
+    for _ in range(chance.choice([1, 1, 2])):
+        number = chance.choice([1, 2, 3, 4, 6])
+        cpus = list(range(first, first + number))
+        first += number
+        shared = cpus if sets == "one" else cpus[: chance.choice([1, 1, 2])]
+        pinned = cpus if sets == "one" else [cpu for cpu in cpus if cpu not in shared]
+        cores = [cpus[at : at + threads] for at in range(0, number, threads)]
+        cells.append({"cpuset": shared, "pcpuset": pinned, "siblings": cores})
+    return cells
+
+
+def drawn(chance: random.Random) -> dict[str, Any]:
+    """Return a host and a guest that Nova may refuse, as its parts may contradict."""
+    specs, image = (
+        {
+            name: chance.choice(values)
+            for name, values in choices.items()
+            if chance.random() < OFTEN.get(name, rarely)
+        }
+        for choices, rarely in ((SPECS, 0.12), (PROPERTIES, 0.06))
+    )
+    vcpus = chance.choice([1, 2, 2, 3, 4])
+    return {"cells": drawn_cells(chance), "vcpus": vcpus, "specs": specs, "image": image}
+
+
+DRAWN = [drawn(random.Random(number)) for number in range(DRAWS)]
+
+
+@cache
+def of_nova() -> list[dict[str, Any] | None]:
+    availability.require(availability.NOVA)
+    python = availability.PEER / "bin" / "python"
+    run = subprocess.run(
+        [python, "-W", "ignore", "-m", "tests.peer.numa_guests"],
+        input=json.dumps(DRAWN),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        cwd=ROOT,
+    )
+    assert run.returncode == 0, run.stderr
+    found: list[dict[str, Any] | None] = json.loads(run.stdout)
+    return found
+
+
+def the_host(cells: list[dict[str, Any]]) -> HostCells:
+    topology = [
+        NUMACell(
+            id=number,
+            memory=8192,
+            cpuset=set(each["cpuset"]),
+            pcpuset=set(each["pcpuset"]),
+            siblings=[set(core) for core in each["siblings"]],
+            mempages=[NUMAPagesTopology(4, 2**19), NUMAPagesTopology(2048, 1024)],
+        )
+        for number, each in enumerate(cells)
+    ]
+    cpus = {cell.id: frozenset(cell.cpuset | cell.pcpuset) for cell in topology}
+    return HostCells(NUMATopology(topology), cpus, None)
+
+
+def ours(words: dict[str, Any], found: dict[str, Any]) -> list[list[Any]]:
+    """Return what the agent counts on the cells, from the domain alone."""
+    parts = "".join(found["parts"])
+    huge = words["specs"].get("hw:mem_page_size")
+    if huge in ("2048", "large"):
+        pages = "<page size='2048' unit='KiB' nodeset='0-1'/>"
+        parts += f"<memoryBacking><hugepages>{pages}</hugepages></memoryBacking>"
+    domain = ElementTree.fromstring(
+        f"<domain><metadata>{found['notes']}</metadata><vcpu>{words['vcpus']}</vcpu>{parts}</domain>"
+    )
+    notes = nova_metadata.read(domain.find("metadata"))
+    host = the_host(words["cells"])
+    numa = placed(domain_numa.read(domain, words["vcpus"], 2048, notes), host)
+    used = host.numa if numa is None else with_usage(host.numa, numa)
+    return [[cell.cpu_usage, sorted(cell.pinned_cpus), cell.memory_usage] for cell in used.cells]
+
+
+def test_what_is_used_of_cells_is_what_nova_counts() -> None:
+    pairs = list(zip(DRAWN, of_nova(), strict=True))
+    taken = [(words, found) for words, found in pairs if found is not None]
+    policies = Counter(str(words["specs"].get("hw:cpu_policy")) for words, _ in taken)
+    assert policies["mixed"] > 200
+    differing = [
+        (words, found["used"], mine)
+        for words, found in taken
+        if (mine := ours(words, found)) != found["used"]
+    ]
+    assert not differing, (len(differing), len(taken), differing[:3])
