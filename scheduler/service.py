@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler service, where all its parts are created and connected."""
 
+import gc
 from collections.abc import Callable, Collection
 from threading import Event, Thread
 
@@ -64,6 +65,12 @@ def prune_unneeded(conf: cfg.ConfigOpts, database: Database) -> bool:
     return database.write(lambda connection: audit_log.prune(connection, conf.audit.keep))
 
 
+def _freeze() -> None:
+    """Let no collection of garbage look at what is there now, which stays."""
+    gc.collect()
+    gc.freeze()
+
+
 def _retention(conf: cfg.ConfigOpts) -> Retention:
     return Retention(conf.decisions.max_age, conf.decisions.max_number)
 
@@ -111,9 +118,20 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         conf = self._conf
         tracing.prepare(conf)
         self._database = open_database(conf)
-        migrations.check(self._database)
         self._transport = rpc_transport(conf)
+        migrations.check(self._database)
         self._create_parts()
+        self._start_parts()
+        self._adoption.start()
+        self._standbys.start()
+        self._started = True
+        self._notifier.ready("serving select_destinations")
+        self._notifier.watch(self._server.alive)
+        LOG.info("Scheduler %s serves select_destinations", conf.host)
+
+    def _start_parts(self) -> None:
+        """Start all that a request needs, then serve: the first caller waits for nothing."""
+        conf, cache = self._conf, self.destinations.host_cache
         plugins.report_bounds(conf, self.destinations.driver.plan.filters)
         if self.destinations.claimer:
             _check_claims(conf, self._database)
@@ -121,21 +139,19 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             "decisions": lambda: self._recorder.dropped,
             "notifications": lambda: self._notifications.dropped,
         }
-        self._monitoring.start(self._database, self.destinations.host_cache, self._server, dropped)
+        self._monitoring.start(self._database, cache, self._server, dropped)
         self._heartbeat.start()
         self._recorder.start()
         self._requested_mix.start()
         self._publisher.start()
         self._notifications.start()
+        cache.refresh_if_older(fresh=True, patient=True)
+        _freeze()
         # The servers last: once requests are received nothing may fail any more.
         self._push_server.start()
+        # It reads what was pushed before that to nobody.
+        cache.refresh_if_older(fresh=True, patient=True)
         self._server.start()
-        self._adoption.start()
-        self._standbys.start()
-        self._started = True
-        self._notifier.ready("serving select_destinations")
-        self._notifier.watch(self._server.alive)
-        LOG.info("Scheduler %s serves select_destinations", conf.host)
 
     def _create_parts(self) -> None:
         """Create all that is started and stopped."""

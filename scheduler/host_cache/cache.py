@@ -94,17 +94,20 @@ class HostCache:
         with self.locked(as_of_reading=max_age is not None and not fresh) as hosts:
             yield hosts
 
-    def refresh_if_older(self, max_age: float | None = None, fresh: bool = False) -> None:
+    def refresh_if_older(
+        self, max_age: float | None = None, fresh: bool = False, patient: bool = False
+    ) -> None:
         """Refresh the cache if it is older than the age that is configured, or is given in seconds.
 
-        fresh means with all that was committed before. Raises DatabaseUnavailable.
+        fresh means with all that was committed before; patient is who waits however long it takes,
+        as a start does. Raises DatabaseUnavailable.
         """
         most = self.max_age if max_age is None else max_age
         oldest = time.monotonic() - (0.0 if fresh else most)
         # One that had begun before then lacks what was committed since: it is followed by another.
         while self._read_at < oldest:
             try:
-                self._begin_refresh().result(self._timeout)
+                self._begin_refresh().result(None if patient else self._timeout)
             except TimeoutError:
                 raise DatabaseUnavailable(
                     f"host cache: no answer within {self._timeout:g} s"

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Berthmaster authors
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that starts: it reads before it is ready."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+
+from inventory.engine import Database
+from scheduler.client.scheduler_client import SchedulerClient
+from scheduler.wire.context import RequestContext
+from tests.backends import each_backend
+from tests.builders import a_request
+from tests.fixtures.daemons.mariadb import MariaDB
+from tests.fixtures.daemons.process import PATIENCE, Process, log_tail, wait_until
+from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
+
+SERVES = "serves select_destinations"
+BLOCKED = (
+    "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
+)
+
+
+@contextmanager
+def locked(mariadb: MariaDB, deployment: Deployment, table: str) -> Iterator[Any]:
+    """Yield a cursor of who alone may use a table for as long as the block lasts."""
+    name = deployment.database_url.rpartition("/")[2].partition("?")[0]
+    with (
+        pymysql.connect(
+            unix_socket=str(mariadb.socket), user="root", database=name, autocommit=True
+        ) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(f"LOCK TABLES {table} WRITE")
+        yield cursor
+
+
+def wait_blocked(cursor: Any, process: Process) -> None:
+    """Wait until a process waits for a lock; it must not say before that it serves."""
+
+    def blocked() -> bool:
+        cursor.execute(BLOCKED)
+        return bool(cursor.fetchone()[0]) or process.has_logged(SERVES)
+
+    assert wait_until(blocked)
+    assert not process.has_logged(SERVES), log_tail(process.log)
+    assert process.status is None, log_tail(process.log)
+
+
+def place(client: SchedulerClient) -> str:
+    spec, uuids = a_request(vcpus=1), ["00000000-0000-0000-0000-000000000001"]
+    ((chosen,),) = client.select_destinations(RequestContext(), spec, uuids, timeout=PATIENCE)
+    return chosen.service_host
+
+
+@each_backend
+def test_who_is_ready_has_read_all_hosts_with_what_was_written_meanwhile(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    mariadb: MariaDB,
+    backend: str,
+) -> None:
+    a_fleet(database, ["compute1"], memory_mb_used=512, free_ram_mb=65024)
+    a_fleet(database, ["compute2"], memory_mb_used=20000, free_ram_mb=45536)
+    # No request has the hosts read, nor does anybody push what is written here.
+    lazy: Options = {"scheduler": {"view_max_age": 3600, "view_reload_interval": 3600}}
+    with locked(mariadb, deployment, "compute_nodes") as cursor:
+        scheduler = deployment.start_scheduler("scheduler1", backend, lazy)
+        wait_blocked(cursor, scheduler)
+        cursor.execute(
+            "UPDATE compute_nodes SET memory_mb_used = 40000, free_ram_mb = 25536,"
+            " generation = generation + 1, updated_at = UTC_TIMESTAMP(6) WHERE host = 'compute1'"
+        )
+    wait_for_log(scheduler, SERVES)
+    assert place(client) == "compute2"
