@@ -69,12 +69,13 @@ def _checked_driver(conf: "cfg.ConfigOpts") -> "Driver":
     from compute_agent import device_spec, identity
     from compute_agent.virt import driver_loading
     from inventory import migrations
+    from inventory.engine import start_patience
     from scheduler.messaging.messaging_options import checked_transport
 
     device_spec.parse(conf.pci.device_spec)
     # For these checks only: a process that is forked off has a transport and a database of its own.
     checked_transport(conf)
     driver = driver_loading.load(conf)
-    with migrations.checked_database(conf) as database:
+    with migrations.checked_database(conf) as database, database.waiting(start_patience(conf)):
         identity.establish(conf, database, driver)
     return driver

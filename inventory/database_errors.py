@@ -14,13 +14,20 @@ from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception
-from pymysql.constants import ER
+from pymysql.constants import CR, ER
 
 # Errors of a transaction in conflict with others: a deadlock, a write that a cluster did not
 # certify and, by default since MariaDB 11, a row that has changed.
 _LOST = frozenset({ER.LOCK_DEADLOCK, ER.ERROR_DURING_COMMIT, ER.CHECKREAD})
 # Errors of a server that has too many connections, in all or of this account.
 _FULL = frozenset({ER.CON_COUNT_ERROR, 1203, ER.USER_LIMIT_REACHED})
+# Errors of a connection that is lost or cannot be made. oslo.db knows them, but sees none of those
+# that SQLAlchemy's inspection of tables has.
+_DISCONNECTED = frozenset(
+    {CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST}
+)
+# Errors of a server that is to take statements again soon.
+_AWAY = _FULL | {ER.SERVER_SHUTDOWN}
 # Errors of an account that lacks a right on a database, a table, a column or a routine.
 _DENIED = frozenset(
     {
@@ -97,6 +104,9 @@ def translated(error: Exception) -> Exception:
     if number in _LOST or isinstance(error, exception.DBDeadlock):
         lost: Exception = exception.DBDeadlock(error)
         return lost
+    if number in _DISCONNECTED:
+        gone: Exception = exception.DBConnectionError(error)
+        return gone
     if number in _DENIED:
         return DatabaseUnavailable(
             f"the account of [database] connection lacks a right: {message_of(error)}"
@@ -135,6 +145,11 @@ def is_refusal(error: Exception) -> bool:
     """Return whether an error of a statement is about its values, so that others may go through."""
     of_values = (exception.DBDataError, exception.DBInvalidUnicodeParameter)
     return isinstance(error, of_values) or _number(error) in _REFUSED
+
+
+def is_away(error: Exception) -> bool:
+    """Return whether an error says that the server takes no statements for the time being."""
+    return _number(error) in _AWAY
 
 
 def _number(error: Exception) -> int | None:

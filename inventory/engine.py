@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection to the database: transactions that are repeated when the database asks for it."""
 
+import logging
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from importlib.util import find_spec
@@ -26,6 +28,7 @@ from inventory.database_errors import (
     DatabaseMisconfigured,
     DatabaseUnavailable,
     TransactionLost,
+    is_away,
     message_of,
     translated,
 )
@@ -34,11 +37,14 @@ from inventory.errors import counted
 from inventory.tables import idempotency_keys
 
 T = TypeVar("T")
+# That of oslo.log would cost commands a part of their start.
+LOG = logging.getLogger(__name__)
 
 # A transaction is repeated a few times while connections are lost, in pauses that double from a
-# tenth of a second. While others write the same rows, which a cluster notices at the commit only,
-# it is repeated in random pauses for _CONFLICT_TIMEOUT seconds. Both are counted here: oslo.db logs
-# a traceback of a hundred lines at the end of its own count.
+# tenth of a second; at the start of a daemon as long as that waits for its database. While others
+# write the same rows, which a cluster notices at the commit only, it is repeated in random pauses
+# for _CONFLICT_TIMEOUT seconds. All is counted here: oslo.db logs a traceback of a hundred lines at
+# the end of its own count.
 _RECONNECTIONS = 5
 _RECONNECTED = api.wrap_db_retry(
     max_retries=10_000, retry_interval=0.1, max_retry_interval=2, retry_on_disconnect=True
@@ -53,17 +59,23 @@ _KEYS_KEPT = timedelta(days=1)
 
 @dataclass(slots=True)
 class _Failures:
-    """How often a transaction has lost to others, and its connection."""
+    """How often a transaction has lost to others, and its connection.
 
+    patience is how long it goes on in seconds although the database is away.
+    """
+
+    patience: float = 0.0
     began: float = field(default_factory=time.monotonic)
     conflicts: int = 0
     losses: int = 0
 
     def count(self, error: Exception) -> Exception:
         """Return the error to raise; oslo.db repeats deadlocks and lost connections."""
-        found = translated(error)
+        found, seconds = translated(error), time.monotonic() - self.began
+        if self.patience and is_away(error):
+            found = exception.DBConnectionError(error)
         if isinstance(found, exception.DBDeadlock):
-            self.conflicts, seconds = self.conflicts + 1, time.monotonic() - self.began
+            self.conflicts += 1
             if seconds > _CONFLICT_TIMEOUT:
                 attempts = counted(self.conflicts, "attempt")
                 return TransactionLost(
@@ -72,8 +84,11 @@ class _Failures:
                 )
         elif isinstance(found, exception.DBConnectionError):
             self.losses += 1
-            if self.losses > _RECONNECTIONS:
+            if self.losses > _RECONNECTIONS and seconds > self.patience:
                 return DatabaseUnavailable(message_of(error))
+            if self.losses == _RECONNECTIONS and self.patience:
+                limit = "" if math.isinf(self.patience) else f" up to {self.patience:g} s"
+                LOG.warning("Waiting%s for the database: %s", limit, message_of(error))
         return found
 
 
@@ -87,11 +102,24 @@ class Database:
         self.engine = engine
         # When a transaction has last succeeded, by the monotonic clock.
         self.answered_at = -math.inf
+        self._patience = 0.0
         if engine.dialect.name == "sqlite":
             dialects.share_sqlite(engine)
         else:
             _check_version(engine.dialect)
             dialects.isolate_mysql(engine, waits=sync_wait is None)
+
+    @contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Let transactions in the block wait so long for a database that is away.
+
+        It is for the start of a process: later its callers have deadlines of their own.
+        """
+        self._patience = seconds
+        try:
+            yield
+        finally:
+            self._patience = 0.0
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Return work(connection), run in one consistent transaction that writes nothing."""
@@ -139,7 +167,7 @@ class Database:
         self.engine.dispose()
 
     def _run(self, work: Callable[[sa.Connection], T], writes: bool) -> T:
-        failures = _Failures()
+        failures = _Failures(self._patience)
 
         def attempt() -> T:
             try:
@@ -195,6 +223,12 @@ def open_database(
     # Drivers are called with the parameters of the URL.
     except TypeError as error:
         raise _misconfigured(conf, f"its driver refuses a parameter: {error}") from error
+
+
+def start_patience(conf: cfg.ConfigOpts) -> float:
+    """Return how many seconds a daemon that starts waits for its database."""
+    retries = conf.database.max_retries
+    return math.inf if retries < 0 else float(retries * conf.database.retry_interval)
 
 
 # Claims write with JSON_TABLE. By whether it is MariaDB.

@@ -16,7 +16,7 @@ from conf.daemon.systemd import Notifier
 from inventory import audit_log, heartbeat, migrations, services
 from inventory.claims import group_locks, standby_rows
 from inventory.database_errors import DatabaseUnavailable
-from inventory.engine import Database, open_database
+from inventory.engine import Database, open_database, start_patience
 from inventory.errors import counted
 from inventory.heartbeat import Heartbeat
 from inventory.nova.placement_errors import PlacementMisconfigured
@@ -119,9 +119,10 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         tracing.prepare(conf)
         self._database = open_database(conf)
         self._transport = rpc_transport(conf)
-        migrations.check(self._database)
-        self._create_parts()
-        self._start_parts()
+        with self._database.waiting(start_patience(conf)):
+            migrations.check(self._database)
+            self._create_parts()
+            self._start_parts()
         self._adoption.start()
         self._standbys.start()
         self._started = True

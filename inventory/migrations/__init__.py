@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy.schema import CreateTable
 
-from inventory.engine import Database, open_database
+from inventory.engine import Database, open_database, start_patience
 from inventory.migrations import sync_lock
 from inventory.tables import leases, metadata
 
@@ -119,9 +119,13 @@ def _check(schema: Schema) -> None:
 
 @contextmanager
 def checked_database(conf: cfg.ConfigOpts) -> Iterator[Database]:
-    """Yield the configured database; raises DatabaseUnavailable and SchemaError."""
+    """Yield the configured database, which is waited for as a daemon does that starts.
+
+    Raises DatabaseUnavailable and SchemaError.
+    """
     with closing(open_database(conf)) as database:
-        check(database)
+        with database.waiting(start_patience(conf)):
+            check(database)
         yield database
 
 

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon that starts: it reads before it is ready."""
+"""A daemon that starts: it reads before it is ready, and waits for a database that goes away."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pymysql
+import pytest
 
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
@@ -18,6 +19,8 @@ from tests.fixtures.daemons.process import PATIENCE, Process, log_tail, wait_unt
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
 
 SERVES = "serves select_destinations"
+# As a daemon has them by default.
+PATIENT: Options = {"database": {"max_retries": 10, "retry_interval": 10}}
 BLOCKED = (
     "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
 )
@@ -76,3 +79,44 @@ def test_who_is_ready_has_read_all_hosts_with_what_was_written_meanwhile(
         )
     wait_for_log(scheduler, SERVES)
     assert place(client) == "compute2"
+
+
+@pytest.mark.parametrize("table", ["berthmaster_version", "services", "compute_nodes"])
+def test_a_scheduler_waits_for_a_database_that_goes_away_while_it_starts(
+    deployment: Deployment,
+    database: Database,
+    client: SchedulerClient,
+    mariadb: MariaDB,
+    table: str,
+) -> None:
+    a_fleet(database, ["compute1"])
+    with locked(mariadb, deployment, table) as cursor:
+        scheduler = deployment.start_scheduler("scheduler1", options=PATIENT)
+        wait_blocked(cursor, scheduler)
+        mariadb.kill()
+        try:
+            wait_for_log(scheduler, "Waiting up to 100 s for the database: ")
+        finally:
+            mariadb.start()
+    wait_for_log(scheduler, SERVES)
+    assert place(client) == "compute1"
+
+
+@pytest.mark.parametrize("table", ["berthmaster_version", "compute_nodes", "services"])
+def test_an_agent_waits_for_a_database_that_goes_away_while_it_starts(
+    deployment: Deployment, database: Database, mariadb: MariaDB, table: str
+) -> None:
+    fake: Options = {"DEFAULT": {"compute_driver": "fake"}}
+    with locked(mariadb, deployment, table) as cursor:
+        agent = deployment.agent(options={**PATIENT, **fake}, name="compute1")
+        wait_blocked(cursor, agent)
+        mariadb.kill()
+        mariadb.start()
+    registered = "SELECT COUNT(*) FROM services WHERE host = 'compute1' AND report_count > 0"
+    assert wait_until(
+        lambda: (
+            database.read(lambda each: each.exec_driver_sql(registered).scalar())
+            or agent.status is not None
+        )
+    )
+    assert agent.status is None, log_tail(agent.log)

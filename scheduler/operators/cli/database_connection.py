@@ -38,7 +38,8 @@ ADVICE = (
 def checked_database(app: App) -> Iterator[Database]:
     """Yield the database with its schema checked; errors name the database."""
     with open_unchecked(app) as database:
-        migrations.check(database)
+        with database.waiting(app.options.database_timeout or DATABASE_TIMEOUT):
+            migrations.check(database)
         yield database
 
 
