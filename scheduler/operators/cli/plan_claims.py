@@ -18,7 +18,7 @@ from scheduler.operators.planning.types import PlannedMove
 from scheduler.select_destinations.destination_builder import build_destinations, load_allocator
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
-from scheduler.wire.errors import NoValidHost
+from scheduler.wire.errors import InvalidInput, NoValidHost
 
 
 def hold_room(
@@ -50,7 +50,7 @@ def hold_room(
         caller = RequestContext(request_id=f"req-{uuid4()}", is_admin=True)
         try:
             destinations.select(SelectArguments(spec, [move.uuid]), caller)
-        except (NoValidHost, PendingClaim) as error:
+        except (InvalidInput, NoValidHost, PendingClaim) as error:
             found.append(_held(move, str(error)))
         else:
             found.append(_held(move))

@@ -14,9 +14,12 @@ import pytest
 import sqlalchemy as sa
 
 from inventory import instances
+from inventory.errors import OperationRefused
 from inventory.tables import allocations
-from scheduler.operators.cli import plan_move, terminal
+from scheduler.operators.cli import plan_move, plan_stage, terminal
 from scheduler.operators.cli.plan import PlanDrain
+from scheduler.select_destinations.destinations import Destinations
+from scheduler.wire.errors import InvalidInput
 from tests.databases import a_node, an_instance, execute, save, serve
 from tests.fixtures.daemons.process import PATIENCE, wait_until
 
@@ -234,6 +237,23 @@ def test_a_move_that_fails_stops_those_only_that_depend_on_it(command, database,
     assert calls(tmp_path) == ["a", "c"]
 
 
+def test_an_instance_for_which_no_claim_can_be_asked_stops_no_other(
+    command, plan, mover, tmp_path, monkeypatch
+):
+    def select(self, arguments, *others):
+        if arguments.instance_uuids == ["i3"]:
+            raise InvalidInput("instance_uuids: i3 has come to be elsewhere")
+        return select_all(self, arguments, *others)
+
+    select_all = Destinations.select
+    monkeypatch.setattr(Destinations, "select", select)
+    done = command.run("plan", "run", str(plan), mover)
+    assert (
+        "failed: no room is claimed on new: Invalid input received: instance_uuids" in done.stdout
+    )
+    assert calls(tmp_path) == ["i2", "i1"]
+
+
 @pytest.mark.parametrize("state", ["paused", "suspended", "rescued", "resized"])
 def test_an_instance_that_nova_does_not_evacuate_stops_no_other(
     command, cloud, mover, tmp_path, state
@@ -390,6 +410,38 @@ def test_a_run_whose_output_is_lost_ends_after_the_move_under_way(command, plan,
         assert run.wait(PATIENCE) != 0
     assert on(command, "new") == {"i3"}
     assert calls(tmp_path) == ["i3"]
+
+
+def test_a_run_whose_terminal_is_lost_ends_after_the_move_under_way(command, plan, mover, tmp_path):
+    """As when a connection breaks: there is a SIGHUP, and nothing can be printed any more."""
+    (tmp_path / "wait").touch()
+    terminal_side, program_side = os.openpty()
+    # The terminal is that of the session of the program.
+    line = ["setsid", "--ctty", *program(command), "plan", "run", str(plan), mover]
+    with subprocess.Popen(
+        line, stdin=program_side, stdout=program_side, stderr=program_side
+    ) as run:
+        try:
+            os.close(program_side)
+            assert wait_until(lambda: calls(tmp_path))
+            os.close(terminal_side)
+            (tmp_path / "wait").unlink()
+            assert run.wait(PATIENCE) > 0
+        finally:
+            (tmp_path / "wait").unlink(missing_ok=True)
+    journal = (tmp_path / "plan.json.journal").read_text().splitlines()
+    assert json.loads(journal[-1])["state"] == "done"
+    assert calls(tmp_path) == ["i3"]
+
+
+def test_a_run_that_an_error_ends_says_how_to_go_on(command, plan, mover, monkeypatch):
+    def is_away(*_):
+        raise OperationRefused("the database is away")
+
+    monkeypatch.setattr(plan_stage, "read_fleet", is_away)
+    done = command.run("plan", "run", str(plan), mover)
+    assert (done.status, done.stderr) == (1, "the database is away\n")
+    assert done.stdout.startswith("0 of 3 moves done; this goes on: berthmaster ")
 
 
 def test_what_a_program_leaves_in_the_background_is_not_waited_for(command, plan, mover, tmp_path):
