@@ -35,7 +35,8 @@ class InstancePlaces:
     """The nodes for which an instance has claims, by ids, and the (host, node) where it is seen.
 
     There it has so many vCPUs and so much memory in MB. The same for a reserved place, which is
-    free if no instance has taken it, which taken_by is.
+    free if no instance has taken it, which taken_by is. is_changing: the instance is on its way, or
+    a resize of it is neither confirmed nor reverted.
     """
 
     claimed: set[int] = field(default_factory=set)
@@ -43,6 +44,7 @@ class InstancePlaces:
     seen: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     is_free: bool = False
     taken_by: str | None = None
+    is_changing: bool = False
 
 
 @dataclass(slots=True)
@@ -70,12 +72,15 @@ def read(connection: sa.Connection) -> StandbyRows:
             found[uuid.lower()].claimed.add(node_id)
             if state == CONFIRMED:
                 found[uuid.lower()].confirmed.add(node_id)
+            else:
+                found[uuid.lower()].is_changing = True
             found[uuid.lower()].is_free = state == RESERVED
             found[uuid.lower()].taken_by = taken_by
-        columns = _I.uuid, _I.host, _I.node, _I.vcpus, _I.memory_mb
+        columns = _I.uuid, _I.host, _I.node, _I.vm_state, _I.task_state, _I.vcpus, _I.memory_mb
         seen = sa.select(*columns).where(_I.deleted == 0, _I.uuid.in_(_PROTECTED))
-        for uuid, host, node, *size in connection.execute(seen):
+        for uuid, host, node, vm_state, task_state, *size in connection.execute(seen):
             found[uuid.lower()].seen[host, node] = (size[0], size[1])
+            found[uuid.lower()].is_changing |= vm_state == "resized" or bool(task_state)
     return StandbyRows(rows, dict(found), generations)
 
 

@@ -187,7 +187,7 @@ class StandbyChanges:
                 self._end(found, row)
                 if each.of_place:
                     request = row.place_request
-                if at == each.place_node_id and not is_replaced:
+                if at == each.place_node_id and not is_replaced and not each.shrinks:
                     # Resized in place, an instance may go back to its old size.
                     size = larger(size, amounts_of(row))
                 takes = at == each.evacuates and row.compute_node_id == each.place_node_id

@@ -91,7 +91,8 @@ class Standby:
     request to evacuate the instance, as text. With of_place it is the standby of a reserved place,
     whose uuid is instance_uuid: request is that of the instance in the place, place_request that of
     the place; member is that instance. replaces is the id of the row that was decided about, if it
-    was read before. host is that of node_id, group the rule of the instance's server group.
+    was read before; with shrinks it is known that the instance needs less than that held. host is
+    that of node_id, group the rule of the instance's server group.
     """
 
     instance_uuid: str
@@ -110,6 +111,7 @@ class Standby:
     of_place: bool = False
     place_request: str | None = None
     replaces: int | None = None
+    shrinks: bool = False
     host: str = ""
     member: str | None = None
 

@@ -4,7 +4,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from inventory.claims.standby_rows import InstancePlaces, StandbyRows
 from inventory.claims.types import ClaimLost, GroupRule, Standby
 from inventory.engine import Database
 from inventory.errors import counted, some
-from inventory.objects.amounts import amounts_of, plus
+from inventory.objects.amounts import amounts_of, covers, plus
 from inventory.objects.standby import Protection, domains_text
 from scheduler.claims.claim_request import where
 from scheduler.claims.claimer import Claimer
@@ -58,6 +58,8 @@ class _Due:
     node_id: int
     # What the instance is seen to have there: vCPUs and memory in MB.
     seen: tuple[int, int] = (0, 0)
+    # The instance needs less than before, and will not need that again.
+    shrinks: bool = False
 
     def grown(self, spec: RequestSpec) -> RequestSpec:
         """Return the request of an instance, that may have become larger, as it is seen."""
@@ -155,6 +157,7 @@ class StandbyKeeper:
             group=work.group_rule(row, spec, planned.host),
             of_place=row.of_place,
             replaces=row.id,
+            shrinks=due.shrinks,
             member=work.member_of(row),
             **there(planned.host, partial(where, work.hosts, host_cache=self._cache)),
         )
@@ -277,16 +280,30 @@ class _Work:
         return group_rule(spec, chosen) or GroupRule(row.group_uuid, (), enforced=False)
 
     def judge(self, row: Any, spec: RequestSpec) -> _Due | None:
-        """Return what is to be found anew if the host of a standby does not pass any more."""
+        """Return what is to be found anew.
+
+        That is a standby whose host does not pass any more, and one that is larger than its
+        instance, since that was resized on its host.
+        """
         self.handled.add(row.id)
         at, place = self._ids.get(row.compute_node_id), self._ids.get(row.place_node_id)
         if at is None or place is None or not self._is_as_known(at, row.compute_node_id):
             return None
         spec = self._located(row, spec)
-        if self.room.passes(at, spec, self._plan, row.domains.split(",")):
+        passes = self.room.passes(at, spec, self._plan, row.domains.split(","))
+        seen = self._known.instances[row.instance_uuid.lower()].seen.get(self._name(place), (0, 0))
+        due = _Due(row, place, row.place_node_id, seen)
+        due = replace(due, shrinks=self._is_too_large(due, spec))
+        if passes and not due.shrinks:
             return None
         self._release(row)
-        return _Due(row, place, row.place_node_id)
+        return due
+
+    def _is_too_large(self, due: _Due, spec: RequestSpec) -> bool:
+        """Return whether an instance will not need as much again as its standby holds."""
+        at = self._known.instances[due.row.instance_uuid.lower()]
+        is_done = due.seen != (0, 0) and not at.is_changing
+        return is_done and not covers(amounts_of(due.grown(spec)), amounts_of(due.row))
 
     def _is_as_known(self, at: int, node_id: int) -> bool:
         """Return whether the row of a host has what was read of its standbys, and nothing later.

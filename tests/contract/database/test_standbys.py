@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from inventory import tables
 from inventory.claims.claims import release
 from inventory.engine import Database
 from inventory.operations import service_operations
@@ -150,8 +152,45 @@ def test_an_instance_that_is_resized_in_place_keeps_the_larger_standby_until_it_
     cloud.arrive(U[0], host, SMALL)
     others = [each for each in (*RACKS, "lone") if each != host]
     assert cloud.ask([U[0]], (1, 2048, 10), ignore=others) == [host]
+    cloud.keep()
     (row,) = cloud.standbys()
     assert (row.vcpus, row.memory_mb) == SMALL[:2]
+    assert cloud.usage() == cloud.expected_usage()
+    cloud.drivers[host].remove_guest(host, U[0])
+    cloud.arrive(U[0], host, (1, 2048, 10))
+    cloud.keep()
+    (row,) = cloud.standbys()
+    assert (row.vcpus, row.memory_mb) == (1, 2048)
+    assert cloud.usage() == cloud.expected_usage()
+    assert cloud.keep().made == 0
+
+
+def test_the_standby_of_a_resize_in_place_stays_as_long_as_nova_may_revert_it(cloud):
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    assert cloud.ask([U[0]], (1, 2048, 10), ignore=[each for each in HOSTS if each != host])
+    cloud.drivers[host].remove_guest(host, U[0])
+    cloud.arrive(U[0], host, (1, 2048, 10))
+    for state, memory_mb in (("resized", 4096), ("active", 2048)):
+        rows = sa.update(tables.instances).values(vm_state=state)
+        cloud.write(lambda connection, query=rows: connection.execute(query))
+        cloud.keep()
+        assert [row.memory_mb for row in cloud.standbys()] == [memory_mb]
+
+
+def test_a_resize_to_another_host_has_two_standbys_until_the_keeper_has_seen_its_end(cloud):
+    larger = (4, 8192, 20)
+    (host,) = cloud.ask([U[0]], SMALL)
+    cloud.arrive(U[0], host, SMALL)
+    (new,) = cloud.ask([U[0]], larger, ignore=[host])
+    cloud.arrive(U[0], new, larger)
+    cloud.keep()
+    assert [row.memory_mb for row in cloud.standbys()] == [4096, 8192]
+    # Confirmed, the instance leaves its old host.
+    cloud.leave(U[0], host)
+    assert len(cloud.standbys()) == 2
+    cloud.keep()
+    assert [row.memory_mb for row in cloud.standbys()] == [8192]
     assert cloud.usage() == cloud.expected_usage()
 
 
