@@ -41,6 +41,11 @@ class PlanRun(ReportCommand):
         add_run(parser)
         what = "Number of failed moves after which the run stops (default: any number)."
         parser.add_argument("--at-most", type=positive, dest="failures", metavar="N", help=what)
+        add_flag(
+            parser,
+            "--skip-failed",
+            "Do not try again what has failed, so that the next stage begins without it.",
+        )
         check_combination(parser, missing_program)
 
     def take_action(self, args: Any) -> int:
@@ -53,7 +58,7 @@ class PlanRun(ReportCommand):
 
 
 def add_run(parser: Any) -> None:
-    """Add the options of carry_out(), and the default of failures."""
+    """Add the options of carry_out(), and the defaults of those of 'plan run' only."""
     what = (
         "Program with its arguments that makes a move, waits until it is over, and ends"
         " with status 0; {server}, {host}, {node} and {source} stand for the instance, where it"
@@ -73,7 +78,7 @@ def add_run(parser: Any) -> None:
     )
     what = f"Seconds that a move may take (default: {MOVE_TIMEOUT:.0f})."
     parser.add_argument("--timeout", type=seconds, default=MOVE_TIMEOUT, metavar="S", help=what)
-    parser.set_defaults(failures=None)
+    parser.set_defaults(failures=None, skip_failed=False)
 
 
 def check_evacuations(args: Any, moves: Sequence[PlannedMove]) -> None:
@@ -109,13 +114,14 @@ def carry_out(
 def _outcome(run: StageRun, path: Path, go_on: str) -> dict[str, Any]:
     """Say how far a plan is and by which command it goes on, and return what became of it."""
     moves, journal = run.moves, run.journal
-    left = [each.stage for number, each in enumerate(moves) if not journal.is_over(number)]
+    left = [moves[number].stage for number in run.left()]
     gone = sum(journal.state(number) == GONE for number in range(len(moves)))
     is_complete, goes_on = run.stage not in left, go_on if left else None
     what = f"stage {run.stage} is done, this begins the next one" if is_complete else "this goes on"
     rest = f"; {what}: {goes_on}" if goes_on else ""
     lost = f", {counted(gone, 'instance is', 'instances are')} gone" if gone else ""
-    done = len(moves) - len(left) - gone
+    lost += f", {len(run.skipped)} skipped" if run.skipped else ""
+    done = len(moves) - len(left) - gone - len(run.skipped)
     run.print_interruption()
     run.write(f"{done} of {counted(len(moves), 'move')} done{lost}{rest}")
     return {
@@ -146,6 +152,7 @@ def _go_on(command: BaseCommand, args: Any, path: Path) -> str:
     numbers = {"--at-most": (args.failures, None), "--timeout": (args.timeout, MOVE_TIMEOUT)}
     line += [f"{name}={n:.10g}" for name, (n, default) in numbers.items() if n != default]
     flags = {"--keep-zone": args.keep_zone, "--evacuate": args.evacuate, "--watch": args.watch}
+    flags |= {"--skip-failed": args.skip_failed}
     line += [name for name, is_given in flags.items() if is_given]
     return shlex.join([*line, *(f"--command={each}" for each in args.command or ())])
 

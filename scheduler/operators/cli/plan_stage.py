@@ -75,15 +75,24 @@ class StageRun:
     ) -> None:
         self._command, self._asked = command, args
         self.moves, self.journal, self._interruption = moves, journal, interruption
-        left = [each.stage for n, each in enumerate(moves) if not journal.is_over(n)]
+        failed = {n for n in range(len(moves)) if journal.state(n) == FAILED}
+        # What is not tried again.
+        self.skipped = failed if args.skip_failed else set()
         # The one whose turn it is, None where nothing is left to do.
-        self.stage = min(left, default=None)
+        self.stage = min((moves[n].stage for n in self.left()), default=None)
         self._failures = 0
         # What the moves of the step have claimed, by host and uuid, and when that was renewed.
         self._kept: set[tuple[str, str]] = set()
         self._renewed = -math.inf
         # What was said last of the instance on the move.
         self._seen = ""
+
+    def left(self) -> list[int]:
+        """Return the numbers of the moves of the plan that are left to do."""
+        return [n for n in range(len(self.moves)) if not self._is_over(n)]
+
+    def _is_over(self, number: int) -> bool:
+        return number in self.skipped or self.journal.is_over(number)
 
     def steps(self) -> Iterator[list[int]]:
         """Yield the numbers of the moves of each step of the stage, until the run is to stop."""
@@ -100,7 +109,7 @@ class StageRun:
 
     def make(self, step: Sequence[int]) -> None:
         """Make the moves of a step that are not over, each if it is still possible."""
-        if all(map(self.journal.is_over, step)):
+        if all(map(self._is_over, step)):
             return
         with live_hosts(self._command.app) as live:
             fleet = read_fleet(self._command, live, self._asked)
@@ -111,7 +120,7 @@ class StageRun:
             self._kept = {(each.move.target.host, each.move.uuid) for each in found}
             self._renewed = -math.inf
             for number in step:
-                if self.journal.is_over(number) or self._stops:
+                if self._is_over(number) or self._stops:
                     continue
                 # One that was under way may not be reported by either host yet.
                 if checked[number].state == checks.GONE and not self._is_started(number):

@@ -604,6 +604,26 @@ def test_each_run_carries_out_one_stage(command, cloud, mover, tmp_path):
     assert done.stdout.endswith("4 of 4 moves done\n")
 
 
+def test_a_stage_with_a_failed_move_is_over_for_who_skips_it(command, cloud, mover, tmp_path):
+    save(cloud, a_node("third"))
+    serve(cloud, "third")
+    cloud.write(lambda c: instances.replace(c, "new", "new", [an_instance("i4", memory_mb=10)]))
+    plan = tmp_path / "stages.json"
+    arguments = ("plan", "drain", "old", "new", "--at-most=1", "-f", "json")
+    plan.write_text(command.run(*arguments).stdout)
+    (tmp_path / "fail-i4").touch()
+    for _ in range(2):
+        done = command.run("plan", "run", str(plan), mover)
+        assert "0 of 4 moves done; this goes on: " in done.stdout
+    done = command.run("plan", "run", str(plan), mover, "--skip-failed")
+    assert done.stdout.endswith("3 of 4 moves done, 1 skipped\n")
+    assert (done.status, calls(tmp_path)) == (0, ["i4", "i4", "i3", "i2", "i1"])
+    # It may still be tried.
+    (tmp_path / "fail-i4").unlink()
+    done = command.run("plan", "run", str(plan), mover)
+    assert done.stdout.endswith("4 of 4 moves done\n")
+
+
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
     """The current directory, where --run writes plans."""
