@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
+from oslo_utils import strutils
+
 from compute_agent.virt.driver import DriverError, DriverMisconfigured
 
 SHARED = "[compute] cpu_shared_set"
@@ -15,10 +17,9 @@ DEDICATED = "[compute] cpu_dedicated_set"
 PIN_SET = "[DEFAULT] vcpu_pin_set"
 # More than Linux and libvirt know; it keeps a typing error from filling the memory.
 HIGHEST_CPU = 65_535
-_CPUS = re.compile(r"(\^?)\s*([0-9]+)(?:\s*-\s*([0-9]+))?")
-_NUMBER = re.compile(r"[0-9]{1,9}")
-_SIZE = re.compile(r"([0-9]{1,9})\s*(?:([KMG])i?B?)?")
-_KIB = {None: 1, "K": 1, "M": 1024, "G": 1024**2}
+# Nova knows neither 1G nor 1 GB.
+_SHORT = re.compile(r"([0-9]{1,9})\s*([KMG])i?B?")
+KIB = 1024
 
 
 class CpusNotOnline(DriverError):
@@ -136,21 +137,27 @@ def reserved_pages(conf: Any) -> dict[tuple[int, int], int]:
 def parse(text: str) -> frozenset[int]:
     """Return the CPUs that a text such as 0-3,^2,8 names; raises ValueError.
 
-    What ^ stands before is left out, wherever it comes.
+    What ^ stands before is left out, wherever it comes. Numbers are written as Nova takes them.
     """
     named: set[int] = set()
     excepted: set[int] = set()
     for item in filter(None, map(str.strip, text.split(","))):
-        found = _CPUS.fullmatch(item)
-        if found is None:
-            raise ValueError(f"{item!r} is neither a CPU nor a range of them")
-        first, last = int(found[2]), int(found[3] or found[2])
+        is_excepted = item.startswith("^")
+        first, last = _range(item, item.removeprefix("^"))
         if first > last:
             raise ValueError(f"{item!r} ends before it begins")
-        if last > HIGHEST_CPU:
+        if last > HIGHEST_CPU and not is_excepted:
             raise ValueError(f"{item!r} is more than the highest CPU, {HIGHEST_CPU}")
-        (excepted if found[1] else named).update(range(first, last + 1))
+        (excepted if is_excepted else named).update(range(first, min(last, HIGHEST_CPU) + 1))
     return frozenset(named - excepted)
+
+
+def _range(item: str, text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    try:
+        return int(first), int(last if dash else first)
+    except ValueError:
+        raise ValueError(f"{item!r} is neither a CPU nor a range of them") from None
 
 
 def shown(cpus: Iterable[int]) -> str:
@@ -175,17 +182,37 @@ def _cpus(option: str, text: str) -> frozenset[int]:
 
 
 def _reserve(entry: Mapping[str, str]) -> tuple[tuple[int, int], int]:
-    """Return ((cell, size in KiB), number of pages); raises ValueError."""
-    if entry.keys() != {"node", "size", "count"}:
+    """Return ((cell, size in KiB), number of pages); raises ValueError.
+
+    What Nova reads without an effect, or with that of more pages than there are, is refused. Nova
+    ignores further keys.
+    """
+    if not entry.keys() >= {"node", "size", "count"}:
         raise ValueError("needs node, size and count, as in node:0,size:2048,count:64")
-    size = _SIZE.fullmatch(entry["size"])
-    size_kib = int(size[1]) * _KIB[size[2]] if size else 0
-    if not size_kib:
-        raise ValueError(f"size {entry['size']!r} is neither in KiB nor like 2MB or 1GB")
+    numbers = {}
     for name in ("node", "count"):
-        if not _NUMBER.fullmatch(entry[name]):
-            raise ValueError(f"{name} {entry[name]!r} is not a number")
-    return (int(entry["node"]), size_kib), int(entry["count"])
+        try:
+            numbers[name] = int(entry[name])
+        except ValueError:
+            raise ValueError(f"{name} {entry[name]!r} is not a number") from None
+        if numbers[name] < 0:
+            raise ValueError(f"{name} {entry[name]!r} is less than 0")
+    return (numbers["node"], _size_kib(entry["size"])), numbers["count"]
+
+
+def _size_kib(text: str) -> int:
+    try:
+        size = int(text) * KIB
+    except ValueError:
+        short = _SHORT.fullmatch(text)
+        try:
+            with_unit = f"{short[1]}{short[2]}B" if short else text
+            size = strutils.string_to_bytes(with_unit, return_int=True)
+        except ValueError:
+            size = 0
+    if size <= 0 or size % KIB:
+        raise ValueError(f"size {text!r} is neither in KiB nor like 2MB or 1GB")
+    return size // KIB
 
 
 def _refused(option: str, value: object, why: str) -> DriverMisconfigured:

@@ -16,7 +16,7 @@ from compute_agent.virt.driver import PciDevice
 _PARTS = {"domain": (4, 0xFFFF), "bus": (2, 0xFF), "slot": (2, 0x1F), "function": (1, 0x7)}
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
 _HEXADECIMAL = re.compile("[0-9a-fA-F]+")
-_ID = re.compile("(?:0[xX])?([0-9a-fA-F]{1,4})")
+_GREATEST_ID = 0xFFFF
 # Requests can name these, so a pool has them as tags.
 _SWITCHES = ("trusted", "remote_managed", "live_migratable")
 _KEYS = (
@@ -117,18 +117,18 @@ def _spec(given: object) -> DeviceSpec:
     for key in given:
         if key not in _KEYS:
             raise ValueError(f"unknown key {json.dumps(key)} (known are {', '.join(_KEYS)})")
-    if "address" in given and "devname" in given:
+    address, devname = given.get("address"), given.get("devname")
+    if address and devname:
         raise ValueError("address and devname exclude each other")
-    for key in ("resource_class", "traits"):
-        _text(given, key)
     _switch(given, "managed")
     if _switch(given, "one_time_use") == "true":
         raise ValueError("one_time_use needs a memory of used devices, which Nova has in Placement")
     return DeviceSpec(
         vendor_id=_id(given, "vendor_id"),
         product_id=_id(given, "product_id"),
-        address=_address(given["address"]) if "address" in given else ANY_ADDRESS,
-        devname=_text(given, "devname"),
+        # Empty ones are none.
+        address=_address(address) if address else ANY_ADDRESS,
+        devname=_text(given, "devname") if devname else None,
         tags=dict(_tags(given)),
     )
 
@@ -139,7 +139,7 @@ def _tags(given: Mapping[str, object]) -> Iterator[tuple[str, str | None]]:
         is_none = given["physical_network"] is None
         yield "physical_network", None if is_none else _text(given, "physical_network")
     for key in _SWITCHES:
-        if key in given:
+        if given.get(key) is not None:
             yield key, _switch(given, key)
 
 
@@ -155,24 +155,34 @@ def _text(given: Mapping[str, object], key: str) -> str | None:
 def _switch(given: Mapping[str, object], key: str) -> str:
     """Return "true" or "false", the form in which requests ask for it."""
     try:
-        return "true" if strutils.bool_from_string(given.get(key, False), strict=True) else "false"
+        is_on = strutils.bool_from_string(given.get(key) or False, strict=True)
     except ValueError:
         wrong = json.dumps(given[key])
         raise ValueError(f'{key} {wrong} is neither "true" nor "false"') from None
+    return "true" if is_on else "false"
 
 
 def _id(given: Mapping[str, object], key: str) -> str | None:
     text = _text(given, key)
     if text is None or text == "*":
         return None
-    found = _ID.fullmatch(text)
-    if found is None:
+    number = _hexadecimal(text)
+    if number is None or number > _GREATEST_ID:
         raise ValueError(f'{key} "{text}" is neither up to four hexadecimal digits nor "*"')
-    return found[1].lower().zfill(4)
+    return f"{number:04x}"
+
+
+def _hexadecimal(text: str) -> int | None:
+    """Return a number in one of the spellings that Nova takes; None for another or below 0."""
+    try:
+        number = int(text, 16)
+    except ValueError:
+        return None
+    return number if number >= 0 else None
 
 
 def _address(given: object) -> AddressPattern:
-    if isinstance(given, str) and given.strip():
+    if isinstance(given, str):
         texts = _plain(given)
     elif isinstance(given, dict):
         for name in given:
@@ -187,6 +197,8 @@ def _address(given: object) -> AddressPattern:
 def _plain(address: str) -> list[str]:
     """Return expressions for [[[domain:]bus:]slot][.[function]]; what is missing is anything."""
     front, _, function = address.partition(".")
+    if function and not function.strip():
+        raise ValueError(f'address "{address}" ends in a blank function')
     parts = front.split(":")
     if len(parts) > len(_PARTS) - 1:
         raise ValueError(f'address "{address}" is not of the form domain:bus:slot.function')
@@ -198,14 +210,15 @@ def _plain_part(name: str, part: str) -> str:
     if part in ("", "*"):
         return ".*"
     digits, greatest = _PARTS[name]
-    if not _HEXADECIMAL.fullmatch(part):
+    number = _hexadecimal(part)
+    if number is None:
         raise ValueError(
             f'{name} "{part}" of the address is neither a hexadecimal number nor "*"'
             " (an expression needs an address with named parts)"
         )
-    if int(part, 16) > greatest:
+    if number > greatest:
         raise ValueError(f'{name} "{part}" of the address is above {greatest:x}')
-    return f"{int(part, 16):0{digits}x}"
+    return f"{number:0{digits}x}"
 
 
 def _expression(name: str, text: object) -> str:

@@ -129,6 +129,19 @@ def test_what_was_claimed_is_counted_from_zero_as_it_was_written(
     assert claimed(database) == {U1: "confirmed"}
 
 
+def test_a_guest_whose_row_names_another_host_counts_where_it_is(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    driver, tracker = a_tracker(conf, database)
+    empty = figures(database)
+    manage(database, U1, "beta", "beta", vcpus=4)
+    driver.add_guest(NODE, a_guest(1, uuid=U1))
+    tracker.audit(SERVICE)
+    assert figures(database) == more(empty, 1, 1024, 10240, 0)
+    rows = {(row.host, row.vcpus) for row in database.read(instances.all_live) if row.uuid == U1}
+    assert rows == {("alpha", 1), ("beta", 4)}
+
+
 class Interrupted(Database):
     """A database in which others do something before the next transaction that writes."""
 

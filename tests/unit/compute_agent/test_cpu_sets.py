@@ -70,7 +70,7 @@ def test_a_set_of_cpus_as_nova_writes_it(text: str, cpus: set[int]) -> None:
         ("^", r"'\^' is neither a CPU"),
         ("1 2", "'1 2' is neither a CPU"),
         ("1.5", "'1.5' is neither a CPU"),
-        ("\u0661", "is neither a CPU"),
+        ("+ 1", r"'\+ 1' is neither a CPU"),
         ("0-3,7-4", "'7-4' ends before it begins"),
         ("0-70000", "'0-70000' is more than the highest CPU, 65535"),
     ],
@@ -268,10 +268,20 @@ def test_no_pages_are_reserved_unasked(tmp_path: Path) -> None:
         ("64KB", 64),
         ("1GB", 1048576),
         ("1G", 1048576),
+        ("16Mb", 2048),
+        ("0.5GB", 524288),
+        ("1TB", 1073741824),
+        ("2.5MB", 2560),
+        ("+10", 10),
     ],
 )
 def test_sizes_have_units_or_are_in_kib(tmp_path: Path, size: str, size_kib: int) -> None:
     assert reserves(tmp_path, f"node:0,size:{size},count:64") == {(0, size_kib): 64}
+
+
+def test_further_keys_say_nothing(tmp_path: Path) -> None:
+    value = "node:0,size:2048,count:+1,comment:for DPDK"
+    assert reserves(tmp_path, value) == {(0, 2048): 1}
 
 
 def test_pages_of_several_cells_and_sizes(tmp_path: Path) -> None:
@@ -283,14 +293,15 @@ def test_pages_of_several_cells_and_sizes(tmp_path: Path) -> None:
     ("value", "why"),
     [
         ("node:0,size:2048", "needs node, size and count, as in node:0,size:2048,count:64"),
-        ("node:0,size:2048,count:1,cell:0", "needs node, size and count"),
+        ("node:0,size:2048,cell:0", "needs node, size and count"),
+        ("node:-1,size:2048,count:1", "node '-1' is less than 0"),
         ("node:zero,size:2048,count:64", "node 'zero' is not a number"),
-        ("node:0,size:2048,count:-1", "count '-1' is not a number"),
+        ("node:0,size:2048,count:-1", "count '-1' is less than 0"),
         ("node:0,size:2048,count:", "count '' is not a number"),
         ("node:0,size:big,count:64", "size 'big' is neither in KiB nor like 2MB or 1GB"),
-        ("node:0,size:2Mb,count:64", "size '2Mb' is neither"),
+        ("node:0,size:1b,count:64", "size '1b' is neither"),
         ("node:0,size:0,count:64", "size '0' is neither"),
-        ("node:0,size:2.5MB,count:64", "size '2.5MB' is neither"),
+        ("node:0,size:-4,count:64", "size '-4' is neither"),
     ],
 )
 def test_bad_reserves_are_refused_by_name(tmp_path: Path, value: str, why: str) -> None:

@@ -77,6 +77,9 @@ def test_names_are_lower_case_and_come_once() -> None:
         (("i586", "xapi", "pv"), ("i686", "xen", "xen")),
         (("AMD64", "kvm", "hv"), ("x86_64", "kvm", "hvm")),
         (("riscv64", "qemu", "hvm"), ("riscv64", "qemu", "hvm")),
+        # Nova knows neither.
+        (("x86_64", "xen", "xenpvh"), ("x86_64", "xen", "xenpvh")),
+        (("x86_64", "hvf", "hvm"), ("x86_64", "hvf", "hvm")),
     ],
 )
 def test_names_are_those_that_requests_are_compared_with(
