@@ -220,7 +220,7 @@ class Manager:
         self._tracker.audit(self._heartbeat.ids_by_host(), only)
         if self._disabled:
             own = self._heartbeat.ids
-            self._switch(lambda each: services.enable_automatically(each, own))
+            self._switch(lambda each: services.leave_nova(each, own))
             self._disabled = False
 
     def _audit_and_follow(
@@ -235,7 +235,8 @@ class Manager:
         self._tracker.audit(
             {**follower.gone, **self._heartbeat.ids_by_host()}, None if follower.gone else only
         )
-        follower.switch(states, everything=self._disabled)
+        # Of all nodes: what an operator has enabled again here may be disabled in Nova.
+        follower.switch(states, everything=self._disabled or only is None)
         self._disabled = False
 
     def _mirror_aggregates(self) -> None:

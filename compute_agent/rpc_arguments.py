@@ -13,7 +13,7 @@ from oslo_log import log
 
 from compute_agent.virt.driver import DriverError
 from inventory.database_errors import DatabaseUnavailable
-from inventory.errors import InUse, Malformed, NotFound, NotReported, OperationRefused
+from inventory.errors import InUse, Malformed, NotFound, NotReported, NovasOwn, OperationRefused
 from scheduler.wire import errors
 from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import InvalidInput, SchedulerFailure, ServiceUnavailable
@@ -25,6 +25,7 @@ _FAILURES: dict[type[OperationRefused], type[SchedulerFailure]] = {
     Malformed: errors.InvalidInput,
     InUse: errors.ComputeServiceInUse,
     NotReported: errors.Unsupported,
+    NovasOwn: errors.Forbidden,
 }
 
 

@@ -7,6 +7,7 @@ OperationRefused
 +-- Malformed       an argument that is invalid or ambiguous; argument names it
 +-- InUse           the operation conflicts with existing objects: still needed, or in the way
 +-- NotReported     the agent does not report the requested fact
++-- NovasOwn        it is to be changed in Nova, whose state is mirrored here
 """
 
 import unicodedata
@@ -44,6 +45,10 @@ class InUse(OperationRefused):
 
 class NotReported(OperationRefused):
     """The agent does not report the requested fact."""
+
+
+class NovasOwn(OperationRefused):
+    """It is to be changed in Nova, whose state is mirrored here."""
 
 
 def checked_text(argument: str, text: str, may_be_empty: bool = False) -> str:

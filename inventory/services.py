@@ -134,6 +134,13 @@ def enable_automatically(connection: sa.Connection, ids: Sequence[int]) -> None:
     _switch(connection, where, disabled=False, disabled_reason=None)
 
 
+def leave_nova(connection: sa.Connection, ids: Sequence[int]) -> None:
+    """Undo what a mirror of a Nova cloud has said of services that have agents of their own now."""
+    enable_automatically(connection, ids)
+    of_nova = sa.and_(table.c.id.in_(ids), table.c.cell_uuid.is_not(None))
+    _switch(connection, of_nova, cell_uuid=None)
+
+
 def switch(
     connection: sa.Connection, rows: Sequence[sa.Row[Any]], **values: Any
 ) -> list[sa.Row[Any]]:

@@ -29,6 +29,7 @@ from inventory.errors import (
 )
 from inventory.instance_states import released
 from inventory.objects.aggregate import PROJECT_KEY
+from inventory.operations import mirrored
 from inventory.rows import execute_in, select_in
 from inventory.tables import aggregate_hosts, aggregate_metadata, allocations
 from inventory.tables import aggregates as table
@@ -56,6 +57,7 @@ class ZoneRules:
 
 def create(connection: sa.Connection, name: str, properties: Mapping[str, str]) -> dict[str, Any]:
     """Create an aggregate without hosts."""
+    mirrored.refuse_aggregates(connection, "create")
     name, properties = checked_text("name", name), checked(properties)
     check_apart(properties)
     others = _begin(connection)
@@ -72,6 +74,7 @@ def create(connection: sa.Connection, name: str, properties: Mapping[str, str]) 
 
 def delete(connection: sa.Connection, texts: Iterable[str]) -> list[dict[str, Any]]:
     """Delete aggregates without hosts, all or none of them."""
+    mirrored.refuse_aggregates(connection, "delete")
     records = _begin(connection)
     found = {each.id: each for each in (aggregates.find(records, text) for text in texts)}
     for record in found.values():
@@ -93,6 +96,8 @@ def change(
     connection: sa.Connection, text: str, wanted: Change, zones: ZoneRules
 ) -> dict[str, Any]:
     """Change the name or the properties of an aggregate."""
+    is_less = not wanted.properties and bool(wanted.without)
+    mirrored.refuse_aggregates(connection, "unset" if is_less else "set")
     before = _begin(connection)
     record = aggregates.find(before, text)
     if wanted.name is not None:
@@ -112,6 +117,7 @@ def add_hosts(
     connection: sa.Connection, text: str, hosts: Iterable[str], zones: ZoneRules
 ) -> dict[str, Any]:
     """Add hosts that have compute services, all or none of them."""
+    mirrored.refuse_aggregates(connection, "add host")
     before = _begin(connection)
     record = aggregates.find(before, text)
     names = _existing(connection, hosts)
@@ -128,6 +134,7 @@ def remove_hosts(
     connection: sa.Connection, text: str, hosts: Iterable[str], zones: ZoneRules
 ) -> dict[str, Any]:
     """Remove hosts, with or without services, all or none of them."""
+    mirrored.refuse_aggregates(connection, "remove host")
     before = _begin(connection)
     record = aggregates.find(before, text)
     names, others = _members(record, hosts)

@@ -28,6 +28,7 @@ from inventory.claims import claim_rows, existing, places
 from inventory.claims.types import COUNTED, PENDING
 from inventory.errors import InUse, Malformed, NotFound, checked_text, counted, nearest_each, some
 from inventory.instance_states import released
+from inventory.operations import mirrored
 from inventory.tables import aggregate_hosts
 from inventory.tables import aggregates as aggregates_table
 from inventory.tables import compute_nodes as nodes_table
@@ -71,6 +72,7 @@ def enable(
 ) -> list[Switches]:
     """Enable hosts for new instances."""
     before = _compute_services(connection, hosts, binary)
+    mirrored.refuse_enabling(before)
     after = services.switch(connection, before, disabled=False, disabled_reason=None)
     return [_switches(row, _still_off(was, row)) for was, row in zip(before, after, strict=True)]
 
@@ -117,6 +119,7 @@ def force_down(
 ) -> list[Switches]:
     """Force services down, whatever their heartbeats, or go by their heartbeats again."""
     rows = _compute_services(connection, hosts, binary)
+    mirrored.refuse_forcing(rows, down)
     return [*map(_switches, services.switch(connection, rows, forced_down=down))]
 
 
@@ -135,6 +138,7 @@ def delete(
     limit is that of services.is_up().
     """
     rows = _services(connection, hosts, binary)
+    mirrored.refuse_deleting(connection, rows, limit)
     _refuse_all(each for row in rows if (each := _living(row, limit)))
     is_compute = binary == services.COMPUTE[0]
     if is_compute:
@@ -209,6 +213,8 @@ def _still_off(before: sa.Row[Any], after: sa.Row[Any]) -> str:
     """Return why a service that was enabled gets no instances, or soon none again."""
     if after.maintenance is not None:
         return "still in maintenance, which ends with 'host maintenance off'"
+    if mirrored.is_of_nova(before):
+        return "what Nova says of it counts again at the next audit of the agent that reads Nova"
     if not services.is_automatic(before):
         return ""
     agent = before.disabled_reason.removeprefix(services.AUTOMATIC)

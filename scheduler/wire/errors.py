@@ -85,7 +85,7 @@ class ComputeServiceInUse(SchedulerFailure):
 
 
 class Forbidden(SchedulerFailure):
-    """The configuration of the host does not allow an operation."""
+    """The configuration of the host, or Nova as the owner of it, does not allow an operation."""
 
     prefix = "Forbidden: "
     code = 403

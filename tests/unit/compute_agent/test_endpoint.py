@@ -17,7 +17,7 @@ from compute_agent.virt.fake import FakeDriver
 from inventory import instances, services
 from inventory.engine import Database
 from scheduler.wire import errors
-from tests.databases import a_node, an_instance, save, serve
+from tests.databases import a_node, a_uuid, an_instance, save, serve
 from tests.fixtures import agent
 from tests.unit.compute_agent.rpc_calls import METHODS, call
 
@@ -201,6 +201,26 @@ def test_power_is_refused_unless_an_option_says_otherwise(
     answer = call(endpoint, "host_power_action", action="shutdown", host=" Alpha")
     assert answer == {"host": "alpha", "power_action": driver.power("alpha")}
     assert driver.power("alpha") != before
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "command"),
+    [
+        ("set_host_enabled", {"enabled": True}, "set --enable beta"),
+        ("service_enable", {}, "set --enable beta"),
+        ("service_force_down", {}, "set --down beta"),
+        ("service_delete", {}, "service delete ID"),
+    ],
+)
+def test_what_is_nova_s_is_refused_with_its_command(
+    endpoint: HostEndpoint, database: Database, method: str, arguments: dict[str, Any], command: str
+) -> None:
+    row = database.read(lambda c: services.find(c, "beta", services.COMPUTE[0]))
+    assert row is not None
+    off = services.ServiceState("disabled in Nova", cell_uuid=a_uuid("cell"))
+    database.write(lambda c: services.follow(c, {row.id: off}))
+    with pytest.raises(errors.Forbidden, match=command):
+        call(endpoint, method, host="beta", **arguments)
 
 
 def test_power_leaves_its_line_before_it_is_done(

@@ -24,6 +24,7 @@ from inventory.audit_log import EntryFilter
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.services import ServiceState
+from tests.databases import a_uuid
 from tests.fixtures.agent import a_guest
 from tests.fixtures.daemons.process import wait_until
 
@@ -183,6 +184,32 @@ def test_an_outage_changes_no_service_of_which_the_driver_knows_the_state(
     states = {host: ServiceState("switched off") for host in driver.hosts()}
     driver.fail(None)
     assert comes(lambda: disabled(database) == "AUTO: switched off")
+
+
+def test_what_an_operator_enables_is_again_as_the_driver_says(
+    start: Start, database: Database, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the driver says the same as before; the audit of all nodes finds it."""
+    states = {host: ServiceState("switched off", forced_down=True) for host in driver.hosts()}
+    monkeypatch.setattr(driver, "service_states", lambda: states)
+    manager = start()
+    assert comes(lambda: disabled(database) == "AUTO: switched off")
+    own = {"disabled": False, "disabled_reason": None, "forced_down": False}
+    database.write(lambda each: each.execute(sa.update(services.table).values(**own)))
+    manager.audit_now()
+    assert comes(lambda: disabled(database) == "AUTO: switched off")
+    assert comes(lambda: service(database).forced_down)
+
+
+def test_what_a_mirror_said_of_a_host_ends_with_an_agent_of_its_own(
+    start: Start, database: Database
+) -> None:
+    (own,) = database.write(lambda each: services.register(each, ["alpha"], services.COMPUTE, 1))
+    said = ServiceState("disabled in Nova", cell_uuid=a_uuid("cell"))
+    database.write(lambda each: services.follow(each, {own: said}))
+    assert service(database).cell_uuid
+    start()
+    assert comes(lambda: service(database).cell_uuid is None and not disabled(database))
 
 
 def test_what_an_operator_disabled_stays_so(
