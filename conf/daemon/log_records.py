@@ -6,17 +6,14 @@ All loggers make them, those of libraries too, and all handlers and formatters o
 """
 
 import logging
-import re
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from conf.plain_text import escaped
+
 # A decision with all its hosts and filters has a tenth.
 MAX_CHARACTERS = 4000
-# Control characters, line ends of Unicode, changes of writing direction, surrogates.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ _last: list[Problem] = []
 
 def note_problem(text: str) -> None:
     """Remember what has gone wrong now in place of what did before."""
-    _last[:] = [Problem(escaped(text), time.time())]
+    _last[:] = [Problem(in_one_line(text), time.time())]
 
 
 def last_problem() -> Problem | None:
@@ -41,11 +38,11 @@ def last_problem() -> Problem | None:
     return _last[0] if _last else None
 
 
-def escaped(text: str) -> str:
+def in_one_line(text: str) -> str:
     r"""Return a text with line ends and the like escaped, such as \n, and truncated if too long."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]}... ({len(text) - MAX_CHARACTERS} characters more)"
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return escaped(text)
 
 
 def _words(text: str) -> str:
@@ -78,7 +75,7 @@ class OneLineRecord(logging.LogRecord):
         return text if first in text else f"{text}: {first}"
 
     def getMessage(self) -> str:
-        return escaped(super().getMessage())
+        return in_one_line(super().getMessage())
 
     @property
     def error_summary(self) -> str:
@@ -93,7 +90,7 @@ class OneLineRecord(logging.LogRecord):
         # Without the name of its class.
         error = _words(text.partition(": ")[2] or text)
         is_said = error and not self.exc_info and error in _words(super().getMessage())
-        self.__dict__["error_summary"] = "" if is_said else escaped(text)
+        self.__dict__["error_summary"] = "" if is_said else in_one_line(text)
 
     @property
     def exc_text(self) -> str | None:
@@ -102,4 +99,4 @@ class OneLineRecord(logging.LogRecord):
 
     @exc_text.setter
     def exc_text(self, text: str | None) -> None:
-        self.__dict__["exc_text"] = text and "\n".join(map(escaped, text.split("\n")))
+        self.__dict__["exc_text"] = text and "\n".join(map(in_one_line, text.split("\n")))

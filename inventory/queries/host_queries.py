@@ -228,7 +228,8 @@ def show(
     if len(found) > 1:
         several = f"host {found[0].host} has several, {some(names)}"
         raise Malformed("node", f"{several}: say which with --node")
-    shown = dict(found[0]._mapping)
+    # Plain keys, since YAML writes none of SQLAlchemy's names.
+    shown = {str(name): value for name, value in found[0]._mapping.items()}
     shown |= {name: decoded(shown[name]) for name in _DOCUMENTS}
     shown |= {name: str(shown[name] or "") for name in _TIMES}
     service = services.find(connection, found[0].host, services.COMPUTE[0])

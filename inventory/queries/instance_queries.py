@@ -137,7 +137,11 @@ def _claims(connection: sa.Connection, uuid: str) -> list[_Row]:
     query = query.order_by(a.state != PENDING, a.state == ALTERNATE, a.id)
     rows = connection.execute(query).mappings()
     times = ("created_at", "expires_at")
-    return [{**row, **{each: time_text(row[each]) for each in times}} for row in rows]
+    # Plain keys, since YAML writes none of SQLAlchemy's names.
+    return [
+        {name: time_text(row[name]) if name in times else row[name] for name in _CLAIM}
+        for row in rows
+    ]
 
 
 def _find(connection: sa.Connection, text: str) -> str:

@@ -18,6 +18,7 @@ from cliff.command import Command
 from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
+from conf.plain_text import escaped
 from inventory.errors import NotFound, nearest
 from scheduler.operators.cli import clouds
 from scheduler.operators.cli.arguments import (
@@ -33,6 +34,17 @@ from scheduler.operators.cli.command_list import Commands, Help, print_help
 PROGRAM = "berthmaster"
 # The option without which a command works on a database of its own.
 _CONNECTION = ("database", "connection")
+
+
+class _EscapingFormatter(logging.Formatter):
+    """Writes errors, warnings and logs so that texts of tenants change nothing in a terminal."""
+
+    def __init__(self, formatter: logging.Formatter | None) -> None:
+        super().__init__()
+        self._formatter = formatter or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(escaped, self._formatter.format(record).split("\n")))
 
 
 class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
@@ -107,6 +119,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
     def configure_logging(self) -> None:
         """Keep the libraries quiet unless the user asks for more with -v."""
         super().configure_logging()
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_EscapingFormatter(handler.formatter))
         level = logging.DEBUG if self.options.verbose_level > 1 else logging.ERROR
         for name in self.QUIET:
             logging.getLogger(name).setLevel(level)

@@ -15,9 +15,17 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 from oslo_config import cfg
 
+from conf.plain_text import escaped
 from inventory.errors import some
 from scheduler.operators.cli.arguments import add_watch
-from scheduler.operators.cli.table_format import FittedTable, Worded, printable, width_of, wrapped
+from scheduler.operators.cli.table_format import (
+    FittedTable,
+    ShellAssignments,
+    Worded,
+    plain,
+    width_of,
+    wrapped,
+)
 from scheduler.operators.cli.terminal import is_terminal, progress
 from scheduler.operators.cli.waiting import GRACE, in_background, notice
 
@@ -138,19 +146,31 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
             print_report(sections, self.app.stdout, args)
 
 
-class _Fitted(BaseCommand):
-    """A command whose tables are fitted; cliff has made its formatter before this is called."""
+class _Formatted(BaseCommand):
+    """A command with output that is fit for people and shells.
+
+    Tables are fitted, and texts of tenants escaped. JSON and YAML do the latter themselves. cliff
+    has made its formatter before this is called.
+    """
 
     def produce_output(self, args: Any, columns: Any, data: Any) -> Any:
         if args.formatter == "table":
             self.formatter = FittedTable()
+        if args.formatter == "shell":
+            self.formatter = ShellAssignments()
+        if args.formatter in ("value", "csv"):
+            columns = [*map(escaped, columns)]
+            data = self._plain(data)
         return super().produce_output(args, columns, data)
 
 
-class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
+class ListCommand(_Formatted, Lister):  # type: ignore[misc]  # cliff has no types
     # Whether it only looks, so that it can be repeated.
     is_watchable: ClassVar[bool] = False
     pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)
+
+    def _plain(self, data: Any) -> Any:
+        return [[*map(plain, row)] for row in data]
 
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
@@ -178,8 +198,11 @@ class ListCommand(_Fitted, Lister):  # type: ignore[misc]  # cliff has no types
         return super().produce_output(args, columns, data)
 
 
-class ShowCommand(_Fitted, ShowOne):  # type: ignore[misc]  # cliff has no types
+class ShowCommand(_Formatted, ShowOne):  # type: ignore[misc]  # cliff has no types
     """A command that prints one row, a line for each column."""
+
+    def _plain(self, data: Any) -> Any:
+        return [*map(plain, data)]
 
 
 class ReportCommand(BaseCommand):
@@ -219,14 +242,13 @@ def is_for_programs(args: Any) -> bool:
 
 
 def print_report(sections: Iterable[str | Table], stream: Any, args: Any = BY_TERMINAL) -> None:
-    """Print lines of text, and tables that have rows, no wider than args say."""
+    """Print texts, each a line, and tables that have rows, no wider than args say."""
     width = width_of(args, stream)
     for section in sections:
         if isinstance(section, str):
-            lines = (wrapped(line, width) for line in printable(section).split("\n"))
-            stream.write("\n".join(lines) + "\n")
+            stream.write(f"{wrapped(escaped(section), width)}\n")
         elif section.rows:
-            stream.write(f"\n{wrapped(section.title, width)}\n" if section.title else "\n")
+            stream.write(f"\n{wrapped(escaped(section.title), width)}\n" if section.title else "\n")
             FittedTable().emit_list(section.columns, section.rows, stream, args)
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from conf.plain_text import escaped
 from conf.settings_in_effect import BY_DEFAULT
 from inventory import daemon_facts, services
 from inventory.errors import NotFound, counted, nearest, some
@@ -77,11 +78,11 @@ class ConfigShow(ListCommand):
         wanted = self.read(_running, self.liveness_limit, args.service)
         found = self._ask(wanted, args.timeout)
         for reason, names in [*self._silent.items()][:MAX_REASONS]:
-            self.app.stderr.write(f"{some(names)}: {reason}\n")
+            self.app.stderr.write(f"{escaped(f'{some(names)}: {reason}')}\n")
         if (more := len(self._silent) - MAX_REASONS) > 0:
             self.app.stderr.write(f"{counted(more, 'service')} failed for other reasons\n")
         for line in _differences(found):
-            self.app.stderr.write(f"{line}\n")
+            self.app.stderr.write(f"{escaped(line)}\n")
         return list_rows(COLUMNS, _rows(found, args.changed))
 
     def _ask(self, wanted: Sequence[Service], timeout: float) -> dict[Service, list[Setting]]:

@@ -94,7 +94,7 @@ class Demo(BaseCommand):
         parser.add_argument("--connection-uri", help=what)
 
     def take_action(self, args: Any) -> int:
-        self._print(INTRODUCTION)
+        self._print(*INTRODUCTION.split("\n"))
         with TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as stack:
             directory = Path(name)
             uri = args.connection_uri or (SYSTEM if _libvirt_answers() else _simulated(directory))
@@ -106,7 +106,7 @@ class Demo(BaseCommand):
             self._place(scheduler.destinations, client)
             self._contend(scheduler.destinations, client)
             self._refuse(scheduler.destinations, client)
-        self._print(CONCLUSION, *(f"  {sys.argv[0]} {words}" for words in COMMANDS))
+        self._print(*CONCLUSION.split("\n"), *(f"  {sys.argv[0]} {words}" for words in COMMANDS))
         return 0
 
     def _place(self, destinations: Destinations, client: SchedulerClient) -> None:
@@ -140,7 +140,8 @@ class Demo(BaseCommand):
             placed = sum(callers.map(ask, range(CALLERS)))
         free = ", ".join(f"{each} MB" for each in _free(destinations))
         self._print(
-            f"\n2. {CALLERS} callers ask at once for {memory_mb} MB each, more than there is:",
+            "",
+            f"2. {CALLERS} callers ask at once for {memory_mb} MB each, more than there is:",
             f"{placed} get a host, {CALLERS - placed} are refused. Free afterwards: {free}.",
         )
 
@@ -158,7 +159,8 @@ class Demo(BaseCommand):
         reasons = reasons_table(explanation).rows
         near = (f"It would fit with {each['text']}." for each in explanation["near_misses"])
         self._print(
-            f"\n3. For {memory_mb} MB: {answer}",
+            "",
+            f"3. For {memory_mb} MB: {answer}",
             *(f"  {host}: {name}, {reason}" for host, name, reason in reasons),
             *near,
         )

@@ -77,14 +77,14 @@ class Explain(ReportCommand):
         else:
             with progress(self.app, "deciding again, host by host"):
                 result, more, facts = _explained(saved, args, self.read(promised.read))
-            sections = [result, *sections, *more]
+            sections = [*result, *sections, *more]
             document |= facts
         self.report(args, sections, document)
 
 
 def _explained(
     saved: SavedDecision, args: Any, promises: Mapping[int, Promises]
-) -> tuple[str, list[str | Table], dict[str, Any]]:
+) -> tuple[list[str], list[str | Table], dict[str, Any]]:
     """Return the result, further sections and all facts about a decision that is made again."""
     hosts, host = saved.table(), args.host
     hosts.promises = promises

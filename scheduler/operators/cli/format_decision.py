@@ -42,20 +42,23 @@ def selection_limits(selection: Selection) -> dict[str, float]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def format_result(explanation: Document) -> str:
-    """Return whether and where the instance was placed; why not, in the words of kube-scheduler."""
+def format_result(explanation: Document) -> list[str]:
+    """Return whether and where the instance was placed; why not, in the words of kube-scheduler.
+
+    Each text is a line.
+    """
     name = explanation["instance_uuid"] or f"number {explanation['index']} of the request"
     hosts, passing = explanation["hosts"], explanation["passing"]
     if explanation["chosen"] is None:
         refused = ", ".join(map(_summary, explanation["summary"]))
-        return (
-            f"{passing} of {counted(hosts, 'host')}{': ' if refused else ''}{refused}\n"
-            f"There was no host for instance {name}."
-        )
+        return [
+            f"{passing} of {counted(hosts, 'host')}{': ' if refused else ''}{refused}",
+            f"There was no host for instance {name}.",
+        ]
     host = host_name(explanation["chosen"], explanation["chosen_node"])
     which = f"{passing} of which {'passes' if passing == 1 else 'pass'} all filters"
     line = f"Instance {name} goes to {host}, out of {counted(hosts, 'host')}, {which}."
-    return "\n".join([line, *_tie(explanation)])
+    return [line, *_tie(explanation)]
 
 
 def _summary(found: Document) -> str:

@@ -57,6 +57,6 @@ class InstanceShow(ShowCommand):
     def take_action(self, args: Any) -> tuple[Any, Any]:
         row = self.read(instance_queries.show, args.instance)
         # In tables with a line for each.
-        row["places"] = Worded(row["places"], lambda found: "\n".join(map(_place, found)))
-        row["claims"] = Worded(row["claims"], lambda found: "\n".join(map(_claim, found)))
+        row["places"] = Worded(row["places"], lambda found: map(_place, found))
+        row["claims"] = Worded(row["claims"], lambda found: map(_claim, found))
         return one_row(row)

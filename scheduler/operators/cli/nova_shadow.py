@@ -120,8 +120,9 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
     differing = [each for each in shadow.requests if _differs(each)]
     if differing:
         hurried = sum(each.recent > 0 for each in differing)
+        yield ""
         yield (
-            f"\nWhere they differ; {hurried} of {len(differing)} came within {MIRRORED:g} s of"
+            f"Where they differ; {hurried} of {len(differing)} came within {MIRRORED:g} s of"
             " others, which Nova saw and the mirror may not have reported yet:"
         )
     for each in differing[:limit]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from conf.plain_text import escaped
 from inventory.claims import claims
 from inventory.claims.types import PENDING, ClaimLost
 from inventory.database_errors import DatabaseUnavailable
@@ -282,7 +283,7 @@ class StageRun:
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self._asked.watch else ""
         try:
             clear_line(app)
-            stream.write(f"{now}{line}\n")
+            stream.write(f"{now}{escaped(line)}\n")
             stream.flush()
         except OSError:
             self._interruption.why = self._interruption.why or "the output is lost"

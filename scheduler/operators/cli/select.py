@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from conf.plain_text import escaped
 from inventory.errors import NotFound, OperationRefused, counted
 from scheduler.objects.request_spec import Destination, RequestSpec
 from scheduler.objects.selection import Selection
@@ -90,7 +91,7 @@ class Select(ListCommand):
         decision, explanation = found["decision"], found["explanation"]
         title = "Where the instances would go; nothing is claimed"
         sections: list[str | Table] = [
-            format_result(explanation),
+            *format_result(explanation),
             placements_table(title, decision["placements"]),
             *format_explanation(explanation, args.limit),
         ]
@@ -128,7 +129,7 @@ class Select(ListCommand):
 
     def _refused(self, args: Any, why: NoValidHost, hints: Iterable[str] = ()) -> OperationRefused:
         """Return the error for a refused request, with its hosts and zones that do not exist."""
-        return OperationRefused("\n".join([str(why), *self._unknown_names(args), *hints]))
+        return OperationRefused("\n".join([escaped(str(why)), *self._unknown_names(args), *hints]))
 
     def _unknown_names(self, args: Any) -> list[str]:
         """Return a line for each host and zone of the request that the database does not have.
@@ -194,7 +195,7 @@ class Select(ListCommand):
         try:
             self.write(claims.release, uuids)
         except (DatabaseUnavailable, SchemaError, ClaimLost) as error:
-            print(f"the claims stay until their leases end: {error}", file=sys.stderr)
+            print(f"the claims stay until their leases end: {escaped(str(error))}", file=sys.stderr)
 
     def _delete_allocations(self, uuids: list[str]) -> None:
         """Delete what the scheduler has allocated in Placement."""

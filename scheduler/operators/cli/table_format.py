@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that fit the terminal, or the width that was asked for, and show states in colour."""
 
+import re
+import shlex
 import shutil
 import textwrap
 from argparse import Namespace
@@ -9,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from cliff.columns import FormattableColumn
+from cliff.formatters.shell import ShellFormatter
 from cliff.formatters.table import TableFormatter
 from prettytable import PrettyTable
 
+from conf.plain_text import escaped
 from scheduler.operators.cli.terminal import is_coloured
 
 # Characters around and between columns: "| " and " |", and " | ".
@@ -25,6 +29,8 @@ _COLOURS = {
 }
 # The columns, and in tables of one object the fields, whose values these are; "" is that of a mark.
 _STATES = {"state", "status", "zone status", "service state", "service status", "outcome", ""}
+# What no name of a shell's variable has.
+_NO_VARIABLE = re.compile(r"[^a-z0-9_]")
 # Words of keys that are written otherwise in titles.
 _WORDS = {"id": "ID", "uuid": "UUID", "vcpus": "vCPUs", "mb": "MB", "gb": "GB", "percent": "%"}
 
@@ -66,15 +72,33 @@ class FittedTable(TableFormatter):  # type: ignore[misc]  # cliff has no types
         _write(("Field", "Value"), rows, ["l", "l"], stdout, parsed_args)
 
 
-class Worded(FormattableColumn):  # type: ignore[misc]  # cliff has no types
-    """A value that JSON has as it is, and of which a table shows words(value)."""
+class ShellAssignments(ShellFormatter):  # type: ignore[misc]  # cliff has no types
+    """cliff's formatter for "eval", whose values no shell takes for anything else.
 
-    def __init__(self, value: Any, words: Callable[[Any], str]) -> None:
+    Its own writes values between double quotes, in which a shell runs what a tenant has named an
+    instance.
+    """
+
+    def emit_one(
+        self, column_names: Sequence[str], data: Sequence[Any], stdout: Any, parsed_args: Namespace
+    ) -> None:
+        for title, value in zip(column_names, data, strict=True):
+            name = _NO_VARIABLE.sub("_", title.lower())
+            if name in parsed_args.variables or not parsed_args.variables:
+                text = str(plain(value))
+                stdout.write(f"{parsed_args.prefix}{name}={shlex.quote(text)}\n")
+
+
+class Worded(FormattableColumn):  # type: ignore[misc]  # cliff has no types
+    """A value that JSON has as it is, and of which a table shows words(value), line by line."""
+
+    def __init__(self, value: Any, words: Callable[[Any], str | Iterable[str]]) -> None:
         super().__init__(value)
         self._words = words
 
     def human_readable(self) -> str:
-        return self._words(self._value)
+        words = self._words(self._value)
+        return "\n".join(map(escaped, [words] if isinstance(words, str) else words))
 
 
 def width_of(args: Namespace, stream: Any) -> int:
@@ -96,15 +120,20 @@ def wrapped(text: str, width: int) -> str:
 
 
 def printable(value: Any) -> str:
-    """Return a value without characters that control a terminal: tenants choose names and hints."""
+    """Return the text of a cell; only words that we have made of a value have several lines."""
     if isinstance(value, FormattableColumn):
-        value = value.human_readable()
-    text = "" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "\n".join(
-        "".join(each if each.isprintable() else "?" for each in line) for line in text.split("\n")
-    )
+        return str(value.human_readable())
+    return "" if value is None else escaped(str(value))
+
+
+def plain(value: Any) -> Any:
+    """Return a value for a list of values, for CSV and for a shell: a text in one line.
+
+    Of lists and mappings Python writes texts so, without line ends and control characters.
+    """
+    if isinstance(value, FormattableColumn):
+        value = value.machine_readable()
+    return escaped(value) if isinstance(value, str) else value
 
 
 def fitted_widths(texts: Sequence[Sequence[str]], numeric: Sequence[bool], room: int) -> list[int]:
@@ -153,7 +182,7 @@ def _write(
     stream: Any,
     args: Namespace,
 ) -> None:
-    lines = [[*titles], *([printable(each) for each in row] for row in rows)]
+    lines = [[*map(printable, titles)], *([printable(each) for each in row] for row in rows)]
     width = width_of(args, stream)
     room = width - _EDGES - _BETWEEN * (len(titles) - 1)
     if width and titles:

@@ -12,6 +12,8 @@ from typing import Any
 
 from cliff.app import App
 
+from conf.plain_text import escaped
+
 # Seconds after which progress is shown, and between two lines of it.
 PROGRESS_AFTER, _INTERVAL = 1.0, 0.2
 # What is said where the terminal does not know how wide it is.
@@ -106,7 +108,7 @@ class _Line:
 
     def _write(self, text: str) -> None:
         # One that is broken could not be cleared.
-        text = text[: self._width() - 1]
+        text = escaped(text)[: self._width() - 1]
         with self._writing:
             print(f"{_CLEAR}{text}", end="", file=self._stream, flush=True)
 

@@ -43,7 +43,7 @@ def rows(table):
 
 def test_a_placement_is_shown_with_its_weights():
     found = explained()
-    assert format_decision.format_result(found) == (
+    assert "\n".join(format_decision.format_result(found)) == (
         "Instance u1 goes to h2, out of 4 hosts, 3 of which pass all filters."
     )
     steps, weights = format_decision.format_explanation(found)
@@ -59,7 +59,7 @@ def test_a_placement_is_shown_with_its_weights():
 
 def test_a_refusal_is_shown_with_all_reasons():
     found = explained(Drop("h1", "h2", "h3", "h4"))
-    assert format_decision.format_result(found) == (
+    assert "\n".join(format_decision.format_result(found)) == (
         "0 of 4 hosts: 3 Drop (h1 was dropped, and 2 other reasons),"
         " 1 RamFilter (needs 1024 MB, most free 512)\nThere was no host for instance u1."
     )
@@ -87,8 +87,8 @@ def test_equal_reasons_are_one_line_with_a_count():
     driver = FilterScheduler(Plan((RamFilter(),), (WEIGHER,)))
     request = Request(a_request(memory_mb=1024), ["u1"])
     found = json_value(explain(hosts, request, driver, 0, Extent(most=20, near=3)))
-    assert format_decision.format_result(found).startswith(
-        "0 of 2000 hosts: 2000 RamFilter (needs 1024 MB, most free 512)\n"
+    assert format_decision.format_result(found)[0] == (
+        "0 of 2000 hosts: 2000 RamFilter (needs 1024 MB, most free 512)"
     )
     reasons = format_decision.reasons_table(found)
     ram = "needs 1024 MB of memory, 512 left of 65536 x 1.0"
@@ -108,7 +108,7 @@ def test_a_tie_is_named_and_weighers_without_a_word_are_left_out():
         driver = FilterScheduler(Plan((RamFilter(),), weighers, **plan))
         return json_value(explain(hosts, request, driver, 0))
 
-    line, tie = format_decision.format_result(found()).split("\n")
+    line, tie = format_decision.format_result(found())
     assert line == "Instance u1 goes to h0, out of 3 hosts, 3 of which pass all filters."
     assert tie == (
         "2 hosts tie for this weight: h0 was chosen since it is the first of them in the table."
@@ -121,7 +121,7 @@ def test_a_tie_is_named_and_weighers_without_a_word_are_left_out():
         "Total",
         "",
     )
-    _, tie = format_decision.format_result(found(host_subset_size=2)).split("\n")
+    _, tie = format_decision.format_result(found(host_subset_size=2))
     assert tie.endswith("was chosen since one of them was drawn.")
 
 

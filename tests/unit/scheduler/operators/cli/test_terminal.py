@@ -97,7 +97,7 @@ def test_a_pipe_gets_neither_colours_nor_progress(command):
         ("host list", r"reading the database, \d+ s"),
         ("host disable h1", r"writing the database, \d+ s"),
         ("db sync", r"upgrading the schema, \d+ s"),
-        ("capacity --flavor=1,512,1", r"instances placed(: \d+)?, \d+ s"),
+        ("capacity --flavor=1,512,1", r"instances placed(: \d+)?, \d+ s; Ctrl-C shows how many"),
         ("capacity --flavor=1,512,1", r"reading the hosts, \d+ s"),
         ("capacity --flavor=1,512,1", r"looking for what bounds the flavors, \d+ s"),
         ("failover simulate", r"instances decided(: 0 of 1)?, \d+ s"),
