@@ -24,6 +24,7 @@ from stevedore import ExtensionManager
 from conf import loading
 from conf import service as service_options
 from conf.private_apis import registered_options
+from inventory.errors import nearest
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
 from scheduler.filters import BaseHostFilter
@@ -70,6 +71,7 @@ class PluginError(Exception):
         super().__init__(f"option {option.name} = {value!r} in {option.source}: {why}")
         self.option = option
         self.value = value
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +235,11 @@ def _look_up(name: str, available: dict[str, Any], option: Option) -> Any:
     if found is None and "." in name:
         found = _import(name, option)
     if found is None:
+        # Most names have their end in common.
+        hint = nearest(name, available, "", likeness=0.8)
         choices = ", ".join(sorted(available))
-        raise PluginError(option, name, f"unknown; installed are {choices}, or a dotted path")
+        why = f"unknown{hint and f' ({hint})'}; installed are {choices}, or a dotted path"
+        raise PluginError(option, name, why)
     return found
 
 

@@ -6,7 +6,7 @@ An instance is known by the row that an agent or the builder of instances has wr
 or by both. One that moves has several places.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -145,7 +145,10 @@ def _claims(connection: sa.Connection, uuid: str) -> list[_Row]:
 
 
 def _find(connection: sa.Connection, text: str) -> str:
-    """Return the uuid of the instance of a uuid, else of a name in any letter case."""
+    """Return the uuid of the instance of a uuid, else of a name, else of the start of a uuid.
+
+    Names are compared in any letter case.
+    """
     c, a, folded = instances.c, allocations.c, text.lower()
     for column, condition in ((c.uuid, _LIVE), (a.instance_uuid, sa.true())):
         known = connection.scalar(
@@ -157,21 +160,34 @@ def _find(connection: sa.Connection, text: str) -> str:
     rows = connection.execute(query.where(sa.func.lower(c.display_name) == folded)).all()
     exact = [row for row in rows if row.display_name == text]
     hosts: dict[str, list[str]] = {}
-    for row in exact or rows:
+    for row in exact or rows or _beginning(connection, folded):
         hosts.setdefault(row.uuid, []).append(row.host)
     if len(hosts) > 1:
-        raise _ambiguous(text, hosts)
+        raise _ambiguous("the name" if rows else "a uuid that begins with", text, hosts)
     if hosts:
         return next(iter(hosts))
     raise _unknown(connection, text)
 
 
-def _ambiguous(text: str, hosts: Mapping[str, Iterable[str]]) -> Malformed:
+def _beginning(connection: sa.Connection, start: str) -> Sequence[Any]:
+    """Return (uuid, host) of the instances and of pending claims whose uuids begin so."""
+    c, a = instances.c, allocations.c
+    there = c.uuid.startswith(start, autoescape=True)
+    coming = a.instance_uuid.startswith(start, autoescape=True)
+    query = sa.union(
+        sa.select(c.uuid, c.host).where(there, _LIVE),
+        # Reserved places are rows there, too, and no instances.
+        sa.select(a.instance_uuid.label("uuid"), a.host).where(coming, a.state == PENDING),
+    )
+    return named(connection.execute(query)) if start else []
+
+
+def _ambiguous(what: str, text: str, hosts: Mapping[str, Iterable[str]]) -> Malformed:
     shown = [f"{uuid} on {', '.join(sorted(on))}" for uuid, on in sorted(hosts.items())]
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     return Malformed(
         "instance",
-        f"{len(shown)} instances have the name {text!r}: {'; '.join(shown[:_LISTED])}{more}; say"
+        f"{len(shown)} instances have {what} {text!r}: {'; '.join(shown[:_LISTED])}{more}; say"
         " which by its uuid",
     )
 

@@ -79,7 +79,8 @@ def restored(settings: Settings) -> cfg.ConfigOpts:
     try:
         loading.check(conf)
     except loading.ConfigError as error:
-        raise ValueError(f"saved settings cannot be used: {error}") from error
+        text = str(error).replace(" in the defaults", "")
+        raise ValueError(f"saved settings cannot be used: {text}") from error
     return conf
 
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -37,6 +37,7 @@ from scheduler.history.serialization import (
 from scheduler.history.tagged_json import identical
 from scheduler.hosts.snapshots import SnapshotLog, restore
 from scheduler.hosts.table import HostTable
+from scheduler.plugins import PluginError
 
 FORMAT = "berthmaster decision"
 VERSION = 2
@@ -69,13 +70,19 @@ class SavedDecision:
     decided_at: datetime | None = None
     scheduler: str | None = None
 
-    def deciding(self) -> AbstractContextManager[BaseDriver]:
+    @contextmanager
+    def deciding(self) -> Iterator[BaseDriver]:
         """Yield the driver of the decision; inside, plug-ins read the settings of that time.
 
         Raises PluginError for a plug-in that is not installed here, ValueError for a setting that
         it does not have.
         """
-        return deciding_by(restored(self.record.settings))
+        try:
+            with deciding_by(restored(self.record.settings)) as driver:
+                yield driver
+        except PluginError as error:
+            option = replace(error.option, source="the settings saved with the decision")
+            raise PluginError(option, error.value, error.why) from error
 
     def again(self, driver: BaseDriver) -> Decision:
         """Return what a driver decides on the same hosts; raises DecisionIncomplete."""

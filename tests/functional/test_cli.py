@@ -58,7 +58,9 @@ def test_select_honours_zones_and_server_groups(deployment: Deployment, database
     assert too_many.returncode == 1
     error, hint = too_many.stderr.splitlines()
     assert error == "No valid host was found. There are not enough hosts available."
-    assert re.fullmatch("'berthmaster explain req-[0-9a-f-]{36}' says why", hint)
+    assert re.fullmatch(
+        "'berthmaster --config-file=[^ ]+ explain req-[0-9a-f-]{36}' says why", hint
+    )
 
 
 def test_wrong_use_is_an_error_and_ends_with_a_status(deployment: Deployment) -> None:

@@ -9,12 +9,12 @@ set -eu
 
 account() {
     if rabbitmqctl -q list_users </dev/null | cut -f1 | grep -qx "$1"; then
-        printf '%s\n' "$2" | rabbitmqctl authenticate_user "$1" 2>/dev/null ||
-            printf '%s\n' "$2" | rabbitmqctl change_password "$1"
+        printf '%s\n' "$2" | rabbitmqctl -q authenticate_user "$1" >/dev/null 2>&1 ||
+            printf '%s\n' "$2" | rabbitmqctl -q change_password "$1"
     else
-        printf '%s\n' "$2" | rabbitmqctl add_user "$1"
+        printf '%s\n' "$2" | rabbitmqctl -q add_user "$1" >/dev/null
     fi
-    rabbitmqctl set_permissions "$1" "^($3)$" "^($3|amq\.default)$" "^($3)$" </dev/null
+    rabbitmqctl -q set_permissions "$1" "^($3)$" "^($3|amq\.default)$" "^($3)$" </dev/null
 }
 
 # Schedulers. With notifications add |notifications(\..+)?|versioned_notifications(\..+)?

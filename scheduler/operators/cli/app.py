@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -70,6 +71,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         )
         self.command_manager.add_command("help", Help)
         self.conf = conf
+        self.LOG = _Errors(App.LOG, {"app": self})
         # The one that was named, if any.
         self.cloud: clouds.Cloud | None = None
         self._has_named_cloud = False
@@ -84,6 +86,10 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         """
         status = int(super().run(rename_options(argv)))
         return self._last_status if self.interpreter else status
+
+    def get_fuzzy_matches(self, cmd: str) -> list[str]:
+        """Return none, so that an unknown command ends with the error of find_command()."""
+        return []
 
     def run_subcommand(self, argv: list[str]) -> int:
         self._has_named_cloud = False
@@ -178,6 +184,17 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
                 self.stderr.write("Changing a cloud that was not named with --cloud.\n")
         except clouds.CloudError as error:
             self.stderr.write(f"{error}\n")
+
+
+class _Errors(logging.LoggerAdapter):  # type: ignore[type-arg]  # generic for types only
+    """Repeats in commands that an error names how this one was told which cloud it is about."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[str, Any]:
+        options = getattr(self.extra["app"], "options", None) if self.extra else None
+        cloud = getattr(options, "cloud", None)
+        given = [f"--cloud={cloud}"] if cloud else getattr(options, "configuration", None) or []
+        named = f"'{shlex.join([PROGRAM, *given])} " if given else f"'{PROGRAM} "
+        return str(msg).replace(f"'{PROGRAM} ", named), kwargs
 
 
 def read_chosen(conf: cfg.ConfigOpts, options: Any) -> clouds.Cloud | None:

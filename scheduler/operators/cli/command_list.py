@@ -6,16 +6,33 @@ To import all of them takes two seconds of processor, and a call needs one.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 from stevedore import NamedExtensionManager
 
-from inventory.errors import nearest
+from inventory.errors import nearest, similar
+
+# The most words of a command.
+LONGEST = 4
+# Words of Nova and of others for what commands begin with.
+SYNONYMS = {
+    **dict.fromkeys(("server", "servers", "vm", "vms", "guest", "domain"), "instance"),
+    **dict.fromkeys(("hosts", "compute", "node", "nodes", "agent"), "host"),
+    "zone": "availability zone",
+    "az": "availability zone",
+    "group": "server group",
+    "services": "service",
+    "aggregates": "aggregate",
+    "instances": "instance",
+    "log": "audit",
+}
 
 
 class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
@@ -33,9 +50,36 @@ class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
         try:
             return super().find_command(argv)
         except ValueError:
-            name = " ".join(argv)
-            hint = nearest(name, self.commands, "'berthmaster help' lists all commands")
-            raise ValueError(f"there is no command {name!r}; {hint}") from None
+            words = [*takewhile(lambda word: not word.startswith("-"), argv)][:LONGEST]
+            hint = _meant(words, [*self.commands])
+            raise ValueError(f"there is no command {' '.join(words)!r}; {hint}") from None
+
+
+def _meant(words: Sequence[str], commands: Iterable[str]) -> str:
+    """Return a hint for the words of an unknown command: how it goes on, or what is like it."""
+    typed = " ".join(words)
+    if begun := [each for each in commands if each.startswith(f"{typed} ")]:
+        following = dict.fromkeys(each.removeprefix(f"{typed} ") for each in begun)
+        return f"{typed!r} is followed by one of {', '.join(sorted(following))}"
+    known = set(commands)
+    # What follows the name of a command may be its arguments.
+    names = [" ".join(words[:number]) for number in range(len(words), 0, -1)]
+    for name in names:
+        first, *others = name.split()
+        if (other := " ".join([SYNONYMS.get(first, first), *others])) in known:
+            return f"did you mean {other}?"
+
+    def likeness(name: str) -> float:
+        found = similar(name, _as_long(name, known))
+        return SequenceMatcher(None, name, found[0]).ratio() if found else 0.0
+
+    name = max(names, key=likeness, default="")
+    return nearest(name, _as_long(name, known), "'berthmaster help' lists all commands")
+
+
+def _as_long(name: str, commands: Iterable[str]) -> list[str]:
+    """Return the commands with as many words as a name."""
+    return [each for each in commands if each.count(" ") == name.count(" ")]
 
 
 class Help(HelpCommand):  # type: ignore[misc]  # cliff has no types

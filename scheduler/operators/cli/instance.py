@@ -51,7 +51,7 @@ class InstanceShow(ShowCommand):
     """
 
     def add_arguments(self, parser: Any) -> None:
-        what = "Name or UUID of the instance, as 'instance list' shows it."
+        what = "Name, UUID or beginning of the UUID of the instance, as 'instance list' shows it."
         add_named(parser, "instance", "instances", what, type=not_empty)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:

@@ -18,8 +18,8 @@ from scheduler.history.serialization import release
 from scheduler.hosts.host_state import Candidate
 from scheduler.operators.cli.app import PROGRAM
 from scheduler.operators.cli.arguments import add_configuration
-from scheduler.operators.cli.base import ReportCommand, Table
-from scheduler.operators.cli.decision import original_driver
+from scheduler.operators.cli.base import BaseCommand, ReportCommand, Table
+from scheduler.operators.cli.decision import find_decision, original_driver
 from scheduler.operators.cli.format_decision import format_weight
 from scheduler.operators.cli.terminal import progress
 from scheduler.wire.to_json import json_value
@@ -92,7 +92,12 @@ class DecisionReplay(ReportCommand):
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
-            "file", nargs="+", type=Path, help="File that 'decision save' has written."
+            "file",
+            nargs="+",
+            type=Path,
+            metavar="FILE|ID",
+            help="File that 'decision save' has written, or what 'decision show' takes: number of a"
+            " decision, UUID of an instance, or id of a request.",
         )
         # Under their first names they are options of the program before a command sees them.
         for option, metavar, what in (
@@ -107,18 +112,18 @@ class DecisionReplay(ReportCommand):
         documents = []
         with progress(self.app, "decisions made again", len(args.file)) as show:
             # One file after the other: each has all hosts in memory.
-            for number, each in enumerate(_documents(args), 1):
+            for number, each in enumerate(_documents(self, args), 1):
                 documents.append(each)
                 show(number)
         self.report(args, _sections(documents), documents)
         return 0 if all(each["same"] for each in documents) else 1
 
 
-def _documents(args: Any) -> Iterator[dict[str, Any]]:
-    """Yield the comparison of each file with the decision that is made now."""
+def _documents(command: BaseCommand, args: Any) -> Iterator[dict[str, Any]]:
+    """Yield the comparison of each saved decision with the one that is made now."""
     if not args.settings:
         for path in args.file:
-            saved = _read(path)
+            saved = _read(command, path)
             try:
                 with original_driver(saved) as driver:
                     yield _document(path, saved, driver, "kept")
@@ -128,15 +133,18 @@ def _documents(args: Any) -> Iterator[dict[str, Any]]:
     conf = read_apart(PROGRAM, args.settings)
     with deciding_by(conf) as driver:
         for path in args.file:
-            saved = _read(path)
+            saved = _read(command, path)
             # The one setting that the host table has.
             packing = conf.compute.packing_host_numa_cells_allocation_strategy
             saved.table().numa_packing = packing
             yield _document(path, saved, driver, "given")
 
 
-def _read(path: Path) -> SavedDecision:
+def _read(command: BaseCommand, path: Path) -> SavedDecision:
+    """Return the decision of a file, or of an id, which has neither dot nor slash."""
     try:
+        if not path.exists() and not {".", "/"}.intersection(str(path)):
+            return find_decision(command, str(path))[0]
         return read_file(path)
     except OSError as error:
         raise OperationRefused(f"cannot read {path}: {error.strerror}") from None

@@ -78,7 +78,7 @@ def test_only_db_sync_makes_a_file(command, tmp_path, arguments):
     command.config.write_text(f"[database]\nconnection = sqlite:///{path}\n")
     output = command.refused(*arguments)
     assert output == (
-        f"there is no database {path} yet: run 'berthmaster db sync' once"
+        f"there is no database {path} yet: run 'berthmaster {command.options[0]} db sync' once"
         f" ([database] connection is sqlite:///{path})"
     )
     assert not path.parent.exists()

@@ -272,7 +272,7 @@ def test_a_plug_in_that_is_not_installed_here(scheduler, database, command):
     change(database, settings={"filter_scheduler": {"enabled_filters": ["TheirFilter"]}})
     refused = command.refused("explain", "1")
     assert refused.startswith("the decision cannot be made again with the plug-ins installed")
-    assert "'TheirFilter'" in refused
+    assert "'TheirFilter' in the settings saved with the decision: unknown; installed" in refused
     assert "\n" not in refused
 
 

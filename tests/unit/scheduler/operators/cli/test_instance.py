@@ -33,7 +33,10 @@ def test_an_instance_leads_to_the_decision_about_it(scheduler, command):
     assert command.json("explain", str(shown["decision"]))["explanation"]["chosen"]
     (large,) = uuids_of("large")
     refused = command.refused("instance", "show", large)
-    assert f"is on no host and has no claim; 'berthmaster explain {large}' has" in refused
+    assert (
+        f"is on no host and has no claim; 'berthmaster {command.options[0]} explain {large}' has"
+        in refused
+    )
 
 
 def test_people_see_a_line_for_each_place_and_claim(scheduler, command):
@@ -43,5 +46,11 @@ def test_people_see_a_line_for_each_place_and_claim(scheduler, command):
     assert "| places            | h2 (active, migrating) " in text
     assert "| pending on h1 until 20" in text
     assert "| web " in command.run("instance", "list", "--project=p1").stdout
+    assert command.json("instance", "show", WEB[:5].upper())["name"] == "web"
+    other = an_instance(WEB[:-1] + "0", display_name="api")
+    scheduler.write(lambda c: instances.replace(c, "h3", "h3", [other]))
+    refused = command.refused("instance", "show", WEB[:8])
+    assert f"2 instances have a uuid that begins with {WEB[:8]!r}: " in refused
+    assert command.refused("instance", "show", "%").startswith("there is no instance")
     assert command.refused("instance", "show", "wbe").endswith("did you mean web?")
     assert "is empty" in command.refused("instance", "list", "--host=", status=2)

@@ -78,6 +78,49 @@ def test_a_command(command):
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("host lsit", "did you mean host list"),
+        ("hots list --long", "did you mean host list"),
+        ("host shw compute1 -f json", "did you mean host show"),
+        ("vm list", "did you mean instance list?"),
+        ("server list", "did you mean instance list?"),
+        ("server show web", "did you mean instance show?"),
+        ("az list", "did you mean availability zone list?"),
+        ("plan drian h1", "did you mean plan drain"),
+        ("host", "'host' is followed by one of describe, disable, enable, list, maintenance off"),
+        ("xyzzy", "'berthmaster --config-file="),
+    ],
+)
+def test_a_whole_command(command, line, hint):
+    status, out, err = command.run(*line.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("there is no command ")
+    assert hint in err
+
+
+@pytest.mark.parametrize("option", ["enabled_filters", "weight_classes"])
+def test_a_plug_in(command, cloud, option):
+    name = {"enabled_filters": "RamFilter", "weight_classes": "RAMWeigher"}[option]
+    text = command.config.read_text()
+    command.config.write_text(f"{text}[filter_scheduler]\n{option} = {name[:-2]}r\n")
+    refused = command.refused("capacity", "--flavor=1,512,1")
+    assert f"unknown (did you mean {name}?); installed are " in refused
+
+
+def test_hints_name_the_cloud_again(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "berthmaster").mkdir()
+    (tmp_path / "berthmaster" / "clouds.conf").write_text(f"[lab]\nconfig_file={command.config}\n")
+    assert f"'berthmaster {command.options[0]} help' lists" in command.run("xyzzy").stderr
+    command.options = ["--cloud", "lab"]
+    assert "'berthmaster --cloud=lab help' lists" in command.run("xyzzy").stderr
+    command.options = []
+    monkeypatch.setenv("BERTHMASTER_CLOUD", "lab")
+    assert "'berthmaster help' lists" in command.run("xyzzy").stderr
+
+
 def test_a_deleted_service_says_which_claims_it_drops(command, cloud):
     pending = {"slot": 0, "state": "pending", "compute_node_id": 1}
     claim(cloud, "new", "compute1", **pending)
@@ -99,7 +142,7 @@ def test_an_instance_with_a_claim(command, cloud):
 class SilentAgents:
     """A client whose agents do not answer; tests/functional/test_cli.py has real ones."""
 
-    def __init__(self, conf):
+    def __init__(self, conf, is_hasty):
         pass
 
     def call(self, *arguments, **named):
@@ -117,7 +160,8 @@ def test_the_host_of_an_agent(command, cloud, monkeypatch):
     refused = command.refused("host", "power", "compte1", "reboot")
     assert refused == "there is no host 'compte1'; did you mean compute1 or compute2?"
     refused = command.refused("host", "power", "compute1", "reboot")
-    assert refused == "Service is unavailable at this time. no answer"
+    hint = "If an agent of another name reports host compute1, name it with --agent."
+    assert refused == f"Service is unavailable at this time. no answer {hint}"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,19 @@ def test_a_decision_is_made_again(replay, saved):
     ]
 
 
+def test_a_decision_in_the_database_is_made_again_without_a_file(command, saved):
+    for text in ("1", a_uuid("one 0"), "req-one"):
+        done = command.run("decision", "replay", text, saved[1])
+        assert done.stdout.splitlines() == [
+            f"{text}: the same decision with the settings of that time, to the last bit",
+            f"{saved[1]}: the same decision with the settings of that time, to the last bit",
+            "2 decisions: 2 the same, 0 different, 0 without a host",
+        ]
+    assert command.refused("decision", "replay", "9").startswith("no decision is saved for '9'; ")
+    missing = command.refused("decision", "replay", "/nowhere/9")
+    assert missing == "cannot read /nowhere/9: No such file or directory"
+
+
 @pytest.mark.parametrize("way", ["--config-file {}", "--config-file={}", "--settings-file={}"])
 def test_other_settings_choose_other_hosts(replay, saved, settings, way):
     done = replay(*saved, *way.format(settings(LEAST)).split())

@@ -49,7 +49,7 @@ def test_who_is_refused_learns_where_to_ask(command, full):
     refused = command.refused("select")
     (request,) = full.asked
     assert re.fullmatch("req-[0-9a-f-]{36}", request)
-    assert refused == f"{TOLD}\n'berthmaster explain {request}' says why"
+    assert refused == f"{TOLD}\n'berthmaster {command.options[0]} explain {request}' says why"
 
 
 def test_there_is_nothing_to_explain_where_nothing_is_kept(command, full):
