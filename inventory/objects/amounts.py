@@ -11,6 +11,8 @@ from typing import Any
 Amounts = tuple[int, int, int]
 NAMES = ("vcpus", "memory_mb", "disk_mb")
 NOTHING: Amounts = (0, 0, 0)
+# Above any sensible allocation ratio; a total times it is still finite.
+MAX_RATIO = 1e100
 # What a flavor's extra specs request of Placement in place of its own sizes, in any of its groups.
 _GIVEN = re.compile("resources[a-zA-Z0-9_-]{0,64}:(VCPU|PCPU|MEMORY_MB|DISK_GB)")
 
@@ -43,6 +45,20 @@ def without(one: Amounts, other: Amounts) -> Amounts:
 def covers(size: Amounts, needed: Amounts) -> bool:
     """Return whether what needs so much fits into a place of a size."""
     return not any(without(needed, size))
+
+
+def known_ratio(ratio: float | None) -> float | None:
+    """Return an allocation ratio of a row; None where it is not known, for which Newton writes 0.
+
+    It is no greater than MAX_RATIO. Of a resource without a known ratio nothing may be allocated:
+    filters refuse the host, and lists, pages, metrics and the capacity of hosts agree with that.
+    """
+    return min(ratio, MAX_RATIO) if ratio else None
+
+
+def allocatable(total: int, ratio: float | None) -> float:
+    """Return how much of a total may be allocated by the ratio of a row."""
+    return total * (known_ratio(ratio) or 0.0)
 
 
 def resource_amount(text: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from inventory import aggregates, compute_nodes, services
+from inventory.objects.amounts import allocatable
 from inventory.tables import compute_nodes as table
 
 # The states of a host in metrics, lists and pages: it is in the last of these that is true of it.
@@ -83,6 +84,9 @@ def state_of(row: Any, limit: float) -> str:
 
 
 def used_share(total: int, used: int, ratio: float | None) -> float:
-    """Return the used share of what may be allocated; all of a node that has nothing."""
-    bound = total * (ratio or 1.0)
-    return used / bound if bound > 0 else float(used > 0)
+    """Return the used share of what may be allocated: all of it where nothing may be.
+
+    A resource of which a node has and uses nothing is not used.
+    """
+    bound = allocatable(total, ratio)
+    return used / bound if bound > 0 else float(total > 0 or used > 0)

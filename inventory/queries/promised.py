@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from inventory.claims.standbys import read_sums
 from inventory.claims.usage_update import MB_PER_GB, used_of
 from inventory.compute_nodes import RESOURCES
-from inventory.fits import limit as limit_of
-from inventory.objects.amounts import Amounts, amounts_facts, plus
+from inventory.objects.amounts import Amounts, allocatable, amounts_facts, plus
 from inventory.objects.standby import held
 from inventory.promises import Promises
 from inventory.tables import allocations, reservations
@@ -52,8 +51,8 @@ def room_of(connection: sa.Connection, node: dict[str, Any]) -> dict[str, Any]:
     """
     used = used_of(node)
     totals = node["vcpus"], node["memory_mb"], node["local_gb"] * MB_PER_GB
-    ratios = (node[ratio] or 1.0 for _, _, ratio in RESOURCES.values())
-    vcpus, memory_mb, disk_mb = map(math.floor, map(limit_of, totals, ratios))
+    ratios = (node[ratio] for _, _, ratio in RESOURCES.values())
+    vcpus, memory_mb, disk_mb = map(math.floor, map(allocatable, totals, ratios))
     held = read(connection, [node["id"]]).get(node["id"], Promises())
     facts = held.facts()
     return {

@@ -17,6 +17,7 @@ from oslo_log import log
 
 from inventory import compute_nodes
 from inventory.claims.types import NodeChange
+from inventory.objects.amounts import known_ratio
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.pci_pools import PciPools
 from scheduler.hosts.table import HostTable
@@ -24,8 +25,6 @@ from scheduler.hosts.table import HostTable
 LOG = log.getLogger(__name__)
 # Metrics whose names end so are stored as shares of 1.
 PERCENT = ".percent"
-# Above any sensible allocation ratio; a total times it is still finite.
-MAX_RATIO = 1e100
 
 
 def write_nodes(
@@ -90,8 +89,7 @@ def _free_disk_mb(node: Any) -> int:
 
 
 def _ratio(name: str, node: Any) -> float | None:
-    ratio: float | None = getattr(node, name)
-    return None if ratio is None else min(ratio, MAX_RATIO)
+    return known_ratio(getattr(node, name))
 
 
 def _in_mb(mb: int | None, gb: int) -> int:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from inventory import aggregates, audit_log, compute_nodes, daemon_facts, instances, services
 from inventory.audit_log import EntryFilter, in_words
 from inventory.errors import NotFound
+from inventory.objects.amounts import allocatable, known_ratio
 from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.queries import claim_search, host_queries, promised
@@ -124,13 +125,12 @@ def _resource(
     row: Mapping[str, Any], total: str, used: str, ratio: str, unit: int | None
 ) -> dict[str, Any]:
     """Return the figures of a resource; those in megabytes where there is a unit."""
-    factor = row[ratio] or 1.0
     return {
         "total": row[total] * (unit or 1),
-        "ratio": factor,
-        "limit": row[total] * factor * (unit or 1),
+        "ratio": known_ratio(row[ratio]),
+        "limit": allocatable(row[total], row[ratio]) * (unit or 1),
         "used": row[used] * (unit or 1),
-        "share": used_share(row[total], row[used], factor),
+        "share": used_share(row[total], row[used], row[ratio]),
         "in_mb": unit is not None,
     }
 

@@ -11,8 +11,12 @@ from inventory import aggregates, audit_log, instances, tables
 from inventory.audit_log import Actor
 from inventory.errors import NotFound
 from inventory.operations import service_operations
-from inventory.queries import host_queries
+from inventory.queries import fleet, host_queries
 from inventory.queries.fleet import STATES
+from scheduler.filters.core import CoreFilter
+from scheduler.host_cache.cache import HostCache
+from scheduler.hosts.resources import resources
+from tests.builders import a_request
 from tests.databases import a_node, an_instance, execute, save, serve
 
 LIMIT = 60
@@ -223,3 +227,26 @@ def test_percentages_are_of_what_may_be_allocated(database):
     (row,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova"))
     shares = [row[f"{each}_percent"] for each in ("vcpus", "memory", "disk")]
     assert shares == [25, 50, 110]
+
+
+@pytest.mark.parametrize(("ratio", "share", "free"), [(None, 100, 0), (0.0, 100, 0), (2.0, 0, 32)])
+def test_without_a_known_ratio_nothing_is_free_and_filters_agree(database, ratio, share, free):
+    save(database, a_node("h1"))
+    value = "NULL" if ratio is None else ratio
+    execute(database, f"UPDATE compute_nodes SET cpu_allocation_ratio = {value}")
+    (row,) = database.read(lambda c: host_queries.listed(c, LIMIT, "nova"))
+    shown = database.read(lambda c: host_queries.show(c, "h1", LIMIT))
+    assert (row["vcpus_percent"], shown["free"]["vcpus"]) == (share, free)
+    (square,) = database.read(lambda c: fleet.read_fleet(c, LIMIT, "nova"))
+    assert 100 * square.shares[0] == share
+    cache = HostCache(database, max_age=0.0)
+    with cache.current() as hosts:
+        passes = CoreFilter().mask(hosts, a_request(vcpus=1))[hosts.present]
+        assert [*passes] == [free > 0]
+        assert resources(hosts)[0].free[hosts.present] == [free]
+
+
+def test_an_absurd_ratio_is_shown_all_the_same(database):
+    save(database, a_node("h1", cpu_allocation_ratio=1.7e308))
+    shown = database.read(lambda c: host_queries.show(c, "h1", LIMIT))
+    assert shown["free"]["vcpus"] > 0

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inventory.objects.amounts import MAX_RATIO
 from scheduler.filters.core import CoreFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
-from scheduler.host_cache.node_rows import MAX_RATIO
 from tests.builders import a_request
 from tests.hosts import a_host, a_table
 

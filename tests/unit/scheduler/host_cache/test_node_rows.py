@@ -82,6 +82,11 @@ def test_an_absurd_ratio_is_cut_so_that_no_limit_is_infinite():
     assert written(cpu_allocation_ratio=1.7e308).cpu_allocation_ratio == 1e100
 
 
+def test_no_ratio_and_that_of_newton_for_none_are_alike():
+    for ratio in (None, 0.0):
+        assert written(cpu_allocation_ratio=ratio).cpu_allocation_ratio is None
+
+
 def test_shares_become_percentages():
     reported = [
         {"name": "cpu.percent", "value": 0.25},

@@ -115,8 +115,9 @@ def test_hosts_count_in_their_zones(cache, cloud):
     assert value("vcpus", state="up", kind="used", zone="nova") == 0
 
 
-def test_a_host_without_a_ratio_allocates_nothing(cache, cloud):
-    execute(cloud, "UPDATE compute_nodes SET cpu_allocation_ratio = NULL")
+@pytest.mark.parametrize("ratio", ["NULL", "0.0"])
+def test_a_host_without_a_ratio_allocates_nothing(cache, cloud, ratio):
+    execute(cloud, f"UPDATE compute_nodes SET cpu_allocation_ratio = {ratio}")
     value = measured(read(cache))
     assert value("vcpus", state="up", kind="limit") == 0
 

@@ -18,6 +18,20 @@ from tests.databases import a_conf, a_uuid, execute
 from tests.unit.scheduler.operators.status_pages.conftest import HEALTH, NAMES
 
 
+def test_a_page_of_a_host_says_that_a_ratio_is_not_known(fleet, facts, page):
+    ratio = "UPDATE compute_nodes SET cpu_allocation_ratio = {} WHERE host = :host"
+    (before,) = facts(f"/hosts/{NAMES[0]}")[1]["nodes"]
+    execute(fleet.database, ratio.format("NULL"), host=NAMES[0])
+    try:
+        (node,) = facts(f"/hosts/{NAMES[0]}")[1]["nodes"]
+        found = node["resources"]["vCPUs"]
+        assert (found["ratio"], found["limit"], found["share"]) == (None, 0, 1)
+        assert node["room"]["free"]["vcpus"] <= 0
+        assert '<td class="number">not known</td>' in page(f"/hosts/{NAMES[0]}")
+    finally:
+        execute(fleet.database, ratio.format(before["resources"]["vCPUs"]["ratio"]), host=NAMES[0])
+
+
 @pytest.fixture
 def guests(facts):
     """The guests of the first hosts by their names, several of which may have one."""
