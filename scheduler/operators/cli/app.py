@@ -165,7 +165,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         from conf import config_files, loading
 
         try:
-            self.cloud = read_chosen(self.conf, self.options)
+            self.cloud = read_chosen(self.conf, self.options, self.stderr)
         except (loading.ConfigError, clouds.CloudError) as error:
             self.stderr.write(f"{PROGRAM}: {error}\n")
             raise SystemExit(1) from error
@@ -197,15 +197,23 @@ class _Errors(logging.LoggerAdapter):  # type: ignore[type-arg]  # generic for t
         return str(msg).replace(f"'{PROGRAM} ", named), kwargs
 
 
-def read_chosen(conf: cfg.ConfigOpts, options: Any) -> clouds.Cloud | None:
+def read_chosen(conf: cfg.ConfigOpts, options: Any, stream: Any = None) -> clouds.Cloud | None:
     """Read the configuration that options of the program name; return the cloud, if it has a name.
 
+    The stream gets a line about options in the environment, which a named cloud does not have.
     Raise ConfigError and CloudError.
     """
     # Here, with all options, since help needs none.
     from conf import loading
 
     cloud = clouds.chosen(options)
+    ignored = clouds.ignore_environment() if cloud else []
+    if ignored and cloud and stream:
+        is_are = "is" if len(ignored) == 1 else "are"
+        names = ", ".join(ignored)
+        stream.write(
+            f"{names} of the environment {is_are} ignored: cloud {cloud.name} has its own files\n"
+        )
     arguments = cloud.arguments if cloud else options.configuration
     loading.read(conf, PROGRAM, arguments, metadata.version(PROGRAM), only_named=cloud is not None)
     loading.check(conf)

@@ -4,6 +4,7 @@
 
 import configparser
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,10 @@ VARIABLE = "BERTHMASTER_CLOUD"
 _NAME = "clouds.conf"
 # What a section may have, each with one path or several.
 _OPTIONS = ("config_file", "config_dir")
+# Which options oslo.config reads of the environment, before those of files; and the one that the
+# command sets for itself.
+_ENVIRONMENT = re.compile("OS_.+__.+")
+QUEUE_NAMES = "OS_OSLO_MESSAGING_RABBIT__USE_QUEUE_MANAGER"
 COLUMNS = titled("name current configuration file")
 
 
@@ -48,6 +53,19 @@ def chosen(options: Any) -> Cloud | None:
         source = "" if options.cloud else f", which {VARIABLE} names"
         raise CloudError(f"there is no cloud {name!r}{source}; {hint}")
     return found[name]
+
+
+def ignore_environment() -> list[str]:
+    """Drop options from the environment, for this process and its children; return their names.
+
+    They may be those of another cloud than the one that was named.
+    """
+    found = sorted(
+        name for name in os.environ if _ENVIRONMENT.fullmatch(name) and name != QUEUE_NAMES
+    )
+    for name in found:
+        del os.environ[name]
+    return found
 
 
 def known() -> Mapping[str, Cloud]:

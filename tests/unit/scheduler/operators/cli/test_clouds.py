@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds that are named on the command line, in the environment and in the prompt."""
 
+import os
+
 import pytest
 from oslo_config import cfg
 
 from inventory import aggregates
-from scheduler.operators.cli import app
+from scheduler.operators.cli import app, clouds
 from scheduler.operators.cli.clouds import VARIABLE
 from tests.databases import serve
 from tests.fixtures.terminal import Terminal
@@ -60,6 +62,38 @@ def test_a_name_stands_for_its_configuration_and_no_other(lab, database, monkeyp
     monkeypatch.setenv(VARIABLE, "lab")
     assert [row["Host"] for row in lab.json("service", "list")] == ["h1"]
     assert lab.json("--cloud", "lab", "service", "list") == lab.json("service", "list")
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_options_in_the_environment_are_of_no_named_cloud(lab, database, monkeypatch, by_variable):
+    serve(database, "h1")
+    other = {
+        "OS_DATABASE__CONNECTION": "sqlite:////nowhere/production.sqlite",
+        "OS_DEFAULT__TRANSPORT_URL": "rabbit://production//",
+        "OS_CLAIMS__ENABLED": "false",
+        "OS_CLOUD": "lab",
+    }
+    for name, value in other.items():
+        monkeypatch.setenv(name, value)
+    assert "/nowhere/production.sqlite" in lab.refused("service", "list")
+    options = () if by_variable else ("--cloud=lab",)
+    if by_variable:
+        monkeypatch.setenv(VARIABLE, "lab")
+    done = lab.run(*options, "aggregate", "create", "rack-1")
+    assert done.stderr == (
+        "OS_CLAIMS__ENABLED, OS_DATABASE__CONNECTION, OS_DEFAULT__TRANSPORT_URL of the environment"
+        " are ignored: cloud lab has its own files\nChanging cloud lab.\n"
+    )
+    assert database.read(aggregates.everything)
+    # Programs that a command starts get none of them either, and the account of OpenStack.
+    assert not other.keys() - {"OS_CLOUD"} & os.environ.keys()
+    assert os.environ["OS_CLOUD"] == "lab"
+
+
+def test_what_the_command_sets_for_itself_stays(lab, database, monkeypatch):
+    monkeypatch.setenv(clouds.QUEUE_NAMES, "false")
+    assert lab.run("--cloud=lab", "service", "list").stderr == ""
+    assert os.environ[clouds.QUEUE_NAMES] == "false"
 
 
 def test_only_its_own_files_are_named_if_they_are_no_text(lab, home):
