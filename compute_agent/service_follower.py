@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of hosts that come and go, and live and are switched as the driver says."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import sqlalchemy as sa
 
-from inventory import services
+from inventory import audit_log, services
+from inventory.audit_log import Actor
 from inventory.engine import Database
 from inventory.heartbeat import Heartbeat
 from inventory.services import ServiceState
@@ -22,6 +26,7 @@ class ServiceFollower:
         self._database = database
         self._heartbeat = heartbeat
         self._limit = limit
+        self._actor = Actor.of_process("berthmaster-agent", "Nova")
         # Hosts that ended, with their services, as long as these have rows.
         self.gone: dict[str, int] = {}
         self._alive: dict[str, bool] = {}
@@ -53,20 +58,30 @@ class ServiceFollower:
             self._alive = alive
 
     def switch(self, states: Mapping[str, ServiceState], everything: bool) -> None:
-        """Switch the services of which the states changed, or all, and end those that are gone."""
-        ids = self._heartbeat.ids_by_host()
-        changed = {
-            ids[host]: each
-            for host, each in states.items()
-            if host in ids and (everything or self._switched.get(host) != each)
-        }
+        """Switch the services of which the states changed, or all, and end those that are gone.
+
+        The audit log has when each was switched. Of one that is found switched that may be unknown.
+        """
+        ids, known = self._heartbeat.ids_by_host(), self._switched
+        unlogged: dict[int, ServiceState] = {}
+        logged: dict[datetime | None, dict[int, ServiceState]] = defaultdict(dict)
+        for host, each in states.items():
+            is_new = known.get(host) != each
+            if host not in ids or not (everything or is_new):
+                continue
+            at = each.switched_at if is_new else None
+            found = logged[at] if at or host in known else unlogged
+            found[ids[host]] = each
         gone = list(self.gone.values())
 
         def write(connection: sa.Connection) -> None:
-            services.follow(connection, changed)
+            services.follow(connection, unlogged)
             services.delete(connection, gone)
+            for at, found in logged.items():
+                actor = replace(self._actor, changed_at=at)
+                services.follow(audit_log.acting(connection, actor), found)
 
-        if changed or gone:
+        if unlogged or logged or gone:
             self._database.write(write)
         self._switched, self.gone = dict(states), {}
 

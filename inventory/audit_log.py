@@ -3,7 +3,8 @@
 """The audit log: what operators and agents have changed, written in the transaction of the change.
 
 A transaction is logged if it has an actor. The command of operators gives one to all that it does,
-agents to the switching of their own services. What serves requests or follows Nova has none.
+agents to the switching of their own services, and of those that Nova has switched. What serves
+requests or follows Nova else has none.
 """
 
 import getpass
@@ -33,11 +34,15 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who changes something: the account or the given name, the machine, and the command there."""
+    """Who changes something: the account or the given name, the machine, and the command there.
+
+    changed_at is when, if not now.
+    """
 
     operator: str
     machine: str
     command: str
+    changed_at: datetime | None = None
 
     @classmethod
     def of_process(cls, command: str, operator: str | None = None) -> Self:
@@ -87,7 +92,8 @@ def record(connection: sa.Connection, changes: Iterable[Changed]) -> None:
     entries = [*_entries(changes)]
     if entries:
         # Read first: drivers send many rows together only if all of their values are parameters.
-        about = {**asdict(actor), "changed_at": current_time(connection)}
+        about = asdict(actor)
+        about["changed_at"] = actor.changed_at or current_time(connection)
         connection.execute(sa.insert(table), [about | each for each in entries])
 
 

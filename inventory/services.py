@@ -4,7 +4,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -32,13 +32,15 @@ INTERNAL = "internal"
 class ServiceState:
     """The state of a service as others see it; disabled_reason is None for an enabled one.
 
-    cell_uuid is the cell of its host, None where there are none.
+    cell_uuid is the cell of its host, None where there are none; switched_at when its own service
+    was last switched, in UTC, if that is known.
     """
 
     disabled_reason: str | None = None
     forced_down: bool = False
     is_alive: bool = True
     cell_uuid: str | None = None
+    switched_at: datetime | None = field(default=None, compare=False)
 
 
 def register(
@@ -321,7 +323,8 @@ def _switch(connection: sa.Connection, where: sa.ColumnElement[bool], **values: 
         sa.update(table).where(where).values(updated_at=utc_now(), **values)
     )
     if changed.rowcount:
-        _log(connection, rows, values)
+        if values.keys() != {"cell_uuid"}:
+            _log(connection, rows, values)
         revisions.advance_eligibility(connection, [row.host for row in rows])
         revisions.advance(connection, revisions.SERVICES)
 

@@ -14,7 +14,7 @@ from inventory.rows import named, named_in
 COMPUTE = "nova-compute"
 SERVICE = (
     *("host", "disabled", "disabled_reason", "forced_down", "last_seen_up"),
-    *("created_at", "deleted"),
+    *("created_at", "updated_at", "deleted"),
 )
 NODE = (
     *("id", "host", "hypervisor_hostname", "uuid", "deleted"),
@@ -58,6 +58,12 @@ def is_alive(service: Any, now: datetime, limit: float) -> bool:
     """Return whether Nova takes a service, a row of services(), to be up."""
     seen = service.last_seen_up or service.created_at
     return not service.forced_down and seen is not None and now - seen <= timedelta(seconds=limit)
+
+
+def switched_at(service: Any) -> datetime | None:
+    """Return when a service was last switched, None once a heartbeat has been stamped instead."""
+    stamp, seen = service.updated_at, service.last_seen_up
+    return stamp if stamp is not None and (seen is None or stamp > seen) else None
 
 
 def nodes(

@@ -65,7 +65,7 @@ class ServiceStates:
         found: dict[str, ServiceState | None] = dict.fromkeys(self._unusual, HEALTHY)
         found |= dict.fromkeys(host for host in old if host in hosts)
         for row in rows:
-            found[row.host] = None if row.deleted else self._state(row, now)
+            found[row.host] = None if row.deleted else self._state(row, now, old.get(row.host))
         self._unusual = {host for host, each in found.items() if each not in (None, HEALTHY)}
         changed = {host for host, each in found.items() if old.get(host) != each}
         if changed:
@@ -73,14 +73,18 @@ class ServiceStates:
             self.by_host = {host: each for host, each in new.items() if each is not None}
         return changed
 
-    def _state(self, row: Any, now: datetime) -> ServiceState:
+    def _state(self, row: Any, now: datetime, before: ServiceState | None) -> ServiceState:
         reason = None
         if row.disabled:
             reason = "disabled in Nova" + (
                 f": {row.disabled_reason}" if row.disabled_reason else ""
             )
         alive = computes.is_alive(row, now, self._limit)
-        return ServiceState(reason, bool(row.forced_down), alive)
+        is_down, at = bool(row.forced_down), computes.switched_at(row)
+        if before and (before.disabled_reason, before.forced_down) == (reason, is_down):
+            # A heartbeat may have hidden it since.
+            at = before.switched_at
+        return ServiceState(reason, is_down, alive, switched_at=at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 """Services of hosts that come, go, die and are switched as a driver says."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,11 +13,15 @@ from oslo_config import cfg
 
 from compute_agent.audit.tracker import ResourceTracker
 from compute_agent.manager import Manager
+from compute_agent.service_follower import ServiceFollower
 from compute_agent.virt.driver import Guest, NodeName
 from compute_agent.virt.fake import FakeDriver
 from conf.service import liveness_limit
-from inventory import compute_nodes, services
+from inventory import audit_log, compute_nodes, services
+from inventory.audit_log import EntryFilter
 from inventory.engine import Database
+from inventory.heartbeat import Heartbeat
+from inventory.queries import host_queries
 from inventory.services import ServiceState
 from tests.fixtures.daemons.process import wait_until
 
@@ -151,3 +157,47 @@ def test_after_an_outage_the_states_hold_again(driver: Driver, database: Databas
     driver.fail(None)
     assert comes(lambda: rows(database)["a"].disabled_reason == "AUTO: fan")
     assert rows(database)["b"].disabled_reason == "AUTO: disk"
+
+
+def test_when_nova_has_switched_a_service_is_in_the_audit_log(
+    conf: cfg.ConfigOpts, database: Database, driver: Driver
+) -> None:
+    at = datetime(2026, 11, 1, 12, 30)
+    driver.put("a", ServiceState("disabled in Nova: disk", switched_at=at))
+    # A heartbeat has hidden when, so it is when that was seen.
+    driver.put("b", ServiceState(forced_down=True))
+    assert comes(lambda: rows(database)["a"].disabled and rows(database)["b"].forced_down)
+
+    def switched(host: str) -> dict[str, Any]:
+        row = rows(database)[host]
+        return database.read(lambda each: host_queries.switched_by(each, [row]))[host]
+
+    found = switched("a")
+    assert (found["disabled_by"], found["disabled_since"][:16]) == ("Nova", "2026-11-01 12:30")
+    assert (found["forced_down_by"], found["forced_down_since"]) == (None, None)
+    assert switched("b")["forced_down_by"] == "Nova"
+    assert switched("b")["forced_down_since"][:16] > "2026-11-01 12:30"
+    driver.put("a", UP)
+    driver.put("b", UP)
+    assert comes(lambda: not rows(database)["a"].disabled and not rows(database)["b"].forced_down)
+    driver.put("a", ServiceState("disabled in Nova", switched_at=at + timedelta(days=1)))
+    assert comes(lambda: rows(database)["a"].disabled)
+    assert switched("a")["disabled_since"][:16] == "2026-11-02 12:30"
+
+
+def test_what_was_switched_before_anybody_looked_has_no_time(
+    conf: cfg.ConfigOpts, database: Database
+) -> None:
+    heartbeat = Heartbeat(database, ["c", "d"], services.COMPUTE, 60.0)
+    heartbeat.start()
+    follower = ServiceFollower(database, heartbeat, liveness_limit(conf))
+    at = datetime(2026, 11, 1, 12, 30)
+    off = ServiceState("disabled in Nova")
+    try:
+        follower.switch({"c": off, "d": replace(off, switched_at=at)}, everything=True)
+    finally:
+        heartbeat.stop()
+    entries = database.read(lambda each: audit_log.search(each, EntryFilter(), 10))
+    assert [(each["name"], each["changed_at"][:16]) for each in entries] == [
+        ("d", "2026-11-01 12:30")
+    ]

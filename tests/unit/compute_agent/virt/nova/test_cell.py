@@ -4,6 +4,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,23 @@ def test_a_service_that_is_not_healthy(
     nova.change("services", {"host": "h2"}, **a_service("h2", disabled_reason=None))
     assert cell.poll(whole=False) == {H2}
     assert cell.services.by_host["h2"] == ServiceState()
+
+
+def test_when_a_service_was_switched_is_known_until_its_next_heartbeat(
+    cell: CellMirror, nova: NovaTables
+) -> None:
+    at = ago(100).replace(microsecond=0)
+    times = {"updated_at": at, "last_seen_up": at - timedelta(seconds=3)}
+    nova.change("services", {"host": "h2"}, disabled=True, **times)
+    cell.poll_services()
+    assert cell.services.by_host["h2"].switched_at == at
+    beat = {"updated_at": ago(1), "last_seen_up": ago(1)}
+    nova.change("services", {"host": "h2"}, **beat)
+    cell.poll(whole=True)
+    assert cell.services.by_host["h2"].switched_at == at
+    nova.change("services", {"host": "h2"}, disabled_reason="disk", **beat)
+    cell.poll_services()
+    assert cell.services.by_host["h2"].switched_at is None
 
 
 def test_services_come_and_go(cell: CellMirror, nova: NovaTables) -> None:
