@@ -13,6 +13,7 @@ from inventory.errors import counted
 from inventory.fits import whole_gb
 from scheduler.analysis.diagnosis import Rejection, host_name
 from scheduler.decision.plugin_calls import applies, mask_of
+from scheduler.hosts.columns import total
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.resources import KINDS
 from scheduler.hosts.table import HostTable
@@ -183,7 +184,7 @@ def _lacks(rejections: Sequence[Rejection], row: int) -> Mapping[str, int] | Non
 def _distance(lacks: Mapping[str, int], spec: RequestSpec) -> float:
     """Return the sum of the changes, each as a part of the requested amount."""
     requested = {each: 1 if each in _COUNTED else max(1, getattr(spec, each)) for each in lacks}
-    return float(sum(amount / requested[name] for name, amount in lacks.items()))
+    return total(amount / requested[name] for name, amount in lacks.items())
 
 
 def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:

@@ -15,7 +15,7 @@ from scheduler.decision.picker import Choice
 from scheduler.decision.plugin_calls import applies, multipliers_of, weights_of
 from scheduler.decision.types import WeighedHost
 from scheduler.hosts.aggregate_metadata import keys_in_use
-from scheduler.hosts.columns import Rows, Weights
+from scheduler.hosts.columns import Rows, Weights, total
 from scheduler.hosts.host_state import Candidate, candidate
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -174,7 +174,7 @@ class Ranking:
         if is_moved:
             self.totals = sum(added, np.zeros(len(self.rows)))
         else:
-            self.totals[position] = sum([each.item(position) for each in added])
+            self.totals[position] = total([each.item(position) for each in added])
 
     def keep(self) -> None:
         """Copy the raw weights, which may be columns of the table, so that they can change."""

@@ -306,3 +306,15 @@ def key_of(value: Any) -> Hashable:
         return ("object", id(value))
     # 1, 1.0 and True are equal, but readers distinguish them.
     return (type(value), value)
+
+
+def total(numbers: Iterable[float]) -> float:
+    """Return the sum of numbers, added from left to right as numpy adds columns.
+
+    From Python 3.12 on sum() compensates for rounding, so schedulers would break ties differently
+    by their release of Python.
+    """
+    found = 0.0
+    for number in numbers:
+        found += number
+    return found

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.hosts.columns import total
+
 # What an instance consumes: vCPUs, MB of memory, MB of local disk.
 Size = tuple[int, int, int]
 # Flavors that are asked for less often say little, and each one costs.
@@ -60,8 +62,8 @@ def make_mix(weights: Mapping[Size, float]) -> FlavorMix:
     """
     positive = ((size, weight) for size, weight in weights.items() if weight > 0 and any(size))
     usual = sorted(positive, key=lambda item: (-item[1], item[0]))[:MAX_FLAVORS]
-    total = sum(weight for _, weight in usual)
-    return tuple(FlavorShare(*size, weight / total) for size, weight in usual)
+    all_weights = total(weight for _, weight in usual)
+    return tuple(FlavorShare(*size, weight / all_weights) for size, weight in usual)
 
 
 def learned_mix(requested: Mapping[Size, float], present: Mapping[Size, float]) -> FlavorMix:
@@ -70,8 +72,8 @@ def learned_mix(requested: Mapping[Size, float], present: Mapping[Size, float]) 
     Both are numbers of instances by size. Those that there are count as PRESENT_COUNT requests in
     all: nearly alone at first, and hardly any more once enough was asked for.
     """
-    total = sum(present.values())
+    instances = total(present.values())
     weights = dict(requested)
     for size, count in present.items():
-        weights[size] = weights.get(size, 0.0) + PRESENT_COUNT * count / total
+        weights[size] = weights.get(size, 0.0) + PRESENT_COUNT * count / instances
     return make_mix(weights)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inventory.errors import counted
+from scheduler.hosts.columns import total
 from scheduler.hosts.table import HostTable
 
 
@@ -47,8 +48,8 @@ def metric_values(metrics: Any) -> dict[str, float]:
 def weighted_sum(ratios: Ratios, metrics: Any) -> float:
     """Return the sum over all of these pairs, NaN where the host lacks a metric."""
     found = metric_values(metrics)
-    total = sum((found.get(name, math.nan) * ratio for name, ratio in ratios), 0.0)
-    return total if math.isfinite(total) else math.nan
+    weight = total(found.get(name, math.nan) * ratio for name, ratio in ratios)
+    return weight if math.isfinite(weight) else math.nan
 
 
 def weighted_sum_of_known(ratios: Ratios, metrics: Any) -> float:

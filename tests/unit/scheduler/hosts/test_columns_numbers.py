@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.hosts.columns import NumericColumns
+from scheduler.hosts.columns import NumericColumns, total
 
 NAMES = st.sampled_from(["free_ram_mb", "cpu_allocation_ratio", "forced_down"])
 VALUES = st.sampled_from([None, 0, 1, True, 3])
@@ -70,3 +70,10 @@ def test_one_that_grows_keeps_what_was_written(numbers):
     copy.grow(6)
     assert copy.column("free_ram_mb").tolist() == [0, 9, 0, 0, 0, 0]
     assert np.isnan(copy.column("cpu_allocation_ratio")[5])
+
+
+def test_sums_are_those_of_numpy_in_every_release_of_python():
+    # sum() returns 1.0 from Python 3.12 on.
+    tenths = [0.1] * 10
+    assert total(tenths) == 0.9999999999999999 == sum((np.array([each]) for each in tenths), 0)[0]
+    assert total([]) == 0.0
