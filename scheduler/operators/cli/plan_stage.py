@@ -121,20 +121,25 @@ class StageRun:
             self._kept = {(each.move.target.host, each.move.uuid) for each in found}
             self._renewed = -math.inf
             for number in step:
-                if self._is_over(number) or self._stops:
-                    continue
-                # One that was under way may not be reported by either host yet.
-                if checked[number].state == checks.GONE and not self._is_started(number):
-                    self.journal.note(number, GONE, checked[number].why)
-                    self._say(number, f"is passed over: {checked[number].why}")
-                    continue
-                try:
-                    self._check(live.database, number, checked[number], not_held.get(number))
-                    self._move(live.database, number)
-                except MoveFailed as error:
-                    self._failures += 1
-                    self.journal.note(number, FAILED, str(error))
-                    self._say(number, f"failed: {error}")
+                if not self._is_over(number) and not self._stops:
+                    self._make(live, fleet, checked[number], number, not_held.get(number))
+
+    def _make(
+        self, live: LiveHosts, fleet: Fleet, checked: CheckedMove, number: int, not_held: str | None
+    ) -> None:
+        """Make one move if it is possible, or note that its instance is gone, or why it fails."""
+        # One that was under way may not be reported by either host yet.
+        if checked.state == checks.GONE and not self._is_started(number):
+            self.journal.note(number, GONE, checked.why)
+            self._say(number, f"is passed over: {checked.why}")
+            return
+        try:
+            self._check(live.database, number, checked, not_held)
+            self._move(live.database, number, checks.is_host_back(fleet, checked.move))
+        except MoveFailed as error:
+            self._failures += 1
+            self.journal.note(number, FAILED, str(error))
+            self._say(number, f"failed: {error}")
 
     def _claim(
         self, live: LiveHosts, fleet: Fleet, checked: Mapping[int, CheckedMove]
@@ -167,7 +172,7 @@ class StageRun:
     def _is_started(self, number: int) -> bool:
         return self.journal.state(number) == STARTED
 
-    def _move(self, database: Database, number: int) -> None:
+    def _move(self, database: Database, number: int, is_host_back: bool) -> None:
         """Have an instance moved, and return when it is there; raises MoveFailed."""
         move, began = self.moves[number], time.monotonic()
         # The client of OpenStack does not wait until an instance is evacuated.
@@ -186,6 +191,8 @@ class StageRun:
             self._seen = ""
             self._await_others(under_way)
             if not watch.is_there:
+                if is_host_back:
+                    raise MoveFailed("the host is up again, so the instance is not evacuated")
                 self._call(under_way)
                 self._await_arrival(under_way)
         self.journal.note(number, DONE)

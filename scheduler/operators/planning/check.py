@@ -39,6 +39,15 @@ def check(fleet: Fleet, moves: Sequence[PlannedMove]) -> list[CheckedMove]:
     return found
 
 
+def is_host_back(fleet: Fleet, move: PlannedMove) -> bool:
+    """Return whether a host that was to be evacuated is up again.
+
+    check() does not see it where a claim makes it look as if the instance had moved.
+    """
+    row = fleet.hosts.row_of(*move.source)
+    return move.kind == EVACUATION and row is not None and not fleet.down[row]
+
+
 def _done(fleet: Fleet, moves: Sequence[PlannedMove]) -> set[int]:
     """Return the numbers of the moves that led an instance to where it is."""
     by_uuid: dict[str, list[int]] = {}

@@ -587,6 +587,30 @@ def test_a_host_that_is_back_is_not_evacuated(command, cloud, mover, tmp_path):
     assert (done.status, calls(tmp_path)) == (1, [])
 
 
+@pytest.mark.parametrize("state", ["failed", "started"])
+def test_what_an_earlier_run_has_begun_is_not_evacuated_from_a_host_that_is_back(
+    command, cloud, mover, tmp_path, state
+):
+    """The claims of that run make it look as if its instances had moved."""
+    execute(cloud, "UPDATE services SET forced_down = 1 WHERE host = 'old'")
+    plan = tmp_path / "evacuations.json"
+    plan.write_text(command.run("plan", "repair", "-f", "json").stdout)
+    plan_of_one(plan, "i3")
+    (tmp_path / "fail-i3").touch()
+    assert command.run("plan", "run", str(plan), mover, "--evacuate").status == 1
+    journal = tmp_path / "evacuations.json.journal"
+    lines = journal.read_text().splitlines()
+    # A run that was killed has not written the last line, and was so long ago.
+    kept = (
+        lines if state == "failed" else [re.sub(r'"at": "2\d', '"at": "19', e) for e in lines[:-1]]
+    )
+    journal.write_text("\n".join(kept) + "\n")
+    execute(cloud, "UPDATE services SET forced_down = 0")
+    done = command.run("plan", "run", str(plan), mover, "--evacuate")
+    assert "failed: the host is up again, so the instance is not evacuated\n" in done.stdout
+    assert (done.status, calls(tmp_path)) == (1, ["i3"])
+
+
 def test_each_run_carries_out_one_stage(command, cloud, mover, tmp_path):
     """Between two of them the hosts have their maintenance."""
     save(cloud, a_node("third"))
