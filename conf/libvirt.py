@@ -13,6 +13,8 @@ OPTS = [
     cfg.StrOpt(
         "connection_uri",
         default="",
+        # It may have an account.
+        secret=True,
         help="URI of libvirt. Empty means qemu:///system (lxc:/// for virt_type lxc)."
         " test:///default is libvirt's own test host.",
     ),

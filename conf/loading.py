@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 from oslo_log import log
 
-from conf import config_files, log_setup, opts
+from conf import config_files, log_setup, opts, secrets
 
 # Section and name, either as oslo.config calls it or as it did in former releases.
 Name = tuple[str, str]
@@ -180,7 +180,8 @@ def read_apart(program: str, argv: Sequence[str]) -> cfg.ConfigOpts:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Check every option of ours and of oslo.db; raises ConfigError."""
+    """Check every option of ours and of oslo.db, and mark secrets; raises ConfigError."""
+    secrets.mark_secrets(conf)
     check_values(conf, [*opts.list_opts(), *database_options.list_opts()])
     # Here, since the error of a connection would show a part of the password as the host.
     if is_ambiguous(conf.database.connection):

@@ -2,19 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of a process with the values that it uses, and what set each, without secrets."""
 
-import re
 from typing import Any
 
 from oslo_config import cfg
 
-from conf import loading
+from conf import loading, secrets
 from conf.private_apis import registered_options
 
-# In place of a secret.
-MASK = "***"
 BY_DEFAULT = "default"
-# Name and password in a URL.
-_ACCOUNT = re.compile(r"(\w[\w+.-]*://)\S*@")
 _OF_PLACES = {cfg.Locations.command_line: "command line", cfg.Locations.set_override: "the program"}
 
 
@@ -42,7 +37,8 @@ def _setting(
 ) -> tuple[Any, str]:
     section = None if group == "DEFAULT" else group
     value = conf[group][name] if section else conf[name]
-    value = _masked(option, value) if option.secret and value else _shown(value)
+    is_secret = (option.secret or secrets.is_secret_name(name)) and not name.endswith("uri")
+    value = _masked(option, value) if is_secret and value else _shown(value)
     if not loading.is_given(conf, group, name):
         return value, BY_DEFAULT
     place = conf.get_location(name, section)
@@ -52,30 +48,32 @@ def _setting(
     return value, _OF_PLACES.get(place.location, str(place.detail))
 
 
-def _masked(option: cfg.Opt, value: Any) -> str:
+def _masked(option: cfg.Opt, value: Any) -> Any:
     """Return a secret without what is secret: of the URL of a server with an account, the server.
 
     What follows a ? may be a password as well.
     """
+    # A number or a switch with such a name, such as the age of a token.
+    if isinstance(value, bool | int | float):
+        return value
     account, at, server = str(value).rpartition("@")
     scheme, is_url, _ = account.partition("://")
     is_clear = at and is_url and not loading.is_ambiguous_list(str(value))
     if not (is_clear and option.name.endswith(("connection", "url"))):
-        return MASK
-    return f"{scheme}://{MASK}@{server.partition('?')[0]}"
+        return secrets.MASK
+    return f"{scheme}://{secrets.MASK}@{server.partition('?')[0]}"
 
 
 def _shown(value: Any) -> Any:
-    """Return a value as JSON has it, without the accounts in URLs."""
+    """Return a value as JSON has it, without the secrets in texts."""
     match value:
         case None | bool() | int() | float():
             return value
         case list() | tuple():
             return [*map(_shown, value)]
         case dict():
-            return {str(key): _shown(each) for key, each in value.items()}
-    return without_accounts(str(value))
-
-
-def without_accounts(text: str) -> str:
-    return _ACCOUNT.sub(rf"\1{MASK}@", text)
+            return {
+                str(key): secrets.MASK if secrets.is_secret_name(str(key)) else _shown(each)
+                for key, each in value.items()
+            }
+    return secrets.without_secrets(str(value))

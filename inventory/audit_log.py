@@ -7,9 +7,9 @@ agents to the switching of their own services, and of those that Nova has switch
 requests or follows Nova else has none.
 """
 
-import getpass
 import json
 import os
+import pwd
 import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -71,12 +71,19 @@ class EntryFilter:
 
 
 def account() -> str:
-    """Return the name of the account that this process has, or its number."""
+    """Return the account of this process by its real uid, with who became root by sudo beside it.
+
+    Variables of the environment may say anything; only root's is that of sudo, which root alone
+    could have changed.
+    """
+    uid = os.getuid()
     try:
-        return without_surrogates(getpass.getuser())
-    # Some containers have neither an entry nor an environment variable for the user.
-    except (KeyError, OSError):
-        return str(os.getuid())
+        name = pwd.getpwuid(uid).pw_name
+    # Some containers have no entry for the user.
+    except KeyError:
+        name = str(uid)
+    by = os.environ.get("SUDO_USER", "") if uid == 0 else ""
+    return without_surrogates(f"{name} (sudo by {by})" if by and by != name else name)
 
 
 def acting(connection: sa.Connection, actor: Actor) -> sa.Connection:

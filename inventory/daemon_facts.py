@@ -43,12 +43,12 @@ def history(connection: sa.Connection, uptime: float, problem: "Problem | None")
     row keeps that of the process before it.
     """
     # Commands, which read facts only, start without the options.
-    from conf.settings_in_effect import without_accounts
+    from conf.secrets import without_secrets
 
     now = current_time(connection, utc_now)
     found: dict[str, Any] = {"started_at": now - timedelta(seconds=uptime)}
     if problem is not None:
-        found["last_error"] = without_accounts(problem.text)[:_LONGEST]
+        found["last_error"] = without_secrets(problem.text)[:_LONGEST]
         found["last_error_at"] = now - timedelta(seconds=max(0.0, time.time() - problem.at))
     return found
 

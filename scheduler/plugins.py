@@ -24,6 +24,7 @@ from stevedore import ExtensionManager
 from conf import loading
 from conf import service as service_options
 from conf.private_apis import registered_options
+from conf.secrets import mark_secrets
 from inventory.errors import nearest
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers import BaseDriver
@@ -103,7 +104,10 @@ def load_driver(conf: cfg.ConfigOpts) -> BaseDriver:
             host_subset_size=max(1, options.host_subset_size),
             shuffle_best=options.shuffle_best_same_weighed_hosts,
         )
-        return _driver(conf, plan, ("scheduler", "driver"))
+        driver = _driver(conf, plan, ("scheduler", "driver"))
+        # Of plug-ins, which register theirs when they are imported or made.
+        mark_secrets(conf)
+        return driver
 
 
 def _driver(

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process says of its options: values, what has set them, and nothing that is secret."""
 
+import logging
+
 import pytest
 from oslo_config import cfg
+from oslo_reports.generators.conf import ConfigReportGenerator
 
+from conf import secrets
 from conf.settings_in_effect import BY_DEFAULT, settings_in_effect
 
 
@@ -69,3 +73,57 @@ def test_an_option_that_cannot_be_read_hides_no_other(loaded):
     found = by_name(conf)
     assert found["plugin", "size"] == (None, "cannot be read: ConfigFileValueError")
     assert found["claims", "enabled"][0] is True
+
+
+SECRETS = """
+[database]
+connection_parameters = password=s3cret&ssl_ca=/ca.pem
+[libvirt]
+connection_uri = qemu+tls://user:s3cret@host/system?password=s3cret&no_verify=s3cret#s3cret
+[plugin]
+api_token = s3cret
+client_secret = s3cret
+memcache_secret_key = s3cret
+dsn = host=db user=me password=s3cret
+servers = http://h/?auth=s3cret, plain
+headers = x-token:s3cret,accept:text
+json = {"password": "s3cret", "user": "me"}
+token_age = 60
+key_file = /etc/key.pem
+password_file = /etc/password
+"""
+
+
+@pytest.fixture
+def with_plugin(loaded):
+    """A configuration with the options of a plug-in that marks none of them as secret."""
+    conf = loaded(SECRETS)
+    texts = ("api_token", "client-secret", "memcache_secret_key", "dsn", "json", "key_file")
+    more = [cfg.ListOpt("servers"), cfg.DictOpt("headers"), cfg.IntOpt("token_age")]
+    conf.register_opts([*map(cfg.StrOpt, (*texts, "password_file")), *more], group="plugin")
+    return conf
+
+
+def test_what_is_secret_is_known_by_its_name_or_its_place_in_a_url(with_plugin):
+    found = {name: value for (group, name), (value, _) in by_name(with_plugin).items()}
+    assert found["connection_uri"] == "qemu+tls://***@host/system?password=***&no_verify=***#***"
+    assert found["connection_parameters"] == found["api_token"] == found["client_secret"] == "***"
+    assert found["dsn"] == "host=db user=me password=***"
+    assert found["servers"] == ["http://h/?auth=***", "plain"]
+    assert found["headers"] == {"x-token": "***", "accept": "text"}
+    assert found["json"] == '{"password": ***, "user": "me"}'
+    assert (found["token_age"], found["key_file"]) == (60, "/etc/key.pem")
+    assert found["password_file"] == "/etc/password"
+    assert "s3cret" not in str(found)
+
+
+def test_no_report_and_no_log_of_options_has_a_secret(with_plugin, caplog):
+    secrets.mark_secrets(with_plugin)
+    report = ConfigReportGenerator(with_plugin)()
+    report.set_current_view_type("text")
+    with caplog.at_level(logging.DEBUG):
+        with_plugin.log_opt_values(logging.getLogger("options"), logging.DEBUG)
+    for text in (str(report), caplog.text):
+        assert "connection_uri" in text
+        for name in ("api_token", "connection_parameters", "memcache_secret_key", "connection_uri"):
+            assert not [line for line in text.splitlines() if name in line and "s3cret" in line]

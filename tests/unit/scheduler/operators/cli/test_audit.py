@@ -229,8 +229,27 @@ def test_a_table_says_it_in_a_line(command, cloud):
     assert "| bob      | aggregate add host | rack | hosts=none | hosts=h2, h3 |" in text
 
 
+@pytest.mark.parametrize(
+    ("uid", "variables", "expected"),
+    [
+        (0, {"USER": "carol", "LOGNAME": "carol"}, "root"),
+        (0, {"SUDO_USER": "carol"}, "root (sudo by carol)"),
+        (0, {"SUDO_USER": "root"}, "root"),
+        (1, {"SUDO_USER": "carol", "USER": "carol"}, "daemon"),
+        (4_000_000_001, {"USER": "carol"}, "4000000001"),
+    ],
+)
+def test_the_account_is_that_of_the_real_uid(monkeypatch, uid, variables, expected):
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.getuid", lambda: uid)
+    assert audit_log.account() == expected
+
+
 def test_the_operator_is_the_one_of_the_environment_or_the_account(command, cloud, monkeypatch):
-    monkeypatch.setenv("LOGNAME", "carol")
+    monkeypatch.setenv("LOGNAME", "eve")
+    monkeypatch.setattr("inventory.audit_log.account", lambda: "carol")
     command.json("host", "disable", "h2")
     monkeypatch.setenv("BERTHMASTER_OPERATOR", "dora")
     command.json("host", "enable", "h2")
