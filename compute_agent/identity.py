@@ -124,7 +124,7 @@ def rivals(conf: cfg.ConfigOpts, driver: Driver) -> IdentityError:
 def distinct(names: list[NodeName]) -> list[NodeName]:
     """Return the names without outer blanks; raises IdentityError unless all of them differ.
 
-    Names that differ by letter case alone are one name for MariaDB and two for SQLite.
+    Names that differ by letter case alone are two, which people and Nova would not tell apart.
     """
     stripped = [NodeName(name.host.strip(), name.node.strip()) for name in names]
     seen: dict[tuple[str, str], NodeName] = {}

@@ -87,7 +87,7 @@ def add(
     instances = [
         {"decision_id": ids[each.snapshot_log, each.snapshot_number], "instance_uuid": uuid}
         for each in decided
-        # MariaDB compares them without letter case and accents.
+        # Searches take them without letter case.
         for uuid in {
             uuid.casefold(): uuid for uuid in filter(None, reversed(each.instance_uuids))
         }.values()

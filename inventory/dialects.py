@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What SQLite is told otherwise than MariaDB and MySQL: how a session is set up, and the clock.
+"""What SQLite is told otherwise than MariaDB and MySQL: sessions, the clock, how texts compare.
 
 SQLite is for one machine; MariaDB and MySQL may be a cluster that writes at all members.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.expression import FunctionElement
 
 # Longest wait for a row that another transaction has locked, and longest pause of a transaction
@@ -60,6 +61,23 @@ def _utc_now_sqlite(element, compiler, **kw):  # type: ignore[no-untyped-def]
     return element.sqlite
 
 
+def exact_collation(dialect: sa.Dialect) -> str:
+    """Return the collation by which texts are equal only if they are the same, blanks included.
+
+    So names compare in SQL as they do in Python and in SQLite.
+    """
+    return "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+
+
+@compiles(CreateTable, "mysql")
+@compiles(CreateTable, "mariadb")
+def _create_table(element, compiler, **kw):  # type: ignore[no-untyped-def]
+    statement = compiler.visit_create_table(element, **kw).rstrip()
+    # Of another program's tables, as tests make them, the collation is that program's.
+    is_ours = "mysql_charset" in element.element.kwargs
+    return f"{statement} COLLATE {exact_collation(compiler.dialect)}" if is_ours else statement
+
+
 def timeouts(url: sa.URL) -> dict[str, int]:
     """Return timeouts for a driver of MariaDB or MySQL, but those that its URL has."""
     if url.get_backend_name() not in ("mysql", "mariadb"):
@@ -79,6 +97,9 @@ def share_sqlite(engine: sa.Engine) -> None:
         connection.execute("PRAGMA busy_timeout = 30000")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        # LIKE would ignore the case of ASCII letters, and lower() know no others.
+        connection.execute("PRAGMA case_sensitive_like = ON")
+        connection.create_function("lower", 1, _lower, deterministic=True)
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection):  # type: ignore[no-untyped-def]
@@ -86,6 +107,10 @@ def share_sqlite(engine: sa.Engine) -> None:
             # oslo.db's own listener has just begun a transaction that has no lock yet.
             connection.exec_driver_sql("ROLLBACK")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _lower(value: object) -> str | None:
+    return None if value is None else str(value).lower()
 
 
 def isolate_mysql(engine: sa.Engine, waits: bool) -> None:

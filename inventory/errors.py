@@ -64,7 +64,7 @@ def checked_text(argument: str, text: str, may_be_empty: bool = False) -> str:
 
 
 def collated(name: str) -> str:
-    """Return a name without letter case and accents, which many databases do not compare."""
+    """Return a name without letter case and accents: two that are equal then, people mix up."""
     parts = unicodedata.normalize("NFKD", name)
     return "".join(each for each in parts if not unicodedata.combining(each)).casefold()
 

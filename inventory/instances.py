@@ -46,7 +46,7 @@ def replace(
     uuids = [each["uuid"] for each in seen]
     matter = sa.or_(table.c.deleted == 0, table.c.uuid.in_(uuids))
     found = connection.execute(sa.select(table).where(here, matter))
-    # To MariaDB, keys that differ by letter case only are equal.
+    # Who writes managed rows may write uuids in capitals.
     rows = {row.uuid.lower(): row for row in found}
     # Rows of one statement must all have the same columns.
     new_values = {

@@ -36,15 +36,14 @@ def create(
 
 def find(connection: sa.Connection, name_or_uuid: str) -> InstanceGroup | None:
     """Return the group of this uuid, else the first one of this name, else None."""
-    matches = sa.or_(server_groups.c.uuid == name_or_uuid, server_groups.c.name == name_or_uuid)
+    uuid = name_or_uuid.lower()
+    matches = sa.or_(server_groups.c.uuid == uuid, server_groups.c.name == name_or_uuid)
     rows = connection.execute(
         sa.select(server_groups).where(matches).order_by(server_groups.c.id)
     ).all()
     if not rows:
         return None
-    # Databases may compare names without letter case and accents.
-    same = (row for row in rows if name_or_uuid in (row.uuid, row.name))
-    row = min(same, key=lambda row: row.uuid != name_or_uuid, default=rows[0])
+    row = min(rows, key=lambda row: row.uuid != uuid)
     of_group = server_group_members.c.group_id == row.id
     query = sa.select(server_group_members.c.instance_uuid).where(of_group)
     members = list(connection.scalars(query))

@@ -190,7 +190,7 @@ def find_all(
     lower = sa.func.lower(table.c.host)
     query = _query().where(table.c.binary == binary)
     rows = select_in(connection, query, lower, {name.strip().lower() for name in names})
-    # SQLite may have rows that differ by letter case only: the exact one counts.
+    # Of rows that differ by letter case only, the exact one counts.
     by_name = {row.host.lower(): row for row in rows} | {row.host: row for row in rows}
     found: dict[int, sa.Row[Any]] = {}
     unknown = []

@@ -16,12 +16,15 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy.schema import CreateTable
 
+from inventory import mysql_pool
+from inventory.command_engine import single_engine
+from inventory.dialects import exact_collation
 from inventory.engine import Database, open_database, start_patience
-from inventory.migrations import sync_lock
+from inventory.migrations import exact_texts, sync_lock
 from inventory.tables import leases, metadata
 
 # The newest of versions/, said here since alembic takes a sixth of a daemon's start to import.
-HEAD = "0017"
+HEAD = "0018"
 # The oldest schema that db sync upgrades, made by the one step that creates tables.
 FIRST = "0009"
 # The schema of the first release.
@@ -31,6 +34,8 @@ VERSION_TABLE = "berthmaster_version"
 # Beside alembic's revision in its table, so that one row says all. Earlier releases have not
 # written it.
 OLDEST_CODE = "oldest_code"
+# Seconds that a change of a table may take: a large table is copied for minutes.
+_CHANGE_TIMEOUT = 86_400
 
 
 class SchemaError(Exception):
@@ -94,20 +99,23 @@ def sync(database: Database) -> tuple[str | None, str]:
             raise SchemaError("alembic left no revision behind")
         if before.revision is None:
             _write_oldest_code(connection, oldest_code)
-        for table in _narrow_tables(connection):
-            connection.execute(sa.text(f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4"))
+        # Also tables of this schema, as a restored dump may have them.
+        exact_texts.make_exact(connection)
         return before.revision, after
 
 
 def check(database: Database) -> None:
     """Raise SchemaError unless this release works with the schema."""
-    schema, narrow = database.read(lambda each: (read_schema(each), _narrow_tables(each)))
+    schema, inexact = database.read(
+        lambda connection: (read_schema(connection), exact_texts.inexact_tables(connection))
+    )
     _check(schema)
-    if narrow:
+    if inexact:
+        them = "this table" if len(inexact) == 1 else "these tables"
         raise SchemaError(
-            f"no emoji or other character of four bytes can be stored in {', '.join(narrow)}, and a"
-            " guest may have one in its name: run 'berthmaster db sync', which converts"
-            f" {'this table' if len(narrow) == 1 else 'these tables'} to utf8mb4"
+            f"the character set or collation of {', '.join(inexact)} lacks characters, or takes"
+            " different names for equal: run 'berthmaster db sync', which converts"
+            f" {them} to {exact_collation(database.engine.dialect)}"
         )
 
 
@@ -141,12 +149,24 @@ def _exclusive(database: Database) -> Iterator[sa.Connection]:
         return
     database.write(_make_leases)
     try:
-        with sync_lock.held(database), database.engine.connect() as connection:
-            connection.execution_options(berthmaster_writes=True)
+        with sync_lock.held(database), _patient(database) as connection:
             yield connection
-            connection.commit()
     except sync_lock.SyncUnderWay as error:
         raise SchemaError(str(error)) from error
+
+
+@contextmanager
+def _patient(database: Database) -> Iterator[sa.Connection]:
+    """Yield a connection on which a statement may take as long as a change of a table does."""
+    url = database.engine.url.update_query_dict({"read_timeout": str(_CHANGE_TIMEOUT)})
+    engine = single_engine(
+        url.render_as_string(hide_password=False),
+        connection_parameters=f"plugin={mysql_pool.PLUGIN}",
+    )
+    with closing(Database(engine)), engine.connect() as connection:
+        connection.execution_options(berthmaster_writes=True)
+        yield connection
+        connection.commit()
 
 
 def _make_leases(connection: sa.Connection) -> None:
@@ -199,17 +219,6 @@ def read_schema(connection: sa.Connection) -> Schema:
     row = connection.execute(sa.text(f"SELECT {', '.join(names)} FROM {VERSION_TABLE}")).first()
     # alembic makes its table before the first step.
     return Schema(None) if row is None else Schema(*row)
-
-
-def _narrow_tables(connection: sa.Connection) -> list[str]:
-    """Return our tables with another character set than utf8mb4, as a restored dump may have."""
-    if connection.dialect.name == "sqlite":
-        return []
-    query = (
-        "SELECT table_name FROM information_schema.columns"
-        " WHERE table_schema = DATABASE() AND character_set_name <> 'utf8mb4'"
-    )
-    return sorted(set(connection.scalars(sa.text(query))) & metadata.tables.keys())
 
 
 def _refuse_foreign_tables(connection: sa.Connection) -> None:

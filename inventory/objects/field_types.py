@@ -153,8 +153,8 @@ def _truth(value: Any) -> bool:
 def _instance_uuid(value: Any) -> str:
     """Read the uuid of an instance as rows have it.
 
-    Databases ignore letter case and blanks at the end, and take some letters for others: what they
-    take for equal has to be equal here.
+    Databases of Nova ignore letter case and blanks at the end, and take some letters for others:
+    what they take for equal has to be equal here.
     """
     uuid: str = UUID.read(value)
     if not uuid.isascii() or not uuid.isprintable() or " " in uuid:

@@ -175,7 +175,7 @@ def _end(
 
 def _check_free(name: str, others: Iterable[AggregateRecord]) -> None:
     for each in others:
-        if each.name.casefold() == name.casefold():
+        if collated(each.name) == collated(name):
             raise taken("an aggregate", name, each.name)
 
 

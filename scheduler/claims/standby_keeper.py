@@ -26,7 +26,7 @@ from scheduler.decision.evacuations import is_alive
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.standby_room import StandbyRoom
 from scheduler.host_cache.cache import HostCache
-from scheduler.hosts.failure_domains import domains_of
+from scheduler.hosts.failure_domains import domains_of, doubtful
 from scheduler.hosts.host_state import Candidate, usage_changes
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
@@ -81,6 +81,8 @@ class StandbyKeeper:
         # The id after which the judging goes on.
         self._judged_until = 0
         self._warned: frozenset[str] = frozenset()
+        # What was in doubt of failure domains at the last look.
+        self._doubtful: frozenset[str] = frozenset()
 
     def keep(self) -> Pass:
         """Look at all standbys once; raises DatabaseUnavailable."""
@@ -92,6 +94,7 @@ class StandbyKeeper:
         self._cache.refresh_if_older(fresh=True)
         with self._cache.locked() as table:
             hosts, in_flight = table.detached(), {*self._cache.nodes_in_flight}
+        self._warn_of_domains(hosts)
         groups = {row.group_uuid for row in known.rows if row.group_uuid}
         rules = [GroupRule(uuid, ()) for uuid in sorted(groups)]
         members = self._database.read(lambda each: GroupMembers.read(each, rules))
@@ -176,6 +179,13 @@ class StandbyKeeper:
         return sum(self._settle(claimer, [each], []) for each in made) + sum(
             self._settle(claimer, [], [each]) for each in ending
         )
+
+    def _warn_of_domains(self, hosts: HostTable) -> None:
+        """Warn once of failure domains that are perhaps meant otherwise."""
+        now = frozenset(doubtful(hosts))
+        for text in sorted(now - self._doubtful):
+            LOG.warning("%s", text)
+        self._doubtful = now
 
     def _warn(self, found: Pass) -> None:
         """Warn of what has no standby whenever that is something else than before."""

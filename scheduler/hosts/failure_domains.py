@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failure domains: hosts that fail together, as their aggregates say."""
 
-from collections.abc import Collection, Iterable
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from scheduler.hosts.table import HostTable
 
 # Before the name of a host that is a failure domain for itself.
 HOST_PREFIX = "host:"
+_SEPARATORS = re.compile(r"[\W_]+")
 
 
 def named_domains(aggregates: Iterable[Aggregate] | None) -> set[str]:
@@ -35,3 +38,34 @@ def in_any(hosts: HostTable, domains: Collection[str]) -> Mask:
         if name.startswith(HOST_PREFIX):
             mask[list(hosts.rows_of_host(name.removeprefix(HOST_PREFIX)))] = True
     return np.asarray(mask, np.bool_)
+
+
+def doubtful(hosts: HostTable) -> Iterator[str]:
+    """Yield what aggregates say of failure domains that was perhaps meant otherwise."""
+    aggregates = [each for one in hosts.distinct("aggregates") for each in one or ()]
+    alike: dict[str, set[str]] = defaultdict(set)
+    for name in named_domains(aggregates):
+        alike[_simple(name)].add(name)
+    for _, names in sorted(alike.items()):
+        if len(names) > 1:
+            yield (
+                f"Failure domains {' and '.join(map(repr, sorted(names)))} differ by letter case or"
+                " separators only: a standby may be in one for an instance in the other. If they"
+                f" are one, give all of their aggregates the same {FAILURE_DOMAIN}"
+            )
+    wrong = {
+        (each.name or "", key)
+        for each in aggregates
+        for key in each.metadata
+        if key != FAILURE_DOMAIN and _simple(key) == _simple(FAILURE_DOMAIN)
+    }
+    for name, key in sorted(wrong):
+        yield (
+            f"Aggregate {name} has a property {key!r}, which names no failure domain: the property"
+            f" is {FAILURE_DOMAIN}"
+        )
+
+
+def _simple(name: str) -> str:
+    """Return a name without letter case, with one separator for all."""
+    return _SEPARATORS.sub("-", name.casefold())

@@ -221,7 +221,7 @@ def test_the_schema_is_synced_once_and_its_version_shown(deployment: Deployment)
     again = deployment.cli("db", "sync")
     assert "already" in again.stdout
     assert "berthmaster:***@" in again.stdout
-    assert deployment.cli("db", "version").stdout.strip() == "0017"
+    assert deployment.cli("db", "version").stdout.strip() == "0018"
 
 
 def test_the_demonstration_is_believable_and_short() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from inventory.claims.standby_rows import protected
 from inventory.errors import NotFound, OperationRefused, counted, nearest, some
+from scheduler.hosts.failure_domains import doubtful
 from scheduler.hosts.table import HostTable
 from scheduler.operators.cli import plan_report
 from scheduler.operators.cli.arguments import add_flag, add_named, check_combination
@@ -58,6 +59,8 @@ class FailoverSimulate(ReportCommand):
         with live_hosts(self.app) as live:
             fleet = read_fleet(self, live, args)
         domains = failure_domains(fleet.hosts)
+        for text in doubtful(fleet.hosts):
+            fleet.hosts.warn(text)
         if args.name is not None:
             domains = [_domain(fleet.hosts, domains, args)]
         total = sum(len(fleet.on(row)) for each in domains for row in each.rows)

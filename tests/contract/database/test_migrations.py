@@ -152,10 +152,10 @@ def test_a_database_of_0009_is_upgraded_with_its_rows(at_0009, tmp_path):
     with pytest.raises(SchemaError) as raised:
         migrations.check(at_0009)
     assert str(raised.value) == (
-        "the database's schema is at 0009, this release needs 0017: stop all daemons, then run"
+        "the database's schema is at 0009, this release needs 0018: stop all daemons, then run"
         " 'berthmaster db sync' of this release"
     )
-    assert db_sync(at_0009, tmp_path).endswith(" is now at 0017.\n")
+    assert db_sync(at_0009, tmp_path).endswith(" is now at 0018.\n")
     migrations.check(at_0009)
     assert at_0009.read(differences) == []
     check_rows(at_0009)
@@ -164,7 +164,7 @@ def test_a_database_of_0009_is_upgraded_with_its_rows(at_0009, tmp_path):
     at_0009.write(lambda c: decisions.add(c, [saved], [SnapshotBatch("p1-1", 2, b"later")]))
     assert [row.id for row in at_0009.read(lambda c: decisions.find(c, "req-2"))] == [3]
     before = at_0009.read(statements)
-    assert db_sync(at_0009, tmp_path).endswith(" is already at 0017.\n")
+    assert db_sync(at_0009, tmp_path).endswith(" is already at 0018.\n")
     assert at_0009.read(statements) == before
 
 
@@ -206,11 +206,11 @@ def sync_killed_after(database, done):
                 raise Killed(statement)
             changes.append(statement)
 
-    sa.event.listen(database.engine, "before_cursor_execute", count)
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
     # oslo.db translates what it does not know.
     with pytest.raises((Killed, DBError)):
         migrations.sync(database)
-    sa.event.remove(database.engine, "before_cursor_execute", count)
+    sa.event.remove(sa.Engine, "before_cursor_execute", count)
 
 
 # The first, one in the middle and one of the last changes; all others are for the matrix.

@@ -80,7 +80,7 @@ def test_how_many_may_be_on_a_host_is_a_rule_of_anti_affinity(database):
 
 def test_names_are_given_once_and_fit_a_line(database):
     create(database)
-    # MariaDB compares neither letter case nor accents.
+    # Requests name groups, and people mix such names up.
     for name in ("WEB", "wéb"):
         with pytest.raises(InUse, match=f"group 'web' already, which is not told from '{name}'"):
             create(database, name)

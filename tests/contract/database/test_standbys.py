@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from inventory import tables
 from inventory.claims.claims import release
 from inventory.engine import Database
-from inventory.operations import service_operations
+from inventory.operations import aggregate_operations, service_operations
+from inventory.operations.aggregate_operations import Change, ZoneRules
 from scheduler.claims.protection import ProtectionSettings
 from scheduler.claims.standby_keeper import StandbyKeeper
 from tests.builders import a_group
@@ -46,6 +47,26 @@ def test_standbys_of_different_domains_share_their_room(cloud):
     assert cloud.usage() == cloud.expected_usage()
     held = sum(vcpus for vcpus, _, _ in cloud.usage().values()) - 6 * SMALL[0]
     assert held < 6 * SMALL[0]
+
+
+def rename_domain(cloud: StandbyCloud, rack: str, domain: str) -> None:
+    change = Change(properties={"failure_domain": domain})
+    zones = ZoneRules("nova")
+    cloud.write(aggregate_operations.change, f"rack {rack}", change, zones)
+
+
+def test_domains_that_differ_by_letter_case_only_are_two_and_a_warning(cloud, caplog):
+    """A case-insensitive database would count what is held for both together."""
+    rename_domain(cloud, "b", "A")
+    away = {"a": ["b1", "b2", "c1", "c2", "lone"], "A": ["a1", "a2", "c1", "c2", "lone"]}
+    for number, ignored in enumerate((away["a"], away["A"])):
+        assert cloud.ask([U[number]], BIG, ignore=ignored)
+    cloud.force_down(["c1", "c2", "lone"])
+    cloud.keep()
+    held = cloud.held()
+    assert {RACKS[held[U[0]]], RACKS[held[U[1]]]} == {"a", "b"}
+    assert cloud.usage() == cloud.expected_usage()
+    assert "Failure domains 'A' and 'a' differ by letter case or separators only" in caplog.text
 
 
 def test_without_another_domain_a_required_one_is_refused_and_a_preferred_one_placed(cloud):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what fails together."""
 
-from scheduler.hosts.failure_domains import domains_of, in_any, named_domains
+from scheduler.hosts.failure_domains import domains_of, doubtful, in_any, named_domains
 from tests.hosts import a_host, a_table, an_aggregate
 
 
@@ -36,3 +36,23 @@ def test_hosts_that_share_a_name_fail_together():
 def test_a_host_without_a_name_fails_with_all_of_its_nodes():
     assert in_any(HOSTS, ["host:h4"]).tolist() == [False, False, False, True, True]
     assert in_any(HOSTS, ["host:gone"]).tolist() == [False] * 5
+
+
+def test_names_that_are_perhaps_meant_as_one_are_in_doubt():
+    hosts = a_table(
+        a_host("h1", aggregates=rack("rack-a", "power")),
+        a_host("h2", aggregates=rack("Rack A, rack_a")),
+        a_host("h3", aggregates=rack("rack-11")),
+        a_host("h4", aggregates=rack("rack-1-1")),
+    )
+    (found,) = doubtful(hosts)
+    assert found.startswith("Failure domains 'Rack A' and 'rack-a' and 'rack_a' differ by letter")
+    assert list(doubtful(HOSTS)) == []
+
+
+def test_so_are_keys_that_are_perhaps_meant_as_the_property():
+    keys = {"failure-domain": "a", "Failure_Domain": "a", "failure_domains": "a"}
+    hosts = a_table(a_host("h1", aggregates=[an_aggregate(**keys)]))
+    found = [*doubtful(hosts)]
+    assert len(found) == 2
+    assert "has a property 'Failure_Domain', which names no failure domain" in found[0]

@@ -107,10 +107,10 @@ def test_what_cannot_be_asked_for(command):
         (
             "host show\nservice list -f csv\nhost show nowhere\ndb version\nexit\n",
             0,
-            ['"ID","Binary","Host"', "0017"],
+            ['"ID","Binary","Host"', "0018"],
             ["the following arguments are required: host", "no compute node of a host"],
         ),
-        ("db version\nhost show nowhere\n", 1, ["0017"], ["no compute node of a host 'nowhere'"]),
+        ("db version\nhost show nowhere\n", 1, ["0018"], ["no compute node of a host 'nowhere'"]),
         ("", 0, [], []),
     ],
 )
