@@ -807,3 +807,16 @@ def test_no_shell_sees_what_is_put_in(command, plan, mover, cloud, tmp_path):
     execute(cloud, f"UPDATE instances SET uuid = '{hostile}' WHERE uuid = 'i3'")
     assert command.run("plan", "run", str(plan), mover).status == 0
     assert calls(tmp_path) == [hostile, "i2", "i1"]
+
+
+def test_a_plan_that_is_made_anew_takes_a_failed_move_for_one_under_way(
+    command, plan, mover, tmp_path
+):
+    """Its room is claimed still, in case the program has failed and the move goes on."""
+    plan_of_one(plan, "i3")
+    (tmp_path / "fail-i3").touch()
+    assert command.run("plan", "run", str(plan), mover).status == 1
+    (tmp_path / "fail-i3").unlink()
+    again = json.loads(command.run("plan", "drain", "old", "-f", "json").stdout)
+    assert [each["instance"] for each in again["moves"]] == ["i2", "i1"]
+    assert command.run("plan", "run", str(plan), mover).status == 0
