@@ -47,7 +47,8 @@ def read(connection: sa.Connection, ids: Collection[int] | None = None) -> dict[
 def room_of(connection: sa.Connection, node: dict[str, Any]) -> dict[str, Any]:
     """Return what of a node is used by instances, what is held for whom, and what is free.
 
-    The instances' part includes what is reserved for the host; free is of what may be allocated.
+    The instances' part includes what is reserved for the host. Other files are what is used of the
+    file system besides what is counted. Free is of what may be allocated.
     """
     used = used_of(node)
     totals = node["vcpus"], node["memory_mb"], node["local_gb"] * MB_PER_GB
@@ -55,8 +56,10 @@ def room_of(connection: sa.Connection, node: dict[str, Any]) -> dict[str, Any]:
     vcpus, memory_mb, disk_mb = map(math.floor, map(allocatable, totals, ratios))
     held = read(connection, [node["id"]]).get(node["id"], Promises())
     facts = held.facts()
+    files = (0, 0, max(0, used[2] - node["disk_mb_used"]))
     return {
-        "used_by_instances": amounts_facts(plus(used, held.held, -1)),
+        "used_by_instances": amounts_facts(plus(plus(used, held.held, -1), files, -1)),
+        "used_by_other_files": amounts_facts(files),
         "held_for_standbys": amounts_facts(held.standbys),
         "standbys_by_domain": facts["domains"],
         "held_for_reservations": amounts_facts(held.reserved),

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
 from itertools import pairwise
 from typing import Any
@@ -29,7 +30,7 @@ from scheduler.operators.cli.arguments import (
     operator,
     seconds,
 )
-from scheduler.operators.cli.base import column_key
+from scheduler.operators.cli.base import column_key, refuse_arguments
 from scheduler.operators.cli.command_list import Commands, Help, print_help
 
 PROGRAM = "berthmaster"
@@ -100,6 +101,7 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
         # Options of commands, such as simulate --config, are no abbreviations of these.
         kwargs["argparse_kwargs"] = {"allow_abbrev": False, **(kwargs.get("argparse_kwargs") or {})}
         parser: argparse.ArgumentParser = super().build_option_parser(*args, **kwargs)
+        parser.error = partial(refuse_arguments, parser)  # type: ignore[method-assign]  # argparse has no other seam
         for option, metavar, what in (
             ("--config-file", "PATH", "Configuration file"),
             ("--config-dir", "DIR", "Directory of configuration files"),

@@ -4,10 +4,12 @@
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 from uuid import uuid4
 
 from cliff.command import Command
@@ -42,10 +44,24 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Any]]
 
 
+def refuse_arguments(parser: argparse.ArgumentParser, problem: str) -> NoReturn:
+    """End the program as argparse does, with the problem first and two lines of usage."""
+    from conf.private_apis import arguments_of
+
+    formatter = argparse.HelpFormatter(f"{parser.prog} [OPTION ...]", width=10_000)
+    positional = [each for each in arguments_of(parser) if not each.option_strings]
+    formatter.add_usage(None, positional, [])
+    print(f"{parser.prog}: error: {problem}", file=sys.stderr)
+    print(formatter.format_help().strip(), file=sys.stderr)
+    print(f"options: {parser.prog} --help", file=sys.stderr)
+    raise SystemExit(2)
+
+
 class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
     def get_parser(self, prog_name: str) -> Any:
         parser = super().get_parser(prog_name)
         self.add_arguments(parser)
+        parser.error = partial(refuse_arguments, parser)
         return parser
 
     def add_arguments(self, parser: Any) -> None:
@@ -167,6 +183,8 @@ class _Formatted(BaseCommand):
 class ListCommand(_Formatted, Lister):  # type: ignore[misc]  # cliff has no types
     # Whether it only looks, so that it can be repeated.
     is_watchable: ClassVar[bool] = False
+    # What people read in place of an empty table.
+    nothing = "The list is empty."
     pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)
 
     def _plain(self, data: Any) -> Any:
@@ -195,7 +213,11 @@ class ListCommand(_Formatted, Lister):  # type: ignore[misc]  # cliff has no typ
             # The last list stays until the rows of the next one have been read.
             data = list(data)
             self.app.stdout.write(_CLEAR)
-        return super().produce_output(args, columns, data)
+        rows = list(data)
+        status = super().produce_output(args, columns, rows)
+        if not rows and not is_for_programs(args):
+            self.app.stderr.write(f"{self.nothing}\n")
+        return status
 
 
 class ShowCommand(_Formatted, ShowOne):  # type: ignore[misc]  # cliff has no types

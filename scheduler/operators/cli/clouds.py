@@ -113,7 +113,7 @@ class CloudList(ListCommand):
         found = known()
         if not found:
             looked = " nor ".join(map(str, files()))
-            self.app.stderr.write(f"no cloud has a name: there is neither {looked}\n")
+            self.nothing = f"no cloud has a name: there is neither {looked}"
         rows = [
             {
                 "name": each.name,

@@ -50,7 +50,7 @@ class Commands(CommandManager):  # type: ignore[misc]  # cliff has no types
         try:
             return super().find_command(argv)
         except ValueError:
-            words = [*takewhile(lambda word: not word.startswith("-"), argv)][:LONGEST]
+            words = [*takewhile(lambda word: not word.startswith("-"), argv)][:LONGEST] or argv
             hint = _meant(words, [*self.commands])
             raise ValueError(f"there is no command {' '.join(words)!r}; {hint}") from None
 

@@ -16,6 +16,7 @@ from inventory.promises import facts_text
 from inventory.queries import fleet, host_queries
 from scheduler.operators.cli.arguments import (
     add_agent,
+    add_flag,
     add_host,
     add_long,
     add_named,
@@ -49,8 +50,18 @@ DESCRIPTION = {
 
 
 ROOM = (
-    *("used_by_instances", "held_for_standbys", "standbys_by_domain", "held_for_reservations"),
-    *("reservations", "free"),
+    *("free", "used_by_instances", "used_by_other_files", "held_for_standbys"),
+    *("standbys_by_domain", "held_for_reservations", "reservations"),
+)
+# What people see of a host, in the groups of its status page.
+SHOWN = (
+    *("host", "hypervisor_hostname", "state", "status", "disabled_reason"),
+    *("disabled_since", "disabled_by", "forced_down_since", "forced_down_by", "last_seen_up"),
+    *ROOM,
+    *("vcpus", "vcpus_used", "cpu_allocation_ratio"),
+    *("memory_mb", "memory_mb_used", "free_ram_mb", "ram_allocation_ratio"),
+    *("local_gb", "local_gb_used", "free_disk_gb", "disk_allocation_ratio"),
+    *("running_vms", "hypervisor_type", "hypervisor_version", "host_ip", "updated_at"),
 )
 
 
@@ -128,9 +139,10 @@ class HostDescribe(ListCommand):
 
 
 class HostShow(ShowCommand):
-    """Show all facts about the node of a host, and who has its room.
+    """Show the state of a host, who has the room of its node, and the node's resources.
 
-    What instances use includes what is reserved for the host itself. What is held for standbys is
+    What instances use includes what is reserved for the host itself; other files are those on its
+    file system that no instance is counted for. What is held for standbys is
     the largest sum that any one failure domain would bring, of each resource by itself. What is
     free is of what may be allocated, overcommit included. Since when the host is disabled, or in
     maintenance, or forced down, and by whom, is from the audit log.
@@ -139,11 +151,16 @@ class HostShow(ShowCommand):
     def add_arguments(self, parser: Any) -> None:
         add_host(parser)
         add_named(parser, "--node", "hypervisors", "Node to show of a host that has several.")
+        what = "Show all columns of the node; other formats than the table have them anyway."
+        add_flag(parser, "--all", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         node = self.read(host_queries.show, args.host, self.liveness_limit, args.node)
-        room = {name: Worded(node[name], _room) for name in ROOM}
-        return one_row(dict(sorted((node | room).items())))
+        node |= {name: Worded(node[name], _room) for name in ROOM}
+        shown = {name: node.pop(name) for name in SHOWN}
+        if args.all or args.columns or args.formatter != "table":
+            shown |= sorted(node.items())
+        return one_row(shown)
 
 
 class _HostOperation(HostsCommand):

@@ -101,3 +101,27 @@ def test_a_list_is_watched_until_it_is_interrupted(command, monkeypatch):
 
 def test_what_changes_something_is_not_watched(command):
     assert "--watch" in command.refused("claim", "release", "u1", "--watch", status=2)
+
+
+def test_an_empty_list_says_so_to_people(command):
+    for formatter in ("table", "value", "csv"):
+        assert command.run("instance", "list", "-f", formatter).stderr == "The list is empty.\n"
+    for formatter in ("json", "yaml"):
+        assert command.run("instance", "list", "-f", formatter).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "usage"),
+    [
+        ("host show", "the following arguments are required: host", "host show [OPTION ...] host"),
+        ("host disable", "no host is given", "host disable [OPTION ...] [host ...]"),
+        ("select --vcpus x", "argument --vcpus: 'x' is not", "select [OPTION ...]"),
+    ],
+)
+def test_an_error_of_a_command_line_is_before_its_usage(command, line, problem, usage):
+    done = command.run(*line.split())
+    name = usage.partition(" [")[0]
+    error, *rest = done.stderr.splitlines()
+    assert done.status == 2
+    assert error.startswith(f"berthmaster {name}: error: {problem}")
+    assert rest == [f"usage: berthmaster {usage}", f"options: berthmaster {name} --help"]

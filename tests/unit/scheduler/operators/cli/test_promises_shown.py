@@ -84,6 +84,28 @@ def test_host_show_has_words_for_people(command, cloud):
     assert "gold of project p1: 2 vCPUs, 2048 MB of memory, 2048 MB of disk" in text
 
 
+def test_host_show_is_in_groups_and_has_all_columns_on_demand(command, cloud):
+    lines = command.run("host", "show", "h1").stdout.splitlines()
+    names = [line.split()[1] for line in lines if line.startswith("| ") and line.split()[1] != "|"]
+    assert names[1:5] == ["host", "hypervisor_hostname", "state", "status"]
+    assert names.index("free") < names.index("used_by_instances") < names.index("vcpus")
+    assert "generation" not in names
+    everything = command.json("host", "show", "h1")
+    every = command.run("host", "show", "h1", "--all").stdout
+    assert all(f"| {name} " in every for name in everything)
+    assert len(everything) >= 50
+    assert "| generation " in command.run("host", "show", "h1", "-c", "generation").stdout
+
+
+def test_files_of_others_are_not_those_of_instances(command, database):
+    save(database, a_node("h1", local_gb=100, local_gb_used=10, disk_mb_used=10 * 1024))
+    save(database, a_node("h2", free_disk_mb=30 * 1024, local_gb=100, disk_mb_used=10 * 1024))
+    shown = command.json("host", "show", "h2")
+    assert shown["used_by_instances"]["disk_mb"] == 10 * 1024
+    assert shown["used_by_other_files"] == {"vcpus": 0, "memory_mb": 0, "disk_mb": 60 * 1024}
+    assert shown["free"]["disk_mb"] == 30 * 1024
+
+
 def test_capacity_says_who_has_the_room(command, cloud):
     flavor = "--flavor=1,1024,1"
     room = command.json("capacity", flavor)["room"]
