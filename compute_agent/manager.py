@@ -40,6 +40,8 @@ LOG = log.getLogger(__name__)
 # Their text says everything; other errors are logged with their traceback.
 EXPLAINED = (DriverError, DatabaseUnavailable, DataRefused, IdentityError)
 MAX_PAUSE = 60.0
+# Until the services are registered.
+FIRST_PAUSE = 1.0
 # Seconds that a stop waits for an audit that is writing.
 STOP_TIMEOUT = 10.0
 # Seconds to collect events: one action of an operator makes several, which share an audit.
@@ -75,7 +77,7 @@ class Manager:
             self._heartbeat.allowed = lambda: lease.held
             lease.changed = driver.changes.wake
         self._actor = Actor.of_process("berthmaster-agent")
-        self._limit = liveness_limit(conf)
+        self._limit = self._heartbeat.limit = liveness_limit(conf)
         self._follower = ServiceFollower(database, self._heartbeat, self._limit)
         self._tracker = tracker
         # Called after each audit with its seconds, and the error if it failed.
@@ -267,7 +269,10 @@ class Manager:
         if self._stopped.is_set():
             return 0.0
         pause = self._pause * 2 or self._conf.libvirt.reconnect_interval
-        self._pause = min(pause, MAX_PAUSE, audit_interval(self._conf) or MAX_PAUSE)
+        # The first heartbeat is sent at once when the database is there, as all others.
+        waits = not self._registered and isinstance(error, DatabaseUnavailable)
+        longest = FIRST_PAUSE if waits else MAX_PAUSE
+        self._pause = min(pause, longest, audit_interval(self._conf) or MAX_PAUSE)
         self._failure = reason = str(error) or repr(error)
         self._state.failed(
             reason,

@@ -102,6 +102,8 @@ class Database:
         self.engine = engine
         # When a transaction has last succeeded, by the monotonic clock.
         self.answered_at = -math.inf
+        # When a connection was last found lost, by the same clock.
+        self.lost_at = -math.inf
         self._patience = 0.0
         if engine.dialect.name == "sqlite":
             dialects.share_sqlite(engine)
@@ -178,6 +180,8 @@ class Database:
             # oslo.db lets some of SQLAlchemy's errors through as they are.
             except (*OF_A_STATEMENT, sa.exc.StatementError, sa.exc.TimeoutError) as error:
                 instead = failures.count(error)
+                if failures.losses:
+                    self.lost_at = time.monotonic()
                 if instead is error:
                     raise
                 raise instead from error

@@ -8,6 +8,8 @@ It also reports the release, the name, the start and the last error of the daemo
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from random import uniform
 from threading import Lock
 
 import sqlalchemy as sa
@@ -17,7 +19,8 @@ from oslo_log import log
 from conf.daemon.log_records import Problem, last_problem
 from conf.daemon.periodic_thread import PeriodicThread
 from conf.daemon.state_logger import StateLogger
-from inventory import daemon_facts, services
+from inventory import daemon_facts, outages, services
+from inventory.dialects import current_time, utc_now
 from inventory.engine import Database
 
 LOG = log.getLogger(__name__)
@@ -26,6 +29,9 @@ VERSION = 3
 COUNTING_CLAIMS, COUNTING_STANDBYS = 2, 3
 # Longest wait for a beat in stop(), in seconds: a database that hangs would hold it for minutes.
 STOP_TIMEOUT = 5.0
+# Seconds after which one that failed is sent again: at once when the database is back, and not by
+# all daemons at the same moment.
+RETRY = (0.5, 1.5)
 # CERTAIN heartbeats of others during WINDOW of our own mean that another process sends them for the
 # same services. A restart, or a commit that is made twice, makes fewer.
 CERTAIN = 3
@@ -71,6 +77,8 @@ class Heartbeat:
         self.ids: list[int] = []
         self.duplicates = DuplicateDetector()
         self._on_duplicate = on_duplicate
+        # Up to which age in seconds a heartbeat counts as alive; 0 excuses nobody.
+        self.limit = 0.0
         # The [DEFAULT] host of the daemon, which may serve other hosts.
         self.daemon_host: str | None = None
         # Asked before each beat.
@@ -86,7 +94,9 @@ class Heartbeat:
         # The rows that have the start and the last error of this process, and that error.
         self._reported: tuple[Sequence[int], Problem | None] = ((), None)
         self._created = time.monotonic()
-        self._registering = Lock()
+        # When the last one was written, by the monotonic clock and by the database's.
+        self._written: tuple[float, datetime] | None = None
+        self._registering, self._sending = Lock(), Lock()
         self._kind = kind
         self._interval = interval
         self._state = StateLogger(LOG, "Heartbeat")
@@ -114,6 +124,17 @@ class Heartbeat:
         except Exception:
             self._hosts, self._dead = before
             raise
+
+    def catch_up(self, clock_was_set: bool = False) -> None:
+        """Send the heartbeat that is overdue, if one is, before those of hosts are read.
+
+        So it is also if the database's clock was set. Raises DatabaseUnavailable.
+        """
+        if self._written is None or not self.allowed():
+            return
+        late = time.monotonic() - self._written[0] > outages.LATE * self._interval
+        if late or clock_was_set or self._was_away():
+            self._beat()
 
     def ids_by_host(self) -> dict[str, int]:
         """Return the ids of the services by their hosts."""
@@ -143,8 +164,9 @@ class Heartbeat:
         )
 
     def _attempt(self) -> None:
-        text = "Heartbeat failed, trying again every %s s: %s"
-        self._state.attempt(self._beat, text, self._interval, reason=text)
+        text = "Heartbeat failed, trying again every second or so: %s"
+        failure = self._state.attempt(self._beat, text, reason=text)
+        self._thread.interval = uniform(*RETRY) if failure else self._interval
 
     def _beat(self) -> None:
         if not self.allowed():
@@ -164,19 +186,40 @@ class Heartbeat:
             if self.duplicates.found != before:
                 self._on_duplicate()
 
+    def _was_away(self) -> bool:
+        """Return whether the database was away since the last heartbeat."""
+        return self._written is not None and self._database.lost_at > self._written[0]
+
+    def _may_be_excused(self, now: datetime) -> bool:
+        """Return whether heartbeats may be old for no fault of their senders."""
+        if self._written is None or not self.limit:
+            return False
+        sent_at, stamp = self._written
+        # The database's clock was set, or that of this machine stood still as the database's did.
+        drift = (now - stamp).total_seconds() - (time.monotonic() - sent_at)
+        return self._was_away() or abs(drift) > self._interval
+
     def _send(self) -> tuple[Sequence[int], int, int]:
         """Beat; return for which rows, how many of them exist, and all their beats if wanted."""
+        with self._sending:
+            return self._send_now()
+
+    def _send_now(self) -> tuple[Sequence[int], int, int]:
         ids, problem = self._beating, last_problem()
         is_new = ids is not self._reported[0] or problem is not self._reported[1]
 
-        def work(connection: sa.Connection) -> tuple[int, int]:
+        def work(connection: sa.Connection) -> tuple[int, int, datetime]:
+            now = current_time(connection, utc_now)
+            if self._may_be_excused(now):
+                outages.excuse(connection, self.limit, self._interval)
             facts = daemon_facts.release(self.daemon_host)
             if is_new:
                 uptime = time.monotonic() - self._created
                 facts |= daemon_facts.history(connection, uptime, problem)
             alive = services.beat(connection, ids, facts)
-            return alive, services.beats(connection, ids) if self._on_duplicate else 0
+            return alive, services.beats(connection, ids) if self._on_duplicate else 0, now
 
-        alive, count = self._database.write(work)
+        alive, count, now = self._database.write(work)
+        self._written = time.monotonic(), now
         self._reported = ids, problem
         return ids, alive, count

@@ -13,6 +13,7 @@ from oslo_service import service as oslo_service
 from conf.daemon import tracing
 from conf.daemon.process import stop_each
 from conf.daemon.systemd import Notifier
+from conf.service import liveness_limit
 from inventory import audit_log, heartbeat, migrations, services
 from inventory.claims import group_locks, standby_rows
 from inventory.database_errors import DatabaseUnavailable
@@ -158,6 +159,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         """Create all that is started and stopped."""
         conf, database = self._conf, self._database
         self._heartbeat = Heartbeat(database, [conf.host], services.SCHEDULER, conf.report_interval)
+        self._heartbeat.limit = liveness_limit(conf)
         self._heartbeat.daemon_host = conf.host
         self._notifications = Notifications(conf)
         self._publisher = ChangePublisher(lambda: self._transport, conf.host, COLLECTING)
@@ -178,6 +180,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self.destinations = build_destinations(
             conf, database, self._publisher.publish_claims, observers
         )
+        self.destinations.host_cache.catch_up = self._heartbeat.catch_up
         self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
         self.destinations.allocator = load_allocator(conf)

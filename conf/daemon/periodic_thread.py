@@ -7,19 +7,23 @@ from threading import Event, Thread
 
 
 class PeriodicThread(Thread):
-    """Does work every interval seconds until it is stopped. An error of work would end it."""
+    """Does work every interval seconds until it is stopped. An error of work would end it.
+
+    Work may set another interval, which counts from its end.
+    """
 
     def __init__(
         self, name: str, work: Callable[[], object], interval: float, at_once: bool = False
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self._work, self._interval, self._at_once = work, interval, at_once
+        self.interval = interval
+        self._work, self._at_once = work, at_once
         self._ended = Event()
 
     def run(self) -> None:
         if self._at_once:
             self._work()
-        while not self._ended.wait(self._interval):
+        while not self._ended.wait(self.interval):
             self._work()
 
     def stop(self, timeout: float | None = None) -> None:

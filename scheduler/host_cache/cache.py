@@ -11,6 +11,8 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
+from oslo_log import log
+
 from inventory.claims.types import NodeChange
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
@@ -29,8 +31,11 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 
+LOG = log.getLogger(__name__)
 # Seconds between two readings of heartbeats; agents send them as often.
 HEARTBEAT_INTERVAL = 10.0
+# Seconds by which the database's clock may differ from what it should say.
+CLOCK_TOLERANCE = 10.0
 
 
 class HostCache:
@@ -53,6 +58,9 @@ class HostCache:
         self._reload_interval = reload_interval
         # How often heartbeats are read. Younger ones are taken for as young as the reading.
         self.heartbeat_interval = HEARTBEAT_INTERVAL
+        # Called before each refresh, and with True when the database's clock was set: heartbeats
+        # that could not be written say nothing. May raise DatabaseUnavailable.
+        self.catch_up: Callable[[bool], None] = lambda _: None
         # The projects with reservations.
         self.reserving: Collection[str] = frozenset()
         # For callers, too, that do several things at once; see locked() for the table.
@@ -71,6 +79,8 @@ class HostCache:
         self._casts: deque[Callable[[], None]] = deque()
         self._last: Delta | None = None
         self._read_at = self._loaded_at = float("-inf")
+        # How far the database's clock was ahead of the monotonic one, at least and at most.
+        self._ahead = float("-inf"), float("inf")
         self._timeout = timeout
         self._threads = CachedThreadPool()
         # The refresh that has begun last.
@@ -146,6 +156,7 @@ class HostCache:
 
     def refresh(self) -> None:
         """Read what changed and apply it; read all if the last complete reading is too old."""
+        self.catch_up(False)
         began = time.monotonic()
         complete = self._last is None or began - self._loaded_at >= self._reload_interval
         with refresh_queries.gc_paused(complete):
@@ -166,6 +177,11 @@ class HostCache:
             delta = self._database.read(
                 lambda connection: refresh_queries.read_changes(connection, last, query)
             )
+            if self._clock_was_set(delta, began):
+                LOG.warning("The database's clock was set; reading all nodes")
+                self.catch_up(True)
+                # By their times it is unknown which rows have changed.
+                delta = self._database.read(refresh_queries.read_all)
         with self.lock:
             self._apply(delta, began, stale)
             self._nodes.early.take(overdue)
@@ -347,6 +363,13 @@ class HostCache:
         self._nodes.changed_hosts.clear()
         self._tracker.read(delta, time.monotonic())
         self.apply_changes(self._nodes.early.take(node.id for node in delta.nodes))
+
+    def _clock_was_set(self, delta: Delta, began: float) -> bool:
+        """Return whether the database's clock was set since the last reading."""
+        now, (least, most) = epoch_seconds(delta.now), self._ahead
+        self._ahead = now - time.monotonic(), now - began
+        is_ahead = self._ahead[0] > most + CLOCK_TOLERANCE
+        return is_ahead or self._ahead[1] < least - CLOCK_TOLERANCE
 
     def _database_time(self, now: float) -> float:
         """Return a time of the monotonic clock in seconds since 1970 on the database's clock."""

@@ -3,6 +3,7 @@
 """No hosts, no tables, no database, no broker: a clear error within the deadline, and recovery."""
 
 import json
+import signal
 import time
 from typing import Any
 
@@ -106,6 +107,34 @@ def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
     assert wait_until(lambda: _works(client))
     assert scheduler.status is None
     assert "Traceback" not in scheduler.log.read_text()
+
+
+def test_an_outage_longer_than_heartbeats_last_makes_no_host_dead(
+    deployment: Deployment, database: Database, client: SchedulerClient, mariadb: MariaDB
+) -> None:
+    a_fleet(database, ["compute1"])
+    # Hosts get two intervals for their heartbeats then, and this test has as long.
+    options = {"DEFAULT": {"service_down_time": 300, "report_interval": 100}}
+    scheduler = deployment.scheduler(options=options)
+    assert _place(client) == "compute1"
+    mariadb.kill()
+    try:
+        with pytest.raises(ServiceUnavailable, match="database does not answer"):
+            _place(client)
+        # It is to send its heartbeat when all are as old as they are after a long outage.
+        scheduler.send(signal.SIGSTOP)
+        assert wait_until(lambda: scheduler.is_stopped)
+    finally:
+        mariadb.start()
+    earlier = "last_seen_up - INTERVAL 310 SECOND"
+    database.write(
+        lambda each: each.execute(sa.update(table).values(last_seen_up=sa.text(earlier)))
+    )
+    scheduler.send(signal.SIGCONT)
+    assert _place(client) == "compute1"
+    # Nor does an operator see it down.
+    (found,) = deployment.cli_json("service", "list", "--binary", "nova-compute")
+    assert found["State"] == "up"
 
 
 def test_a_hung_database_does_not_hang_a_request(

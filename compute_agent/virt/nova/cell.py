@@ -33,6 +33,9 @@ LOG = log.getLogger(__name__)
 # A transaction commits later than it stamps. What is stamped by a clock that is further behind is
 # found by digests.
 OVERLAP = timedelta(seconds=10)
+# After an outage of this length services that were up stay up for this time: those that could not
+# write their heartbeats meanwhile get time for the next ones.
+GAP, GRACE = timedelta(seconds=15), timedelta(seconds=20)
 # Seconds between two warnings of such a clock.
 WARNING_INTERVAL = 600.0
 HEALTHY = ServiceState()
@@ -50,6 +53,8 @@ class ServiceStates:
         # Those that are not healthy.
         self._unusual: set[str] = set()
         self._limit = limit
+        # Until when, on the server's clock, those that were up are excused.
+        self.excused_until = datetime.min
 
     def read(
         self, connection: sa.Connection, cell: NovaDatabase, now: datetime, since: datetime
@@ -80,6 +85,8 @@ class ServiceStates:
                 f": {row.disabled_reason}" if row.disabled_reason else ""
             )
         alive = computes.is_alive(row, now, self._limit)
+        if now < self.excused_until and not row.forced_down:
+            alive = alive or (before is not None and before.is_alive)
         is_down, at = bool(row.forced_down), computes.switched_at(row)
         if before and (before.disabled_reason, before.forced_down) == (reason, is_down):
             # A heartbeat may have hidden it since.
@@ -110,6 +117,8 @@ class CellMirror:
         self._database = database
         # The server's time at the last poll.
         self._read_at: datetime | None = None
+        # Whether the last poll failed.
+        self._lost = False
         self._timer = DigestTimer()
         self._digests: Digests = {}
         self._warned_at = float("-inf")
@@ -126,6 +135,7 @@ class CellMirror:
         Raises NovaDatabaseUnavailable.
         """
         began, database = time.monotonic(), self._database
+        was_lost, self._lost = self._lost, True
         if whole:
             database.forget_schema()
         rows = database.read(lambda connection: self._read(connection, database, whole))
@@ -133,6 +143,9 @@ class CellMirror:
             # The cell may have moved meanwhile.
             if self._database is not database:
                 return set()
+            if was_lost and self._read_at is not None and rows.now - self._read_at > GAP:
+                self.services.excused_until = rows.now + GRACE
+            self._lost = False
             self._read_at, self.polled_at = rows.now, began
             return self._apply(rows)
 

@@ -64,7 +64,7 @@ class Hanging:
     """A database that answers twice, and hangs from then on."""
 
     def __init__(self):
-        self.answers = [[1], (1, 0)]
+        self.answers = [[1], (1, 0, None)]
         self.hangs, self.may_answer = Event(), Event()
 
     def write(self, work):

@@ -11,7 +11,7 @@ import pytest
 
 from compute_agent.virt.driver import Move, NodeName, Size
 from compute_agent.virt.nova import reserves
-from compute_agent.virt.nova.cell import CellMirror
+from compute_agent.virt.nova.cell import GRACE, CellMirror
 from inventory.nova.database import NovaDatabase
 from inventory.services import ServiceState
 from tests.nova_tables import NovaTables, a_flavor, a_service, ago
@@ -157,6 +157,27 @@ def test_when_a_service_was_switched_is_known_until_its_next_heartbeat(
     nova.change("services", {"host": "h2"}, disabled_reason="disk", **beat)
     cell.poll_services()
     assert cell.services.by_host["h2"].switched_at is None
+
+
+def test_services_that_were_up_get_time_after_an_outage(cell: CellMirror, nova: NovaTables) -> None:
+    nova.add_host("h3")
+    nova.change("services", {"host": "h3"}, last_seen_up=ago(2 * LIMIT))
+    cell.poll(whole=True)
+
+    def alive() -> dict[str, bool]:
+        cell.poll(whole=True)
+        return {host: state.is_alive for host, state in cell.services.by_host.items()}
+
+    assert alive() == {"h1": True, "h2": True, "h3": False}
+    nova.change("services", {"host": "h1"}, last_seen_up=ago(75))
+    nova.change("services", {"host": "h2"}, last_seen_up=ago(75), forced_down=True)
+    nova.add("services", **a_service("h4") | {"last_seen_up": ago(75)})
+    cell._read_at, cell._lost = cell._read_at - timedelta(seconds=75), True
+    assert alive() == {"h1": True, "h2": False, "h3": False, "h4": False}
+    # A poll that is late is no outage.
+    cell._read_at -= timedelta(seconds=75)
+    cell.services.excused_until -= GRACE
+    assert alive() == {"h1": False, "h2": False, "h3": False, "h4": False}
 
 
 def test_services_come_and_go(cell: CellMirror, nova: NovaTables) -> None:
